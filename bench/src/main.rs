@@ -1,0 +1,3 @@
+//! binomesh-bench
+
+fn main() {}

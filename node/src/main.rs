@@ -1,0 +1,3 @@
+//! binomesh
+
+fn main() {}

@@ -1,0 +1,24 @@
+//! The overlay of Binomesh: from any deployment tree to an oriented ring and a
+//! binomial graph, and back to it from any state.
+//!
+//! ```text
+//!   tree ──▶ ring ──▶ fingers        [BMG09] Algorithms 1 and 2
+//!     └────▶ census ──┘              N and ranks
+//! ```
+//!
+//! Everything here but `quic` is pure: state plus `handle(input, outbox)`, with
+//! no clock, no randomness, no I/O and no hash order, so that the QUIC node, the
+//! simulators and the model checker run the very same code.
+//!
+//! Not here: user messages, routing and receipts (`binomesh-routing`).
+//!
+//! Papers: [BMG09] Bosilca et al., *Constructing Resilient Communication
+//! Infrastructure for Runtime Environments*; [FC] the fully connected bootstrap.
+
+pub mod id;
+pub mod outbox;
+pub mod placement;
+
+pub use id::{Id, PeerId};
+pub use outbox::{Effect, Outbox};
+pub use placement::{Epoch, Placement, Population, Rank};

@@ -1,0 +1,99 @@
+//! What a machine asks of its host.
+
+use std::time::Duration;
+
+/// One effect of handling an input. `M` is the message, `T` the timer and `E`
+/// the event type of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Effect<I, M, T, E> {
+    /// Deliver `message` to `to`, at most once, perhaps never.
+    Send {
+        /// The receiver.
+        to: I,
+        /// What it gets.
+        message: M,
+    },
+    /// Fire `timer` once, `after` from now; an armed timer of equal value is
+    /// replaced, so a machine never sees a stale one.
+    Arm {
+        /// The timer, which is also its key.
+        timer: T,
+        /// How long from now.
+        after: Duration,
+    },
+    /// Forget `timer` if it is armed.
+    Disarm {
+        /// The timer.
+        timer: T,
+    },
+    /// Tell the owner that something happened.
+    Event(E),
+    /// Keep a link to this peer open from now on.
+    Connect(I),
+    /// The link to this peer is no longer needed by this side.
+    Disconnect(I),
+}
+
+/// The effects of one input, in order. A host reuses one outbox and drains it
+/// after each input; nobody reads it to decide something.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Outbox<I, M, T = (), E = ()> {
+    effects: Vec<Effect<I, M, T, E>>,
+}
+
+impl<I, M, T, E> Outbox<I, M, T, E> {
+    /// An empty outbox.
+    pub const fn new() -> Self {
+        Self {
+            effects: Vec::new(),
+        }
+    }
+
+    /// Ask for `message` to be sent to `to`.
+    pub fn send(&mut self, to: I, message: impl Into<M>) {
+        let message = message.into();
+        self.effects.push(Effect::Send { to, message });
+    }
+
+    /// Ask for `timer` to fire once, `after` from now.
+    pub fn arm(&mut self, timer: T, after: Duration) {
+        self.effects.push(Effect::Arm { timer, after });
+    }
+
+    /// Ask for `timer` to be forgotten.
+    pub fn disarm(&mut self, timer: T) {
+        self.effects.push(Effect::Disarm { timer });
+    }
+
+    /// Tell the owner that something happened.
+    pub fn event(&mut self, event: E) {
+        self.effects.push(Effect::Event(event));
+    }
+
+    /// Ask for a lasting link to `peer`.
+    pub fn connect(&mut self, peer: I) {
+        self.effects.push(Effect::Connect(peer));
+    }
+
+    /// Give up the claim on the link to `peer`.
+    pub fn disconnect(&mut self, peer: I) {
+        self.effects.push(Effect::Disconnect(peer));
+    }
+
+    /// Take the effects, in order; the outbox is empty afterwards and keeps its
+    /// memory.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect<I, M, T, E>> + '_ {
+        self.effects.drain(..)
+    }
+
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+}
+
+impl<I, M, T, E> Default for Outbox<I, M, T, E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a member stands: epoch, population and rank, with the ring's arithmetic.
+
+use serde::{Deserialize, Serialize};
+
+/// How many members an epoch has: 1 ..= [`Population::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Population(u32);
+
+/// A population of zero or above [`Population::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("population {0} is not in 1..={max}", max = Population::MAX)]
+pub struct InvalidPopulation(pub u32);
+
+impl Population {
+    /// The largest population; it fixes the number of finger levels.
+    pub const MAX: u32 = 1 << MAX_LEVELS;
+    /// A lone node.
+    pub const ONE: Self = Self(1);
+
+    /// A population of `count` members, if that is possible.
+    pub const fn new(count: u32) -> Option<Self> {
+        if count >= 1 && count <= Self::MAX {
+            Some(Self(count))
+        } else {
+            None
+        }
+    }
+
+    /// The number of members.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// How many finger levels there are: ⌈log2 N⌉, the levels i with 2^i < N.
+    pub const fn levels(self) -> usize {
+        (u32::BITS - (self.0 - 1).leading_zeros()) as usize
+    }
+
+    /// Whether level i exists: 2^i < N ([BMG09] §3.4.1).
+    pub const fn has_level(self, level: usize) -> bool {
+        level < self.levels()
+    }
+}
+
+impl TryFrom<u32> for Population {
+    type Error = InvalidPopulation;
+
+    fn try_from(count: u32) -> Result<Self, Self::Error> {
+        Self::new(count).ok_or(InvalidPopulation(count))
+    }
+}
+
+impl From<Population> for u32 {
+    fn from(population: Population) -> Self {
+        population.0
+    }
+}
+
+/// The most finger levels that any epoch has.
+pub const MAX_LEVELS: usize = 24;
+
+/// A position in the ring, counted from the root: 0 .. N. A rank that a peer
+/// sends is a claim until [`Rank::is_within`] its population.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// Whether the rank exists in a population.
+    pub const fn is_within(self, population: Population) -> bool {
+        self.0 < population.0
+    }
+
+    /// The rank `distance` places further clockwise (towards successors).
+    pub const fn ahead(self, distance: u32, population: Population) -> Self {
+        let n = population.0 as u64;
+        Self(((self.0 as u64 + distance as u64) % n) as u32)
+    }
+
+    /// The rank `distance` places counterclockwise (towards predecessors).
+    pub const fn behind(self, distance: u32, population: Population) -> Self {
+        let n = population.0 as u64;
+        Self(((self.0 as u64 + n - distance as u64 % n) % n) as u32)
+    }
+
+    /// How many clockwise places lie between this rank and `other`: 0 .. N.
+    pub const fn distance_to(self, other: Self, population: Population) -> u32 {
+        other.behind(self.0, population).0
+    }
+}
+
+/// The name of one numbering of the members. Compared for equality only: no
+/// epoch is newer than another by its number, so no number is unbeatable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch<I> {
+    /// The root that named it.
+    pub root: I,
+    /// The boot of that root.
+    pub boot: u64,
+    /// The root's own count of epochs.
+    pub counter: u64,
+    /// Seeded noise, so that a corrupted counter does not repeat a name.
+    pub nonce: u64,
+}
+
+/// A member's place in one epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Placement<I> {
+    /// Which numbering.
+    pub epoch: Epoch<I>,
+    /// How many members it has.
+    pub population: Population,
+    /// Which position is mine.
+    pub rank: Rank,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_with_power_below_population() {
+        for n in 1..=4096 {
+            let population = Population::new(n).unwrap();
+            let expected = (0..32).filter(|i| 1u64 << i < u64::from(n)).count();
+            assert_eq!(population.levels(), expected, "N={n}");
+        }
+        assert_eq!(Population::new(0), None);
+        assert_eq!(Population::new(Population::MAX + 1), None);
+    }
+
+    #[test]
+    fn ring_arithmetic_wraps_both_ways() {
+        for n in 1..=17 {
+            let population = Population::new(n).unwrap();
+            for rank in (0..n).map(Rank) {
+                for distance in 0..3 * n {
+                    let there = rank.ahead(distance, population);
+                    assert_eq!(there.behind(distance, population), rank);
+                    assert_eq!(rank.distance_to(there, population), distance % n);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn arithmetic_on_a_claimed_rank_does_not_overflow() {
+        let population = Population::new(3).unwrap();
+        let claimed = Rank(u32::MAX);
+        assert!(!claimed.is_within(population));
+        assert!(claimed.ahead(u32::MAX, population).is_within(population));
+        assert!(claimed.behind(u32::MAX, population).is_within(population));
+    }
+}
