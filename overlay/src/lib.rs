@@ -18,7 +18,9 @@
 pub mod id;
 pub mod outbox;
 pub mod placement;
+pub mod planted;
 
 pub use id::{Id, PeerId};
 pub use outbox::{Effect, Outbox};
 pub use placement::{Epoch, Placement, Population, Rank};
+pub use planted::{Bug, Planted};
