@@ -1,0 +1,154 @@
+//! What a node is told at its start. Defaults name their source or admit to be
+//! a guess.
+
+use std::time::Duration;
+
+use crate::planted::Planted;
+
+/// The parameters of one overlay machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Config<I> {
+    /// Who this node is.
+    pub me: I,
+    /// The life of this process: greater than that of any earlier one.
+    pub boot: u64,
+    /// The seed of all jitter and nonces.
+    pub seed: u64,
+    /// The parent in the deployment tree; none makes this node a root.
+    pub parent: Option<I>,
+    /// The place to ask for among the parent's children; none means behind them.
+    pub slot: Option<u32>,
+    /// Other peers that may be alive, for joining and for merging.
+    pub seeds: Vec<I>,
+    /// Decides between two trees of equal weight; the smaller wins.
+    pub priority: u32,
+    /// Bounds of the tree.
+    pub limits: Limits,
+    /// The speeds.
+    pub pace: Pace,
+    /// A bug to run with, in tests.
+    pub planted: Planted,
+}
+
+impl<I> Config<I> {
+    /// The default parameters for `me`.
+    pub fn new(me: I, boot: u64, seed: u64) -> Self {
+        Self {
+            me,
+            boot,
+            seed,
+            parent: None,
+            slot: None,
+            seeds: Vec::new(),
+            priority: 100,
+            limits: Limits::default(),
+            pace: Pace::default(),
+            planted: Planted::default(),
+        }
+    }
+}
+
+/// Bounds of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// The most children; a full node redirects to its smallest subtree.
+    /// Default 16 (DESIGN: guess).
+    pub max_children: u16,
+    /// The greatest depth; a node at it accepts nobody. Default 64 (guess).
+    pub max_depth: u16,
+    /// The pause between asking two candidates. Default 100 ms, well above a
+    /// round trip and below what a user notices (guess).
+    pub stagger: Duration,
+    /// The cap of the back-off between rounds of asking. Default 5 s (guess).
+    pub retry_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_children: 16,
+            max_depth: 64,
+            stagger: Duration::from_millis(100),
+            retry_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How fast a node beats, judges and repeats itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pace {
+    /// The period of the beat to tree and ring neighbours. Default 500 ms, the
+    /// probe timeout of Serf's LAN profile.
+    pub beat: Duration,
+    /// Beats without a sign of life until a neighbour is suspected and others
+    /// are asked. Default 3 (guess).
+    pub suspect_after: u32,
+    /// Further beats until the suspect is taken as down. Default 2 (guess).
+    pub down_after: u32,
+    /// How long a root waits for more changes before it names an epoch.
+    /// Default 100 ms (guess: several times a round trip, so that one wave of
+    /// joins becomes one epoch).
+    pub epoch_settle: Duration,
+    /// How long a root waits at most. Default 1 s (guess).
+    pub epoch_latest: Duration,
+    /// The first pause of the repeated rules of ring and fingers; it doubles
+    /// up to [`Pace::refresh_max`] while nothing changes. Default 500 ms.
+    pub refresh: Duration,
+    /// How many times the pause is doubled: 500 ms · 2^6 = 32 s.
+    pub refresh_doublings: u32,
+    /// The pause between confirming two finger levels. Default 1 s, so that a
+    /// finger is repaired within ⌈log2 N⌉ seconds and one wave.
+    pub confirm: Duration,
+    /// The first pause between probes of lost contacts. Default 1 s (guess).
+    pub probe: Duration,
+    /// The cap of that pause. Default 5 s (DESIGN).
+    pub probe_max: Duration,
+}
+
+impl Pace {
+    /// The longest pause between two repetitions of a quiet rule.
+    pub fn refresh_max(&self) -> Duration {
+        self.refresh * 2u32.saturating_pow(self.refresh_doublings.min(16))
+    }
+
+    /// Five times as fast as the default: for clusters on one switch.
+    pub fn fast() -> Self {
+        Self {
+            beat: Duration::from_millis(100),
+            epoch_settle: Duration::from_millis(50),
+            refresh: Duration::from_millis(200),
+            refresh_doublings: 7,
+            confirm: Duration::from_millis(250),
+            ..Self::default()
+        }
+    }
+
+    /// A fifth of the default's idle traffic: for fleets on slow or metered
+    /// links.
+    pub fn quiet() -> Self {
+        Self {
+            beat: Duration::from_millis(2500),
+            epoch_latest: Duration::from_secs(2),
+            confirm: Duration::from_secs(10),
+            refresh_doublings: 8,
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            beat: Duration::from_millis(500),
+            suspect_after: 3,
+            down_after: 2,
+            epoch_settle: Duration::from_millis(100),
+            epoch_latest: Duration::from_secs(1),
+            refresh: Duration::from_millis(500),
+            refresh_doublings: 6,
+            confirm: Duration::from_secs(1),
+            probe: Duration::from_secs(1),
+            probe_max: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Everything that overlay machines say to each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingers::Direction;
+use crate::stamp::Mark;
+use crate::{census, detector, fingers, ring, tree};
+
+/// A message between two overlays: that of one layer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message<I> {
+    /// Parents, children, merging.
+    Tree(tree::Message<I>),
+    /// [BMG09] Algorithm 1.
+    Ring(ring::Message<I>),
+    /// Sizes and ranks.
+    Census(census::Message<I>),
+    /// [BMG09] Algorithm 2.
+    Fingers(fingers::Message<I, Mark<I>>),
+    /// Signs of life.
+    Detector(detector::Message<I>),
+}
+
+/// The place of a message in the queue to its receiver. A newer message of equal
+/// slot replaces an older one and keeps its place: what maintenance says is
+/// idempotent state, and a bounded queue in order would starve some of it for
+/// ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot<I> {
+    /// Which kind of message.
+    pub kind: u8,
+    /// The finger level, 0 elsewhere.
+    pub level: u8,
+    /// Whom the message is about, where two about different peers must not
+    /// replace each other.
+    pub subject: Option<I>,
+}
+
+impl<I: Copy> Message<I> {
+    /// The message's slot.
+    pub fn slot(&self) -> Slot<I> {
+        let (kind, level, subject) = match self {
+            Self::Tree(message) => {
+                let (kind, subject) = tree_slot(message);
+                (kind, 0, subject)
+            }
+            Self::Ring(message) => match message {
+                ring::Message::FConnect => (20, 0, None),
+                ring::Message::Info(_) => (21, 0, None),
+                ring::Message::AskConnect(_) => (22, 0, None),
+                ring::Message::BConnect => (23, 0, None),
+            },
+            Self::Census(message) => match message {
+                census::Message::Size { .. } => (30, 0, None),
+                census::Message::Place { .. } => (31, 0, None),
+            },
+            Self::Fingers(message) => {
+                let (kind, level) = finger_slot(message);
+                (kind, level, None)
+            }
+            Self::Detector(message) => match message {
+                detector::Message::Beat { reply: false, .. } => (60, 0, None),
+                detector::Message::Beat { reply: true, .. } => (61, 0, None),
+                detector::Message::Ping { asker } => (62, 0, *asker),
+                detector::Message::Pong { asker } => (63, 0, *asker),
+                detector::Message::PingFor(subject) => (64, 0, Some(*subject)),
+                detector::Message::Alive(subject) => (65, 0, Some(*subject)),
+            },
+        };
+        Slot { kind, level, subject }
+    }
+
+    /// The peers that this message introduces: the receiver may want to speak to
+    /// them, so the transport tells it where they are.
+    pub fn introduces(&self) -> Vec<I> {
+        match self {
+            Self::Tree(message) => match message {
+                tree::Message::Lead(lead) => {
+                    let path = lead.path.iter().rev().take(4).map(|step| step.id);
+                    let root = [lead.root.id];
+                    path.chain(root).chain(lead.heirs.iter().copied()).collect()
+                }
+                tree::Message::Redirect(to) => vec![*to],
+                tree::Message::Offer { root, via } => vec![root.id, *via],
+                tree::Message::Probe(root) => vec![root.id],
+                _ => Vec::new(),
+            },
+            Self::Ring(ring::Message::Info(leaf) | ring::Message::AskConnect(leaf)) => vec![*leaf],
+            Self::Fingers(
+                fingers::Message::Up { subject, .. } | fingers::Message::Down { subject, .. },
+            ) => vec![*subject],
+            Self::Detector(
+                detector::Message::PingFor(subject)
+                | detector::Message::Ping { asker: Some(subject) },
+            ) => vec![*subject],
+            _ => Vec::new(),
+        }
+    }
+}
+
+const fn tree_slot<I: Copy>(message: &tree::Message<I>) -> (u8, Option<I>) {
+    match message {
+        tree::Message::Attach { .. } => (1, None),
+        tree::Message::Lead(_) => (2, None),
+        tree::Message::Digest(_) => (3, None),
+        tree::Message::AskLead => (4, None),
+        tree::Message::Redirect(_) => (5, None),
+        tree::Message::Refuse(_) => (6, None),
+        tree::Message::Detach => (7, None),
+        tree::Message::Leave => (8, None),
+        tree::Message::Probe(_) => (9, None),
+        tree::Message::Together => (10, None),
+        tree::Message::Offer { root, .. } => (11, Some(root.id)),
+    }
+}
+
+const fn finger_slot<I, K>(message: &fingers::Message<I, K>) -> (u8, u8) {
+    use fingers::Message;
+    const fn towards(kind: u8, direction: Direction) -> u8 {
+        match direction {
+            Direction::Clockwise => kind,
+            Direction::Counterclockwise => kind + 1,
+        }
+    }
+    match message {
+        Message::Up { level, .. } => (40, *level),
+        Message::Down { level, .. } => (41, *level),
+        Message::Confirm { level, direction, .. } => (towards(42, *direction), *level),
+        Message::Confirmed { level, direction, .. } => (towards(44, *direction), *level),
+        Message::Deny { level, direction, .. } => (towards(46, *direction), *level),
+        Message::Seek { level, direction, .. } => (towards(48, *direction), *level),
+    }
+}
+
+macro_rules! from_layer {
+    ($($layer:ident: $message:ty),+ $(,)?) => {
+        $(impl<I> From<$message> for Message<I> {
+            fn from(message: $message) -> Self {
+                Self::$layer(message)
+            }
+        })+
+    };
+}
+
+from_layer! {
+    Tree: tree::Message<I>,
+    Ring: ring::Message<I>,
+    Census: census::Message<I>,
+    Fingers: fingers::Message<I, Mark<I>>,
+    Detector: detector::Message<I>,
+}

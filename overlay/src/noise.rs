@@ -1,0 +1,48 @@
+//! Seeded noise for jitter and names.
+//!
+//! A machine's whole state must be `Eq` and `Hash`, so that a checker sees it;
+//! a generator of one word (SplitMix64) is enough for jitter and nonces. It is
+//! not for secrets.
+
+use std::time::Duration;
+
+/// A stream of noise, fixed by its seed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Noise(u64);
+
+impl Noise {
+    /// The stream of this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A duration between three quarters and five quarters of `base`, so that
+    /// nodes that started together do not stay in step.
+    pub fn jitter(&mut self, base: Duration) -> Duration {
+        let part = (self.next() % 1024) as u32;
+        base * 3 / 4 + base / 2 * part / 1024
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_stays_within_a_quarter_and_varies() {
+        let mut noise = Noise::new(7);
+        let base = Duration::from_millis(100);
+        let drawn: Vec<_> = (0..1000).map(|_| noise.jitter(base)).collect();
+        assert!(drawn.iter().all(|d| *d >= base * 3 / 4 && *d <= base * 5 / 4));
+        assert!(drawn.iter().min() < drawn.iter().max());
+    }
+}

@@ -1,0 +1,431 @@
+//! The overlay machine of one node: it owns the layers, hands each message to
+//! the one it belongs to, and tells the others what changed.
+//!
+//! ```text
+//!   message / timer ─▶ layer ─▶ Moved ─▶ settle: family → count → epoch
+//!                                          └──▶ ring ──▶ fingers → links, watch
+//! ```
+//!
+//! Not here: rules of the layers, user messages, addresses.
+
+mod seam;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use seam::{Event, Health, Input, Out, Timer};
+
+use crate::backoff::Backoff;
+use crate::census::Census;
+use crate::config::Config;
+use crate::detector::{self, Detector};
+use crate::fingers::{self, Fingers};
+use crate::noise::Noise;
+use crate::placement::MAX_LEVELS;
+use crate::ring::Ring;
+use crate::stamp::{Mark, Stamp};
+use crate::tree::{self, Surroundings, Tree};
+use crate::{Id, Message, Placement, backoff, census};
+
+/// How many lost peers a node remembers to probe; the oldest is forgotten.
+const MAX_LOST: usize = 32;
+
+/// Fingers of a member that stands in an epoch.
+pub type PlacedFingers<I> = Fingers<I, Placement<I>>;
+
+/// The overlay machine of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Overlay<I> {
+    config: Config<I>,
+    noise: Noise,
+    tree: Tree<I>,
+    census: Census<I>,
+    detector: Detector<I>,
+    ring: Ring<I>,
+    /// The last Info of each child, to apply rule 4 again when the children
+    /// change instead of waiting for the leaf to repeat itself.
+    infos: BTreeMap<I, I>,
+    /// What the ring neighbours last said of their places.
+    marks: BTreeMap<I, Mark<I>>,
+    current: Option<PlacedFingers<I>>,
+    previous: Option<PlacedFingers<I>>,
+    /// Finger messages of an epoch that has not reached this node yet, in their
+    /// slots: bounded by kinds × levels.
+    early: BTreeMap<(u8, u8), (I, fingers::Message<I, Mark<I>>)>,
+    refresh: Backoff,
+    /// The finger level that is confirmed next.
+    visiting: usize,
+    /// How many epochs this node has named.
+    epochs: u64,
+    epoch_pending: bool,
+    lost: Vec<I>,
+    next_probe: usize,
+    probes: u32,
+    /// The boot of each linked peer.
+    boots: BTreeMap<I, u64>,
+    /// The peers that this node claims a link to.
+    claimed: BTreeSet<I>,
+}
+
+/// What an input moved; `settle` carries it to the other layers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    /// Parent or children.
+    family: bool,
+    /// A child's report.
+    count: bool,
+    /// Predecessor or successor, or what they say of their places.
+    ring: bool,
+    /// My placement.
+    place: bool,
+    /// A finger of the current epoch.
+    fingers: bool,
+}
+
+impl<I: Id> Overlay<I> {
+    /// The machine of a node that has not started yet.
+    pub fn new(config: Config<I>) -> Self {
+        let mut noise = Noise::new(config.seed);
+        let version = noise.next();
+        let phase = noise.next() as u16;
+        Self {
+            tree: Tree::new(config.me, config.limits, config.priority, config.slot),
+            census: Census::new(version),
+            detector: Detector::new(&config.pace),
+            ring: Ring::default(),
+            infos: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            current: None,
+            previous: None,
+            early: BTreeMap::new(),
+            refresh: Backoff::new(phase),
+            visiting: 0,
+            epochs: 0,
+            epoch_pending: false,
+            lost: Vec::new(),
+            next_probe: 0,
+            probes: 0,
+            boots: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+            noise,
+            config,
+        }
+    }
+
+    /// Handle one input; what the host is to do goes to `out`.
+    pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
+        let mut moved = Moved::default();
+        match input {
+            Input::Start => self.on_start(&mut moved, out),
+            Input::Message { from, message } if from != self.config.me => {
+                self.on_message(from, message, &mut moved, out);
+            }
+            Input::Message { .. } => {}
+            Input::Timer { timer, late } => match timer {
+                Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
+                Timer::Beat => {
+                    if late > self.config.pace.beat {
+                        self.detector.forgive();
+                    }
+                    self.on_beat(&mut moved, out);
+                }
+                Timer::Refresh => self.on_refresh(&mut moved, out),
+                Timer::Confirm => self.on_confirm(out),
+                Timer::Probe => self.on_probe_timer(out),
+                Timer::EpochSettled | Timer::EpochLatest => self.open_epoch(&mut moved, out),
+                Timer::Retire => self.previous = None,
+            },
+            Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
+            Input::LinkDown { peer } => self.detector.on_link_down(peer),
+            Input::Leave => self.tree.leave(out),
+        }
+        self.settle(moved, out);
+    }
+
+    /// The tree layer.
+    pub const fn tree(&self) -> &Tree<I> {
+        &self.tree
+    }
+
+    /// The ring layer.
+    pub const fn ring(&self) -> &Ring<I> {
+        &self.ring
+    }
+
+    /// The census layer.
+    pub const fn census(&self) -> &Census<I> {
+        &self.census
+    }
+
+    /// The fingers of the current epoch; none until this node has a place.
+    pub const fn fingers(&self) -> Option<&PlacedFingers<I>> {
+        self.current.as_ref()
+    }
+
+    /// This node's place.
+    pub fn placement(&self) -> Option<Placement<I>> {
+        self.current.as_ref().map(|fingers| *fingers.stamp())
+    }
+
+    /// Whether everything that this node can see is as it should be.
+    pub fn health(&self) -> Health {
+        let ring = &self.ring;
+        match &self.current {
+            _ if !self.tree.is_anchored() => Health::Unanchored,
+            None => Health::Unplaced,
+            Some(_) if self.tree.is_root() && !self.census.is_settled() => Health::Counting,
+            Some(fingers) if fingers.population().get() > 1 && !ring.is_complete() => {
+                Health::NoRing
+            }
+            Some(fingers) if !fingers.is_complete() => Health::MissingFingers,
+            Some(_) => Health::Healthy,
+        }
+    }
+
+    fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let parent = self.config.parent;
+        self.with_tree(out, |tree, around, out| {
+            tree.start(parent, around, out);
+            true
+        });
+        moved.family = true;
+        let pace = self.config.pace;
+        for (timer, after) in [
+            (Timer::Beat, pace.beat),
+            (Timer::Refresh, pace.refresh),
+            (Timer::Confirm, pace.confirm),
+            (Timer::Probe, pace.probe),
+        ] {
+            out.arm(timer, self.noise.jitter(after));
+        }
+    }
+
+    fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
+        self.detector.on_heard(from);
+        match message {
+            Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
+            Message::Tree(message) => {
+                moved.family |= self.with_tree(out, |tree, around, out| {
+                    tree.on_message(from, message, around, out)
+                });
+            }
+            Message::Ring(message) => self.on_ring(from, message, moved, out),
+            Message::Census(message) => self.on_census(from, message, moved, out),
+            Message::Fingers(message) => self.on_fingers(from, message, moved, out),
+            Message::Detector(detector::Message::Beat { mark, reply }) => {
+                self.on_mark(from, mark, moved);
+                if reply {
+                    let (mark, reply) = (self.mark(), false);
+                    out.send(from, detector::Message::Beat { mark, reply });
+                }
+            }
+            Message::Detector(message) => self.detector.on_message(from, message, out),
+        }
+    }
+
+    fn on_ring(
+        &mut self,
+        from: I,
+        message: crate::ring::Message<I>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        if let crate::ring::Message::Info(leaf) = message
+            && self.tree.has_child(from)
+        {
+            self.infos.insert(from, leaf);
+        }
+        let planted = self.config.planted;
+        let changed = self.ring.on_message(from, message, &self.tree, planted, out);
+        moved.ring |= changed.0;
+    }
+
+    fn on_census(
+        &mut self,
+        from: I,
+        message: census::Message<I>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        match message {
+            census::Message::Size { version, size } => {
+                moved.family |= self.with_tree(out, |tree, around, out| {
+                    tree.on_report(from, around, out)
+                });
+                if self.tree.has_child(from) {
+                    self.census.on_size(from, version, size);
+                    moved.count = true;
+                }
+            }
+            census::Message::Place { placement, version } => {
+                if self.tree.parent() == Some(from) {
+                    let children: Vec<I> = self.tree.children().collect();
+                    moved.place |= self.census.on_place(placement, version, &children, out);
+                }
+            }
+        }
+    }
+
+    fn on_fingers(
+        &mut self,
+        from: I,
+        message: fingers::Message<I, Mark<I>>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        let epoch = message.mark().epoch;
+        let rules = self.rules();
+        let is_of = |fingers: &PlacedFingers<I>| fingers.stamp().epoch == epoch;
+        if let Some(current) = self.current.as_mut().filter(|f| is_of(f)) {
+            moved.fingers |= current.on_message(from, message, rules, out).0;
+        } else if let Some(previous) = self.previous.as_mut().filter(|f| is_of(f)) {
+            let _ = previous.on_message(from, message, rules, out);
+        } else if usize::from(message.level()) < MAX_LEVELS {
+            let slot = Message::Fingers(message).slot();
+            self.early.insert((slot.kind, slot.level), (from, message));
+        }
+    }
+
+    fn on_mark(&mut self, from: I, mark: Option<Mark<I>>, moved: &mut Moved) {
+        let ring = &self.ring;
+        let is_neighbour = ring.successor == Some(from) || ring.predecessor == Some(from);
+        if let Some(mark) = mark.filter(|_| is_neighbour) {
+            moved.ring |= self.marks.insert(from, mark) != Some(mark);
+        }
+    }
+
+    fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let others: Vec<I> = self.claimed.iter().copied().collect();
+        for peer in self.detector.on_beat(&others, out) {
+            self.lose(peer, moved, out);
+        }
+        self.tree.beat(out);
+        let children: Vec<I> = self.tree.children().collect();
+        self.census.beat(&children, out);
+        if let Some(parent) = self.tree.parent() {
+            self.census.report(parent, out);
+        }
+        if let Some(successor) = self.ring.successor {
+            let (mark, reply) = (self.mark(), false);
+            out.send(successor, detector::Message::Beat { mark, reply });
+        }
+        out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
+    }
+
+    /// A peer is gone: repair without it, and remember to look for it.
+    fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
+        out.event(Event::Down(peer));
+        self.lost.retain(|id| *id != peer);
+        if self.lost.len() >= MAX_LOST {
+            self.lost.remove(0);
+        }
+        self.lost.push(peer);
+        self.probes = 0;
+        self.boots.remove(&peer);
+        moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+        moved.ring |= self.ring.forget(peer).0;
+    }
+
+    fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
+        if !self.claimed.contains(&peer) {
+            return;
+        }
+        // A neighbour that restarted has forgotten what it was to this node.
+        if self.boots.insert(peer, boot).is_some_and(|old| old != boot) {
+            self.lose(peer, moved, out);
+        }
+    }
+
+    fn on_refresh(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let planted = self.config.planted;
+        if self.refresh.fire(self.backoff(), planted) {
+            moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
+            if let Some(fingers) = &self.current {
+                fingers.refresh(self.rules(), out);
+            }
+            self.arm_refresh(out);
+        }
+    }
+
+    fn on_confirm(&mut self, out: &mut Out<I>) {
+        if let Some(fingers) = &mut self.current {
+            let levels = fingers.population().levels();
+            self.visiting = (self.visiting + 1) % levels.max(1);
+            fingers.confirm(self.visiting, out);
+        }
+        out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
+    }
+
+    /// Probe one contact that may be in another tree. A root looks for its seeds
+    /// too; the others only for those they have lost.
+    fn on_probe_timer(&mut self, out: &mut Out<I>) {
+        let mut targets = self.lost.clone();
+        if self.tree.is_root() {
+            targets.extend(self.config.seeds.iter().chain(&self.config.parent));
+        }
+        targets.retain(|id| *id != self.config.me && !self.claimed.contains(id));
+        if !targets.is_empty() {
+            self.next_probe = (self.next_probe + 1) % targets.len();
+            self.tree.probe(targets[self.next_probe], out);
+        }
+        let pace = self.config.pace;
+        let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(pace.probe_max);
+        self.probes = self.probes.saturating_add(1);
+        out.arm(Timer::Probe, self.noise.jitter(pause));
+    }
+
+    fn mark(&self) -> Option<Mark<I>> {
+        self.placement().map(|placement| placement.ahead(0))
+    }
+
+    const fn rules(&self) -> fingers::Rules {
+        fingers::Rules {
+            forwarding: fingers::Forwarding::Linear,
+            planted: self.config.planted,
+        }
+    }
+
+    fn backoff(&self) -> backoff::Limits {
+        backoff::Limits {
+            minimum: 1,
+            maximum: 2u32.saturating_pow(self.config.pace.refresh_doublings.min(16)),
+        }
+    }
+
+    fn arm_refresh(&mut self, out: &mut Out<I>) {
+        let ticks = self.refresh.remaining();
+        out.arm(
+            Timer::Refresh,
+            self.noise.jitter(self.config.pace.refresh * ticks.max(1)),
+        );
+    }
+
+    /// Run `act` on the tree with what it needs of the other layers.
+    fn with_tree(
+        &mut self,
+        out: &mut Out<I>,
+        act: impl FnOnce(&mut Tree<I>, &mut Surroundings<'_, I>, &mut Out<I>) -> bool,
+    ) -> bool {
+        let contacts = self.contacts();
+        let census = &self.census;
+        let mut around = Surroundings {
+            size_of: &|child| census.size_of(child),
+            contacts: &contacts,
+            noise: &mut self.noise,
+        };
+        act(&mut self.tree, &mut around, out)
+    }
+
+    /// Peers that may be alive: ring and fingers, the deployment parent, seeds,
+    /// those lost.
+    fn contacts(&self) -> Vec<I> {
+        let ring = self.ring.successor.into_iter().chain(self.ring.predecessor);
+        let fingers = self.current.iter().flat_map(|fingers| {
+            let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());
+            tables.copied().flatten()
+        });
+        let configured = self.config.parent.iter().chain(&self.config.seeds);
+        let told = configured.chain(&self.lost).copied();
+        ring.chain(fingers).chain(told).collect()
+    }
+}

@@ -1,0 +1,109 @@
+//! What goes into the overlay machine and what comes out.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::{Message, Outbox};
+
+/// The outbox of an overlay.
+pub type Out<I> = Outbox<I, Message<I>, Timer, Event<I>>;
+
+/// What happens to an overlay.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Input<I> {
+    /// The process has started; comes first and once.
+    Start,
+    /// A message came from an authenticated peer.
+    Message {
+        /// Who sent it, as the transport knows it.
+        from: I,
+        /// What it says.
+        message: Message<I>,
+    },
+    /// A timer has fired.
+    Timer {
+        /// Which.
+        timer: Timer,
+        /// How much later than asked for.
+        late: Duration,
+    },
+    /// A link is up.
+    LinkUp {
+        /// To whom.
+        peer: I,
+        /// The life of that peer's process.
+        boot: u64,
+    },
+    /// The link is down and was not closed by either side on purpose.
+    LinkDown {
+        /// To whom.
+        peer: I,
+    },
+    /// Leave the overlay gracefully.
+    Leave,
+}
+
+/// The timers of an overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Ask the next candidate for a place.
+    Seek,
+    /// Beat, and judge silence.
+    Beat,
+    /// Apply the spontaneous rules of ring and fingers again.
+    Refresh,
+    /// Confirm the next finger level.
+    Confirm,
+    /// Probe the next lost contact.
+    Probe,
+    /// No change for a while: name an epoch.
+    EpochSettled,
+    /// Changes have gone on for long enough: name an epoch.
+    EpochLatest,
+    /// Forget the previous epoch.
+    Retire,
+}
+
+/// What an overlay tells its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event<I> {
+    /// The placement or a finger of the current epoch changed.
+    View,
+    /// A neighbour is down.
+    Down(I),
+    /// A round of asking for a place ended in vain; the next follows.
+    Seeking {
+        /// How many rounds have.
+        rounds: u32,
+    },
+}
+
+/// Whether a node sees anything wrong from where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Health {
+    /// Nothing is wrong.
+    Healthy,
+    /// It has no way to a root.
+    Unanchored,
+    /// No epoch counts it yet.
+    Unplaced,
+    /// It is the root and is about to name an epoch.
+    Counting,
+    /// It lacks a ring neighbour.
+    NoRing,
+    /// It lacks a finger.
+    MissingFingers,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Healthy => "healthy",
+            Self::Unanchored => "looking for a parent",
+            Self::Unplaced => "not yet counted in an epoch",
+            Self::Counting => "the members have changed, a new epoch is due",
+            Self::NoRing => "a ring neighbour is not known yet",
+            Self::MissingFingers => "a finger is not known yet",
+        })
+    }
+}

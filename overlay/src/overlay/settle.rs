@@ -1,0 +1,185 @@
+//! What a change in one layer means for the others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Event, Moved, Out, Overlay, Timer};
+use crate::fingers::Fingers;
+use crate::stamp::Stamp;
+use crate::{Epoch, Id, Rank, detector};
+
+/// How long the links of the previous epoch are kept for what still travels on
+/// them. A guess, well above the life of a broadcast.
+const RETIRE_AFTER: Duration = Duration::from_secs(10);
+
+impl<I: Id> Overlay<I> {
+    pub(super) fn settle(&mut self, mut moved: Moved, out: &mut Out<I>) {
+        if moved.family {
+            self.on_family(&mut moved, out);
+        }
+        if moved.family || moved.count {
+            self.on_count(moved.family, out);
+        }
+        if moved.place {
+            self.on_new_place(&mut moved, out);
+        }
+        if moved.ring || moved.place {
+            self.on_ring_moved(&mut moved, out);
+        }
+        if moved.fingers {
+            out.event(Event::View);
+        }
+        if moved.family || moved.ring || moved.place || moved.fingers {
+            self.refresh.reset(self.backoff());
+            self.arm_refresh(out);
+            self.claim_links(out);
+        }
+    }
+
+    /// Parent or children changed: apply the ring's rules to the new family.
+    fn on_family(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let tree = &self.tree;
+        self.infos.retain(|child, _| tree.has_child(*child));
+        moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
+        let planted = self.config.planted;
+        for (child, leaf) in self.infos.clone() {
+            let info = crate::ring::Message::Info(leaf);
+            let changed = self.ring.on_message(child, info, &self.tree, planted, out);
+            moved.ring |= changed.0;
+        }
+    }
+
+    fn on_count(&mut self, family: bool, out: &mut Out<I>) {
+        let children: Vec<I> = self.tree.children().collect();
+        let changed = self.census.recount(children.into_iter());
+        self.tree.set_size(self.census.size().get(), out);
+        match self.tree.parent() {
+            Some(parent) if changed || family => self.census.report(parent, out),
+            None if self.needs_epoch() => self.await_epoch(out),
+            _ => {}
+        }
+    }
+
+    /// A root names a new epoch when the count has changed or the one in force
+    /// is not its own.
+    fn needs_epoch(&self) -> bool {
+        let mine = self.census.placement().is_some_and(|placement| {
+            let Epoch { root, boot, .. } = placement.epoch;
+            root == self.config.me
+                && boot == self.config.boot
+                && placement.rank == Rank(0)
+                && placement.population == self.census.size()
+        });
+        self.tree.is_root() && !(mine && self.census.is_settled())
+    }
+
+    fn await_epoch(&mut self, out: &mut Out<I>) {
+        out.arm(Timer::EpochSettled, self.config.pace.epoch_settle);
+        if !self.epoch_pending {
+            self.epoch_pending = true;
+            out.arm(Timer::EpochLatest, self.config.pace.epoch_latest);
+        }
+    }
+
+    pub(super) fn open_epoch(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        self.epoch_pending = false;
+        out.disarm(Timer::EpochSettled);
+        out.disarm(Timer::EpochLatest);
+        if !self.needs_epoch() {
+            return;
+        }
+        self.epochs += 1;
+        let epoch = Epoch {
+            root: self.config.me,
+            boot: self.config.boot,
+            counter: self.epochs,
+            nonce: self.noise.next(),
+        };
+        let children: Vec<I> = self.tree.children().collect();
+        self.census.open_epoch(epoch, &children, out);
+        moved.place = true;
+    }
+
+    /// Start the fingers of a new epoch, and let those of the last one go on
+    /// for what still travels in it.
+    fn on_new_place(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let Some(placement) = self.census.placement() else {
+            return;
+        };
+        let fresh = Fingers::new(self.config.me, placement.population, placement);
+        let last = self.current.replace(fresh);
+        if let Some(last) = last.filter(|f| f.stamp().epoch != placement.epoch) {
+            self.previous = Some(last);
+            out.arm(Timer::Retire, RETIRE_AFTER);
+        }
+        moved.fingers = true;
+        let waiting = std::mem::take(&mut self.early);
+        self.on_level_zero(moved, out);
+        for (slot, (from, message)) in waiting {
+            if message.mark().epoch == placement.epoch {
+                self.on_fingers(from, message, moved, out);
+            } else {
+                self.early.insert(slot, (from, message));
+            }
+        }
+    }
+
+    fn on_ring_moved(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let ring = &self.ring;
+        let neighbours = [ring.successor, ring.predecessor];
+        self.marks.retain(|id, _| neighbours.contains(&Some(*id)));
+        self.on_level_zero(moved, out);
+        let distinct: BTreeSet<I> = neighbours.into_iter().flatten().collect();
+        let mark = self.mark();
+        for neighbour in distinct {
+            let is_proved = self.marks.get(&neighbour).zip(mark);
+            let reply = is_proved.is_none_or(|(theirs, mine)| theirs.epoch != mine.epoch);
+            out.send(neighbour, detector::Message::Beat { mark, reply });
+        }
+    }
+
+    /// A ring neighbour becomes the finger of level 0 once its own mark proves
+    /// that it stands next to this node in the epoch. While the tree is being
+    /// repaired the ring is ahead of the ranks, and the fingers of an epoch must
+    /// not follow it.
+    fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let rules = self.rules();
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let placement = *current.stamp();
+        let proved = |peer: Option<I>, mark| peer.filter(|id| self.marks.get(id) == Some(&mark));
+        let known = |table: &[Option<I>]| table.first().copied().flatten();
+        let successor = proved(self.ring.successor, placement.ahead(1));
+        let successor = successor.or(known(current.clockwise()));
+        let predecessor = proved(self.ring.predecessor, placement.behind(1));
+        let predecessor = predecessor.or(known(current.counterclockwise()));
+        moved.fingers |= current.set_ring(successor, predecessor, rules, out).0;
+    }
+
+    /// Claim the links that the layers use, give up those they no longer do, and
+    /// watch the neighbours of tree and ring.
+    fn claim_links(&mut self, out: &mut Out<I>) {
+        let tree = self.tree.parent().into_iter().chain(self.tree.children());
+        let ring = self.ring.successor.into_iter().chain(self.ring.predecessor);
+        let near: Vec<I> = tree.chain(ring).filter(|id| *id != self.config.me).collect();
+        let successor = self.ring.successor;
+        let watched: Vec<I> = near.iter().copied().collect();
+        self.detector.watch(&watched);
+        let _ = successor;
+        let epochs = self.current.iter().chain(&self.previous);
+        let fingers = epochs.flat_map(|fingers| {
+            let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());
+            tables.copied().flatten()
+        });
+        let wanted: BTreeSet<I> = near.into_iter().chain(fingers).collect();
+        for peer in wanted.difference(&self.claimed) {
+            out.connect(*peer);
+        }
+        for peer in self.claimed.difference(&wanted) {
+            out.disconnect(*peer);
+            self.boots.remove(peer);
+        }
+        self.claimed = wanted;
+    }
+}

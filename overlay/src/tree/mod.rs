@@ -1,0 +1,428 @@
+//! The tree: one parent, ordered children, the path to the root.
+//!
+//! A node is a *root*, a *child*, or an *orphan* that looks for a parent:
+//!
+//! ```text
+//!            parent lost / refused / on a cycle as its smallest id
+//!   child ────────────────────────────────────────────────▶ orphan
+//!     ▲   ◀────────────────── Lead from an asked candidate ──┘ │
+//!     │                                                        │ nobody left to ask
+//!     └──── Lead from a tree that beats mine ──── root ◀───────┘
+//! ```
+//!
+//! Every claim is repeated with the beat, so forged or lost state heals: a Lead
+//! to somebody else's child is answered with Detach, a Size from somebody else's
+//! child is taken as an Attach.
+//!
+//! Not here: who is dead (`detector`), sizes and ranks (`census`).
+
+mod message;
+mod order;
+mod repair;
+mod seek;
+
+use arrayvec::ArrayVec;
+
+pub use message::{Claim, Lead, MAX_HEIRS, Message, Refusal, RootKey, Step};
+pub use order::Order;
+use seek::Seek;
+
+use crate::config::Limits;
+use crate::digest::digest_of;
+use crate::overlay::Out;
+use crate::ring::Family;
+use crate::{Id, noise::Noise};
+
+/// How many askers an orphan remembers until it is anchored; further ones are
+/// not remembered and ask again by themselves.
+const MAX_WAITING: usize = 64;
+
+/// The tree layer of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Tree<I> {
+    me: I,
+    limits: Limits,
+    /// The place to ask for under the configured parent.
+    slot: Order,
+    parent: Option<I>,
+    order: Order,
+    anchored: bool,
+    path: Vec<Step<I>>,
+    /// My own standing, should I be a root.
+    key: RootKey<I>,
+    root: RootKey<I>,
+    heirs: ArrayVec<I, MAX_HEIRS>,
+    children: Vec<Child<I>>,
+    seek: Option<Seek<I>>,
+    /// Orphans that asked before this node was anchored.
+    waiting: Vec<(I, Order)>,
+    established: bool,
+    leaving: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Child<I> {
+    id: I,
+    order: Order,
+}
+
+/// What a tree needs of the layers around it while it handles an input.
+pub struct Surroundings<'a, I> {
+    /// The size of a child's subtree, as far as it is known.
+    pub size_of: &'a dyn Fn(I) -> u32,
+    /// Peers to ask for a place when parent, ancestors and heirs are gone,
+    /// nearest first.
+    pub contacts: &'a [I],
+    /// The source of jitter.
+    pub noise: &'a mut Noise,
+}
+
+impl<I: Id> Tree<I> {
+    /// The tree of a node that is alone so far.
+    pub fn new(me: I, limits: Limits, priority: u32, slot: Option<u32>) -> Self {
+        let key = RootKey {
+            weight: 0,
+            priority,
+            id: me,
+        };
+        Self {
+            me,
+            limits,
+            slot: slot.map(Order::slot).unwrap_or_default(),
+            parent: None,
+            order: Order::default(),
+            anchored: true,
+            path: Vec::new(),
+            key,
+            root: key,
+            heirs: ArrayVec::new(),
+            children: Vec::new(),
+            seek: None,
+            waiting: Vec::new(),
+            established: false,
+            leaving: false,
+        }
+    }
+
+    /// Who this node hangs under.
+    pub const fn parent(&self) -> Option<I> {
+        self.parent
+    }
+
+    /// The children, in order.
+    pub fn children(&self) -> impl ExactSizeIterator<Item = I> + '_ {
+        self.children.iter().map(|child| child.id)
+    }
+
+    /// Whether `id` is a child.
+    pub fn has_child(&self, id: I) -> bool {
+        self.children.iter().any(|child| child.id == id)
+    }
+
+    /// Whether the path reaches a root.
+    pub const fn is_anchored(&self) -> bool {
+        self.anchored
+    }
+
+    /// Whether this node is the root of its tree.
+    pub const fn is_root(&self) -> bool {
+        self.parent.is_none() && self.anchored
+    }
+
+    /// How many ancestors there are.
+    pub fn depth(&self) -> usize {
+        self.path.len()
+    }
+
+    /// The ancestors, root first.
+    pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = I> + '_ {
+        self.path.iter().map(|step| step.id)
+    }
+
+    /// The tree's root and its standing, as last told.
+    pub const fn root(&self) -> RootKey<I> {
+        self.root
+    }
+
+    /// Handle a message of this layer. Returns whether parent or children
+    /// changed.
+    pub fn on_message(
+        &mut self,
+        from: I,
+        message: Message<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        match message {
+            Message::Attach { claim, order } => self.on_attach(from, claim, order, around, out),
+            Message::Lead(lead) => self.on_lead(from, lead, around, out),
+            Message::Digest(digest) => self.on_digest(from, digest, out),
+            Message::AskLead => self.on_ask_lead(from, out),
+            Message::Redirect(to) => self.on_redirect(from, to, out),
+            Message::Refuse(_) => self.on_refuse(from, around, out),
+            Message::Detach => self.on_detach(from, out),
+            Message::Leave => self.on_gone(from, around, out),
+            Message::Probe(key) => self.on_probe(from, key, around, out),
+            Message::Together => false,
+            Message::Offer { root, via } => self.on_offer(root, via, around, out),
+        }
+    }
+
+    /// A child's Size came: true if it is a child. Somebody else's is taken as
+    /// an Attach, which mends a child list that has lost it.
+    pub fn on_report(
+        &mut self,
+        from: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.has_child(from) {
+            return false;
+        }
+        self.on_attach(from, Claim::Orphan, Order::default(), around, out)
+    }
+
+    /// Tell the children where they hang: a digest each, with the beat.
+    pub fn beat(&self, out: &mut Out<I>) {
+        for child in &self.children {
+            out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
+        }
+    }
+
+    /// The weight of this node's tree if it is a root: ⌊log2 of its size⌋.
+    pub fn set_size(&mut self, size: u32, out: &mut Out<I>) {
+        let weight = size.max(1).ilog2() as u8;
+        if self.key.weight != weight {
+            self.key.weight = weight;
+            if self.is_root() {
+                self.root = self.key;
+                self.tell_children(out);
+            }
+        }
+    }
+
+    /// Say goodbye to parent and children, and accept nobody any more.
+    pub fn leave(&mut self, out: &mut Out<I>) {
+        self.leaving = true;
+        self.seek = None;
+        for peer in self.parent.into_iter().chain(self.children()) {
+            out.send(peer, Message::Leave);
+        }
+    }
+
+    fn on_attach(
+        &mut self,
+        from: I,
+        claim: Claim<I>,
+        order: Order,
+        around: &Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        let refuse = |reason, out: &mut Out<I>| {
+            out.send(from, Message::Refuse(reason));
+            false
+        };
+        if from == self.me {
+            return false;
+        }
+        if self.leaving {
+            return refuse(Refusal::Leaving, out);
+        }
+        if self.parent == Some(from) || self.ancestors().any(|id| id == from) {
+            return refuse(Refusal::Descendant, out);
+        }
+        if !self.anchored {
+            self.remember(from, claim, order);
+            return false;
+        }
+        if matches!(claim, Claim::Root(key) if !self.root.beats(&key)) {
+            return refuse(Refusal::Precedence, out);
+        }
+        if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
+            return refuse(Refusal::Depth, out);
+        }
+        if let Some(child) = self.children.iter().find(|child| child.id == from) {
+            out.send(from, Message::Lead(self.lead_for(child)));
+            return false;
+        }
+        if self.children.len() >= usize::from(self.limits.max_children) {
+            let smallest = self.children().min_by_key(|id| (around.size_of)(*id));
+            smallest.into_iter().for_each(|to| out.send(from, Message::Redirect(to)));
+            return false;
+        }
+        self.adopt(from, order, out);
+        true
+    }
+
+    fn remember(&mut self, from: I, claim: Claim<I>, order: Order) {
+        let known = self.waiting.iter().any(|(id, _)| *id == from);
+        if matches!(claim, Claim::Orphan) && !known && self.waiting.len() < MAX_WAITING {
+            self.waiting.push((from, order));
+        }
+    }
+
+    fn adopt(&mut self, from: I, claimed: Order, out: &mut Out<I>) {
+        let order = if claimed.is_unset() {
+            Order::after(self.children.iter().map(|child| &child.order))
+        } else {
+            claimed
+        };
+        let child = Child { id: from, order };
+        out.send(from, Message::Lead(self.lead_for(&child)));
+        self.children.push(child);
+        self.children
+            .sort_by(|a, b| (&a.order, a.id).cmp(&(&b.order, b.id)));
+        self.announce_heirs(out);
+    }
+
+    /// A root's heirs are its first children.
+    fn announce_heirs(&mut self, out: &mut Out<I>) {
+        if !self.is_root() {
+            return;
+        }
+        let heirs: ArrayVec<I, MAX_HEIRS> = self.children().take(MAX_HEIRS).collect();
+        if heirs != self.heirs {
+            self.heirs = heirs;
+            self.tell_children(out);
+        }
+    }
+
+    fn lead_for(&self, child: &Child<I>) -> Lead<I> {
+        let mut path = self.path.clone();
+        path.push(Step {
+            id: self.me,
+            order: self.order.clone(),
+        });
+        Lead {
+            path,
+            order: child.order.clone(),
+            root: self.root,
+            heirs: self.heirs.clone(),
+            anchored: self.anchored,
+        }
+    }
+
+    fn tell_children(&self, out: &mut Out<I>) {
+        for child in &self.children {
+            out.send(child.id, Message::Lead(self.lead_for(child)));
+        }
+    }
+
+    fn on_lead(
+        &mut self,
+        from: I,
+        lead: Lead<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.parent == Some(from) {
+            return self.follow_lead(lead, around, out);
+        }
+        let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
+        let below_me = lead.path.iter().any(|step| step.id == self.me);
+        if !asked || !lead.anchored || below_me || self.leaving {
+            out.send(from, Message::Detach);
+            return false;
+        }
+        self.end_seek(out);
+        self.parent = Some(from);
+        self.established = true;
+        self.children.retain(|child| child.id != from);
+        self.follow_lead(lead, around, out);
+        true
+    }
+
+    /// Take over what the parent says. On a cycle, which shows as oneself on
+    /// one's own path, only the smallest id drops its parent.
+    fn follow_lead(
+        &mut self,
+        lead: Lead<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        let Lead { mut path, order, root, heirs, mut anchored } = lead;
+        if let Some(mine) = path.iter().rposition(|step| step.id == self.me) {
+            let cycle = &path[mine..];
+            if cycle.iter().all(|step| self.me <= step.id) {
+                return self.orphan(None, around, out);
+            }
+            path.drain(..=mine);
+            anchored = false;
+        } else if path.len() >= usize::from(self.limits.max_depth) {
+            return self.orphan(None, around, out);
+        }
+        let changed = self.path != path
+            || self.order != order
+            || self.root != root
+            || self.heirs != heirs
+            || self.anchored != anchored;
+        if changed {
+            (self.path, self.order, self.root, self.heirs) = (path, order, root, heirs);
+            self.anchored = anchored;
+            self.tell_children(out);
+        }
+        anchored && self.admit_waiting(around, out)
+    }
+
+    fn admit_waiting(&mut self, around: &Surroundings<'_, I>, out: &mut Out<I>) -> bool {
+        let mut changed = false;
+        for (id, order) in std::mem::take(&mut self.waiting) {
+            changed |= self.on_attach(id, Claim::Orphan, order, around, out);
+        }
+        changed
+    }
+
+    fn on_digest(&self, from: I, digest: u64, out: &mut Out<I>) -> bool {
+        if self.parent != Some(from) {
+            out.send(from, Message::Detach);
+        } else if digest != digest_of(&self.lead_as_told()) {
+            out.send(from, Message::AskLead);
+        }
+        false
+    }
+
+    /// The Lead that the parent must have sent if this node's state is right.
+    fn lead_as_told(&self) -> Lead<I> {
+        Lead {
+            path: self.path.clone(),
+            order: self.order.clone(),
+            root: self.root,
+            heirs: self.heirs.clone(),
+            anchored: self.anchored,
+        }
+    }
+
+    fn on_ask_lead(&self, from: I, out: &mut Out<I>) -> bool {
+        if let Some(child) = self.children.iter().find(|child| child.id == from) {
+            out.send(from, Message::Lead(self.lead_for(child)));
+        }
+        false
+    }
+
+    fn on_detach(&mut self, from: I, out: &mut Out<I>) -> bool {
+        self.waiting.retain(|(id, _)| *id != from);
+        let before = self.children.len();
+        self.children.retain(|child| child.id != from);
+        self.announce_heirs(out);
+        self.children.len() != before
+    }
+}
+
+impl<I: Id> Family<I> for Tree<I> {
+    fn me(&self) -> I {
+        self.me
+    }
+
+    fn parent(&self) -> Option<I> {
+        self.parent
+    }
+
+    fn first_child(&self) -> Option<I> {
+        self.children.first().map(|child| child.id)
+    }
+
+    fn next_sibling_of(&self, child: I) -> Option<Option<I>> {
+        let place = self.children.iter().position(|c| c.id == child)?;
+        Some(self.children.get(place + 1).map(|c| c.id))
+    }
+}

@@ -1,0 +1,276 @@
+//! Repair and merging: what a node does without a parent, and when it meets
+//! another tree.
+
+use super::seek::Candidate;
+use super::{Claim, Message, Order, RootKey, Seek, Surroundings, Tree};
+use crate::Id;
+use crate::config::Limits;
+use crate::overlay::{Event, Out, Timer};
+
+/// How many of the nearest ancestors an orphan asks.
+const ANCESTORS: usize = 3;
+/// Rounds of asking everybody before an orphan that once had a parent becomes
+/// its own root; an heir waits for one.
+const PATIENCE: u32 = 3;
+/// The same for a node that never had a parent: about 20 s with the default
+/// stagger, in which the configured parent may start.
+const PATIENCE_AT_START: u32 = 8;
+
+impl<I: Id> Tree<I> {
+    /// Start under the configured parent, or as a root if there is none.
+    pub fn start(
+        &mut self,
+        parent: Option<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let Some(parent) = parent.filter(|id| *id != self.me) else {
+            return;
+        };
+        self.anchored = false;
+        let order = self.slot.clone();
+        let first = Candidate { id: parent, order };
+        let rest = contacts(around.contacts, self.me);
+        self.seek(Claim::Orphan, [first].into_iter().chain(rest), around, out);
+    }
+
+    /// A peer is gone for good: it left, was found dead, or has restarted.
+    /// Returns whether parent or children changed.
+    pub fn on_gone(
+        &mut self,
+        peer: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.parent == Some(peer) {
+            return self.orphan(Some(peer), around, out);
+        }
+        self.on_detach(peer, out)
+    }
+
+    /// Continue the search: ask the next candidate, or end a round.
+    pub fn on_seek_timer(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
+        let Some(seek) = &mut self.seek else {
+            return false;
+        };
+        if seek.is_exhausted() {
+            seek.rounds += 1;
+            let rounds = seek.rounds;
+            if matches!(seek.claim(), Claim::Root(_)) {
+                self.seek = None;
+                return false;
+            }
+            out.event(Event::Seeking { rounds });
+            if rounds >= self.patience() {
+                self.become_root(around, out);
+                return true;
+            }
+            let first = self.first_candidates(None);
+            let rest = contacts(around.contacts, self.me);
+            let candidates = first.into_iter().chain(rest);
+            if let Some(seek) = &mut self.seek {
+                seek.replace(candidates);
+            }
+        }
+        self.ask_next(around, out);
+        false
+    }
+
+    fn ask_next(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
+        let Limits { stagger, retry_max, .. } = self.limits;
+        let Some(seek) = &mut self.seek else {
+            return;
+        };
+        if let Some(Candidate { id, order }) = seek.ask_next() {
+            let claim = seek.claim();
+            out.send(id, Message::Attach { claim, order });
+        }
+        let pause = if seek.is_exhausted() {
+            (stagger * (4 << seek.rounds.min(10))).min(retry_max)
+        } else {
+            stagger
+        };
+        out.arm(Timer::Seek, around.noise.jitter(pause));
+    }
+
+    /// Say to a lost contact which tree this is.
+    pub fn probe(&self, contact: I, out: &mut Out<I>) {
+        if self.anchored && !self.leaving {
+            out.send(contact, Message::Probe(self.root));
+        }
+    }
+
+    pub(super) fn on_redirect(&mut self, from: I, to: I, out: &mut Out<I>) -> bool {
+        let Some(seek) = &mut self.seek else {
+            return false;
+        };
+        if to != self.me
+            && let Some(Candidate { id, order }) = seek.follow(from, to)
+        {
+            let claim = seek.claim();
+            out.send(id, Message::Attach { claim, order });
+        }
+        false
+    }
+
+    pub(super) fn on_refuse(
+        &mut self,
+        from: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.parent == Some(from) {
+            return self.orphan(None, around, out);
+        }
+        let more = |seek: &Seek<I>| seek.has_asked(from) && !seek.is_exhausted();
+        if self.seek.as_ref().is_some_and(more) {
+            self.ask_next(around, out);
+        }
+        false
+    }
+
+    /// Lose the parent and look for another; `lost` is set if it is dead rather
+    /// than unwilling.
+    pub(super) fn orphan(
+        &mut self,
+        lost: Option<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        self.parent = None;
+        self.anchored = false;
+        if self.leaving {
+            return true;
+        }
+        let first = self.first_candidates(lost);
+        let root_lost = lost.is_some_and(|id| id == self.root.id);
+        if root_lost && self.heirs.first() == Some(&self.me) {
+            self.become_root(around, out);
+            return true;
+        }
+        self.tell_children(out);
+        let rest = contacts(around.contacts, self.me);
+        let candidates = first.into_iter().chain(rest);
+        let candidates: Vec<_> = candidates.filter(|c| Some(c.id) != lost).collect();
+        self.seek(Claim::Orphan, candidates, around, out);
+        true
+    }
+
+    /// The nearest ancestors above the lost parent with the place it had there,
+    /// then the root's heirs. Under an heir the place is behind its own
+    /// children, in the old order.
+    fn first_candidates(&self, lost: Option<I>) -> Vec<Candidate<I>> {
+        let mut candidates = Vec::new();
+        let mut order = self.order.clone();
+        let mut steps = self.path.iter().rev().peekable();
+        let mut hops = 0;
+        while let Some(step) = steps.next() {
+            if Some(step.id) != lost && hops < ANCESTORS {
+                candidates.push(Candidate { id: step.id, order: order.clone() });
+                hops += 1;
+            }
+            if steps.peek().is_some() {
+                order = step.order.joined(&order);
+            }
+        }
+        let before_me = self.heirs.iter().take_while(|id| **id != self.me);
+        for id in before_me.copied().filter(|id| Some(*id) != lost) {
+            let order = order.behind();
+            candidates.push(Candidate { id, order });
+        }
+        candidates
+    }
+
+    fn patience(&self) -> u32 {
+        let below_root = self.path.len() == 1;
+        match self.established {
+            true if below_root && self.heirs.contains(&self.me) => 1,
+            true => PATIENCE,
+            false => PATIENCE_AT_START,
+        }
+    }
+
+    fn become_root(&mut self, around: &Surroundings<'_, I>, out: &mut Out<I>) {
+        self.end_seek(out);
+        self.parent = None;
+        self.anchored = true;
+        self.path.clear();
+        self.order = Order::default();
+        self.root = self.key;
+        self.established = true;
+        self.heirs = self.children().take(super::MAX_HEIRS).collect();
+        self.tell_children(out);
+        self.admit_waiting(around, out);
+    }
+
+    fn seek(
+        &mut self,
+        claim: Claim<I>,
+        candidates: impl IntoIterator<Item = Candidate<I>>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        self.seek = Some(Seek::new(claim, candidates));
+        self.ask_next(around, out);
+    }
+
+    pub(super) fn end_seek(&mut self, out: &mut Out<I>) {
+        if self.seek.take().is_some() {
+            out.disarm(Timer::Seek);
+        }
+    }
+
+    /// Another tree's member asks which tree this is. The one that yields is
+    /// told, and its root comes.
+    pub(super) fn on_probe(
+        &mut self,
+        from: I,
+        key: RootKey<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if !self.anchored || self.leaving {
+            return false;
+        }
+        if key.id == self.root.id {
+            out.send(from, Message::Together);
+            return false;
+        }
+        if self.root.beats(&key) {
+            let (root, via) = (self.root, self.me);
+            out.send(from, Message::Offer { root, via });
+            return false;
+        }
+        self.on_offer(key, from, around, out)
+    }
+
+    /// A tree that beats this one is offered: the root goes there, everybody
+    /// else passes the offer up.
+    pub(super) fn on_offer(
+        &mut self,
+        root: RootKey<I>,
+        via: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        let yields = root.id != self.root.id && root.beats(&self.root);
+        if !self.anchored || self.leaving || !yields {
+            return false;
+        }
+        if let Some(parent) = self.parent {
+            out.send(parent, Message::Offer { root, via });
+        } else if self.seek.is_none() && via != self.me {
+            let order = Order::default();
+            let ask = |id| Candidate { id, order: order.clone() };
+            let candidates = [ask(root.id), ask(via)];
+            self.seek(Claim::Root(self.key), candidates, around, out);
+        }
+        false
+    }
+}
+
+fn contacts<I: Id>(contacts: &[I], me: I) -> Vec<Candidate<I>> {
+    let others = contacts.iter().copied().filter(|id| *id != me);
+    let ask = |id| Candidate { id, order: Order::default() };
+    others.map(ask).collect()
+}

@@ -1,0 +1,110 @@
+//! The search for a parent: candidates are asked in order, staggered, and the
+//! first that says yes is taken.
+
+use super::{Claim, Order};
+
+/// The most candidates that one search holds; further ones are left out.
+pub(super) const MAX_CANDIDATES: usize = 24;
+/// How many of those asked a search remembers; the oldest is forgotten first,
+/// and its late yes is then answered with Detach.
+const MAX_ASKED: usize = 64;
+/// The most redirects that one search follows; they only ever lead downwards,
+/// so more than the greatest depth means a liar.
+const MAX_REDIRECTS: u8 = 64;
+
+/// Somebody who may become the parent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Candidate<I> {
+    /// Whom to ask.
+    pub(super) id: I,
+    /// The place to ask for among its children.
+    pub(super) order: Order,
+}
+
+/// A search in progress.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Seek<I> {
+    claim: Claim<I>,
+    candidates: Vec<Candidate<I>>,
+    next: usize,
+    asked: Vec<I>,
+    redirects: u8,
+    /// How many times all candidates have been asked in vain.
+    pub(super) rounds: u32,
+}
+
+impl<I: Copy + Eq> Seek<I> {
+    /// A search among `candidates`, of which only the first
+    /// [`MAX_CANDIDATES`] different ones count.
+    pub(super) fn new(claim: Claim<I>, candidates: impl IntoIterator<Item = Candidate<I>>) -> Self {
+        let mut search = Self {
+            claim,
+            candidates: Vec::new(),
+            next: 0,
+            asked: Vec::new(),
+            redirects: 0,
+            rounds: 0,
+        };
+        search.replace(candidates);
+        search
+    }
+
+    /// Start a round with fresh candidates.
+    pub(super) fn replace(&mut self, candidates: impl IntoIterator<Item = Candidate<I>>) {
+        self.candidates.clear();
+        for candidate in candidates {
+            let known = self.candidates.iter().any(|c| c.id == candidate.id);
+            if !known && self.candidates.len() < MAX_CANDIDATES {
+                self.candidates.push(candidate);
+            }
+        }
+        self.next = 0;
+        self.redirects = 0;
+    }
+
+    /// Whether all candidates of this round have been asked.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.next >= self.candidates.len()
+    }
+
+    /// What the seeker says it is.
+    pub(super) const fn claim(&self) -> Claim<I> {
+        self.claim
+    }
+
+    /// The next candidate of this round, which from now on counts as asked.
+    pub(super) fn ask_next(&mut self) -> Option<Candidate<I>> {
+        let candidate = self.candidates.get(self.next)?.clone();
+        self.next += 1;
+        self.note_asked(candidate.id);
+        Some(candidate)
+    }
+
+    fn note_asked(&mut self, id: I) {
+        if !self.asked.contains(&id) {
+            if self.asked.len() >= MAX_ASKED {
+                self.asked.remove(0);
+            }
+            self.asked.push(id);
+        }
+    }
+
+    /// Whether `id` has been asked in this search, so that its yes counts.
+    pub(super) fn has_asked(&self, id: I) -> bool {
+        self.asked.contains(&id)
+    }
+
+    /// The place that was asked for at `from`, if `from` may redirect us to
+    /// `to`, which then counts as asked.
+    pub(super) fn follow(&mut self, from: I, to: I) -> Option<Candidate<I>> {
+        if !self.has_asked(from) || self.redirects >= MAX_REDIRECTS {
+            return None;
+        }
+        self.redirects += 1;
+        self.note_asked(to);
+        Some(Candidate {
+            id: to,
+            order: Order::default(),
+        })
+    }
+}
