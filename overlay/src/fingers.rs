@@ -235,13 +235,14 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             return Changed::NO;
         }
         let changed = self.put(level, direction, Some(subject));
-        // The finger that was repeated is what its direction introduces: UP(x)
-        // begets UP(x) to the finger clockwise.
-        let begotten = direction.opposite();
         if changed.0 || rules.forwarding == Forwarding::Literal {
-            self.introduce(level, begotten.opposite(), rules, out);
+            self.introduce(level, Direction::Clockwise, rules, out);
+            self.introduce(level, Direction::Counterclockwise, rules, out);
+        } else {
+            // A finger counterclockwise was repeated: it goes to the one
+            // clockwise, so UP begets UP.
+            self.introduce(level, direction.opposite(), rules, out);
         }
-        self.introduce(level, begotten, rules, out);
         changed
     }
 

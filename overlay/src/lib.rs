@@ -15,6 +15,11 @@
 //! Papers: [BMG09] Bosilca et al., *Constructing Resilient Communication
 //! Infrastructure for Runtime Environments*; [FC] the fully connected bootstrap.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
+)]
+
 pub mod backoff;
 pub mod change;
 pub mod fingers;
