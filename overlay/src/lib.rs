@@ -15,11 +15,23 @@
 //! Papers: [BMG09] Bosilca et al., *Constructing Resilient Communication
 //! Infrastructure for Runtime Environments*; [FC] the fully connected bootstrap.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
+)]
+
+pub mod backoff;
+pub mod change;
+pub mod fingers;
 pub mod id;
+pub mod legitimate;
 pub mod outbox;
 pub mod placement;
 pub mod planted;
+pub mod ring;
+pub mod stamp;
 
+pub use change::Changed;
 pub use id::{Id, PeerId};
 pub use outbox::{Effect, Outbox};
 pub use placement::{Epoch, Placement, Population, Rank};

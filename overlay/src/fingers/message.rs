@@ -1,0 +1,107 @@
+//! The messages of [BMG09] Algorithm 2 and of the visits between its rounds, and
+//! the variants of its rules.
+
+use serde::{Deserialize, Serialize};
+
+use crate::planted::Planted;
+
+/// One of the two ways around the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Direction {
+    /// Towards successors.
+    Clockwise,
+    /// Towards predecessors.
+    Counterclockwise,
+}
+
+impl Direction {
+    /// The other way.
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Clockwise => Self::Counterclockwise,
+            Self::Counterclockwise => Self::Clockwise,
+        }
+    }
+}
+
+/// The messages between processes of a binomial graph. Each is idempotent and a
+/// newer one replaces an older one of its kind, direction and level between the
+/// same two processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Message<I, K> {
+    /// [BMG09] UP: `subject` is 2^level places before you.
+    Up {
+        /// The level, from 1.
+        level: u8,
+        /// Who is introduced.
+        subject: I,
+        /// Where the subject stands.
+        mark: K,
+    },
+    /// [BMG09] DN: `subject` is 2^level places after you.
+    Down {
+        /// The level, from 1.
+        level: u8,
+        /// Who is introduced.
+        subject: I,
+        /// Where the subject stands.
+        mark: K,
+    },
+    /// You are my finger; am I yours, the opposite way?
+    Confirm {
+        /// The level.
+        level: u8,
+        /// The way from the asker to the receiver.
+        direction: Direction,
+        /// Where the asker stands.
+        mark: K,
+    },
+    /// The answer: you are.
+    Confirmed {
+        /// The level asked about.
+        level: u8,
+        /// The way from the asker to the answerer.
+        direction: Direction,
+        /// Where the answerer stands.
+        mark: K,
+    },
+    /// The answer: you are not.
+    Deny {
+        /// The level asked about.
+        level: u8,
+        /// The way from the asker to the answerer.
+        direction: Direction,
+        /// Where the answerer stands.
+        mark: K,
+    },
+    /// I lack my finger at `level`: introduce yours at the level below, the
+    /// same way.
+    Seek {
+        /// The level that the asker lacks, from 1.
+        level: u8,
+        /// The way from the asker to the receiver.
+        direction: Direction,
+        /// Where the asker stands.
+        mark: K,
+    },
+}
+
+/// How an introduction that changes nothing is passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Forwarding {
+    /// UP begets UP, DN begets DN.
+    #[default]
+    Linear,
+    /// Every message begets both, as printed in [BMG09] Alg. 2: one round of
+    /// rule 1 then costs about N messages per process.
+    Literal,
+}
+
+/// Which rules a process runs by: the default is ours, without a bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Rules {
+    /// How introductions are passed on.
+    pub forwarding: Forwarding,
+    /// The bug to run with, if any.
+    pub planted: Planted,
+}

@@ -1,0 +1,93 @@
+//! How a member proves that an entry of the binomial graph belongs where a
+//! message wants it.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Id;
+use crate::placement::{Epoch, Placement, Population, Rank};
+
+/// What the arithmetic says about a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Proof {
+    /// The marked member stands exactly there.
+    Holds,
+    /// It stands elsewhere in the same epoch.
+    Fails,
+    /// The mark belongs to another epoch and says nothing about this one.
+    Foreign,
+    /// Marks are not in use: believe, as the paper does.
+    Absent,
+}
+
+/// Where a process stands, in so far as it can prove it. `()` proves nothing,
+/// as in [BMG09]; a [`Placement`] proves epoch and rank.
+pub trait Stamp: Clone + Eq + Hash + Debug {
+    /// What travels with an identifier.
+    type Mark: Copy + Eq + Hash + Debug;
+
+    /// The mark of the member `distance` places clockwise; mine at 0.
+    fn ahead(&self, distance: u32) -> Self::Mark;
+
+    /// The mark of the member `distance` places counterclockwise.
+    fn behind(&self, distance: u32) -> Self::Mark;
+
+    /// Whether `mark` is the one `expected` here.
+    fn judge(&self, mark: Self::Mark, expected: Self::Mark) -> Proof;
+}
+
+impl Stamp for () {
+    type Mark = ();
+
+    fn ahead(&self, _distance: u32) {}
+
+    fn behind(&self, _distance: u32) {}
+
+    fn judge(&self, _mark: (), _expected: ()) -> Proof {
+        Proof::Absent
+    }
+}
+
+/// An epoch and the rank of a member in it. A claim until it is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Mark<I> {
+    /// Which numbering.
+    pub epoch: Epoch<I>,
+    /// Which position in it.
+    pub rank: Rank,
+}
+
+impl<I: Id> Stamp for Placement<I> {
+    type Mark = Mark<I>;
+
+    fn ahead(&self, distance: u32) -> Mark<I> {
+        Mark {
+            epoch: self.epoch,
+            rank: self.rank.ahead(distance, self.population),
+        }
+    }
+
+    fn behind(&self, distance: u32) -> Mark<I> {
+        Mark {
+            epoch: self.epoch,
+            rank: self.rank.behind(distance, self.population),
+        }
+    }
+
+    fn judge(&self, mark: Mark<I>, expected: Mark<I>) -> Proof {
+        if mark.epoch != expected.epoch {
+            Proof::Foreign
+        } else if mark.rank == expected.rank {
+            Proof::Holds
+        } else {
+            Proof::Fails
+        }
+    }
+}
+
+/// The distance 2^level on a ring of `population`, 0 if it is a whole turn.
+pub(crate) const fn distance(level: usize, population: Population) -> u32 {
+    ((1_u64 << level) % population.get() as u64) as u32
+}

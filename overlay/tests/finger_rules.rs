@@ -1,0 +1,463 @@
+//! One test per rule of [BMG09] Algorithm 2, and of the visits between rounds.
+
+use Direction::{Clockwise, Counterclockwise};
+use binomesh_overlay::fingers::{Direction, Fingers, Forwarding, Message, Rules};
+use binomesh_overlay::stamp::{Mark, Stamp};
+use binomesh_overlay::{Changed, Effect, Epoch, Outbox, Placement, Population, Rank};
+
+/// The paper's process: nothing proves an entry.
+type Plain = Fingers<u32, ()>;
+/// One that knows its placement; member r is called 100 + r.
+type Placed = Fingers<u32, Placement<u32>>;
+
+fn population(n: u32) -> Population {
+    Population::new(n).expect("a small population")
+}
+
+fn up(level: u8, subject: u32) -> Message<u32, ()> {
+    Message::Up {
+        level,
+        subject,
+        mark: (),
+    }
+}
+
+fn down(level: u8, subject: u32) -> Message<u32, ()> {
+    Message::Down {
+        level,
+        subject,
+        mark: (),
+    }
+}
+
+fn sent<K>(out: &mut Outbox<u32, Message<u32, K>>) -> Vec<(u32, Message<u32, K>)> {
+    out.drain()
+        .map(|effect| match effect {
+            Effect::Send { to, message } => (to, message),
+            _ => panic!("fingers only send"),
+        })
+        .collect()
+}
+
+fn on<S: Stamp>(
+    fingers: &mut Fingers<u32, S>,
+    from: u32,
+    message: Message<u32, S::Mark>,
+) -> Vec<(u32, Message<u32, S::Mark>)> {
+    run(fingers, from, message, Rules::default())
+}
+
+fn run<S: Stamp>(
+    fingers: &mut Fingers<u32, S>,
+    from: u32,
+    message: Message<u32, S::Mark>,
+    rules: Rules,
+) -> Vec<(u32, Message<u32, S::Mark>)> {
+    let tables = |f: &Fingers<u32, S>| (f.clockwise().to_vec(), f.counterclockwise().to_vec());
+    let before = tables(fingers);
+    let mut out = Outbox::new();
+    let changed = fingers.on_message(from, message, rules, &mut out);
+    assert_eq!(changed, Changed(tables(fingers) != before), "{message:?}");
+    sent(&mut out)
+}
+
+/// Process 0 of `n`, whose ring neighbours are `n - 1` and 1.
+fn zero(n: u32) -> Plain {
+    let mut fingers = Plain::new(0, population(n), ());
+    let mut out = Outbox::<u32, Message<u32, ()>>::new();
+    let _ = fingers.set_ring(Some(1), Some(n - 1), Rules::default(), &mut out);
+    fingers
+}
+
+#[test]
+fn alg2_rule_1_introduces_the_ring_neighbours_to_each_other() {
+    let mut fingers = Plain::new(0, population(8), ());
+    let mut out = Outbox::<u32, Message<u32, ()>>::new();
+    assert_eq!(
+        fingers.set_ring(Some(1), None, Rules::default(), &mut out),
+        Changed::YES
+    );
+    assert!(
+        out.is_empty(),
+        "one neighbour cannot be introduced to itself"
+    );
+    assert_eq!(
+        fingers.set_ring(Some(1), Some(7), Rules::default(), &mut out),
+        Changed::YES
+    );
+    assert_eq!(sent(&mut out), [(1, up(1, 7)), (7, down(1, 1))]);
+    assert_eq!(
+        fingers.set_ring(Some(1), Some(7), Rules::default(), &mut out),
+        Changed::NO
+    );
+    assert!(out.is_empty(), "unchanged, it waits for the next round");
+    fingers.refresh(Rules::default(), &mut out);
+    assert_eq!(sent(&mut out), [(1, up(1, 7)), (7, down(1, 1))]);
+}
+
+#[test]
+fn alg2_rule_1_needs_more_than_two_processes() {
+    let mut lone = Plain::new(0, Population::ONE, ());
+    let mut out = Outbox::<u32, Message<u32, ()>>::new();
+    assert_eq!(
+        lone.set_ring(Some(0), Some(0), Rules::default(), &mut out),
+        Changed::NO
+    );
+    assert!(lone.is_complete() && lone.clockwise().is_empty());
+    let mut fingers = Plain::new(0, population(2), ());
+    let _ = fingers.set_ring(Some(1), Some(1), Rules::default(), &mut out);
+    assert!(out.is_empty());
+    assert!(fingers.is_complete());
+    assert_eq!(fingers.clockwise(), [Some(1)]);
+    assert_eq!(
+        fingers.set_ring(Some(0), Some(0), Rules::default(), &mut out),
+        Changed::YES
+    );
+    assert_eq!(fingers.clockwise(), [None], "nobody is its own neighbour");
+}
+
+#[test]
+fn alg2_rule_2_stores_up_counterclockwise_and_waits_for_the_pair() {
+    let mut fingers = zero(16);
+    assert_eq!(on(&mut fingers, 15, up(1, 14)), []);
+    assert_eq!(fingers.counterclockwise()[1], Some(14));
+    // The message that completes the pair introduces both.
+    let both = [(2, up(2, 14)), (14, down(2, 2))];
+    assert_eq!(on(&mut fingers, 1, down(1, 2)), both);
+}
+
+#[test]
+fn alg2_rule_2_up_begets_up_when_it_repeats() {
+    let mut fingers = zero(16);
+    on(&mut fingers, 15, up(1, 14));
+    on(&mut fingers, 1, down(1, 2));
+    assert_eq!(on(&mut fingers, 15, up(1, 14)), [(2, up(2, 14))]);
+    // One that changes the pair introduces both anew.
+    assert_eq!(
+        on(&mut fingers, 15, up(1, 13)),
+        [(2, up(2, 13)), (13, down(2, 2))]
+    );
+}
+
+#[test]
+fn alg2_rule_3_down_begets_down_when_it_repeats() {
+    let mut fingers = zero(16);
+    on(&mut fingers, 15, up(1, 14));
+    on(&mut fingers, 1, down(1, 2));
+    assert_eq!(on(&mut fingers, 1, down(1, 2)), [(14, down(2, 2))]);
+}
+
+#[test]
+fn alg2_rules_2_and_3_stop_below_n() {
+    // N = 8: level 2 is the last, as 2^3 is not < 8; the paper's ≤ would go on.
+    let mut fingers = zero(8);
+    for message in [up(1, 6), down(1, 2), up(2, 4)] {
+        on(&mut fingers, 1, message);
+    }
+    assert_eq!(on(&mut fingers, 2, down(2, 4)), []);
+    assert!(fingers.is_complete());
+}
+
+#[test]
+fn alg2_a_level_out_of_range_is_ignored() {
+    let mut fingers = zero(8);
+    let before = fingers.clone();
+    for level in [0, 3, 4, 23, 24, 31, 32, 63, 64, 255] {
+        assert_eq!(on(&mut fingers, 1, up(level, 4)), []);
+        assert_eq!(on(&mut fingers, 1, down(level, 4)), []);
+    }
+    assert_eq!(fingers, before);
+}
+
+#[test]
+fn alg2_nobody_is_its_own_finger_nor_introduced_to_itself() {
+    let mut fingers = zero(16);
+    assert_eq!(on(&mut fingers, 15, up(1, 0)), []);
+    assert_eq!(fingers.counterclockwise()[1], None);
+    on(&mut fingers, 15, up(1, 9));
+    assert_eq!(
+        on(&mut fingers, 1, down(1, 9)),
+        [],
+        "9 is not 4 away from 9"
+    );
+}
+
+#[test]
+fn alg2_literal_forwarding_begets_both() {
+    let rules = Rules {
+        forwarding: Forwarding::Literal,
+        ..Rules::default()
+    };
+    let mut fingers = zero(16);
+    assert_eq!(
+        run(&mut fingers, 15, up(1, 14), rules),
+        [],
+        "an unset destination"
+    );
+    run(&mut fingers, 1, down(1, 2), rules);
+    let both = [(2, up(2, 14)), (14, down(2, 2))];
+    assert_eq!(run(&mut fingers, 15, up(1, 14), rules), both);
+}
+
+fn epoch(counter: u64) -> Epoch<u32> {
+    Epoch {
+        root: 100,
+        boot: 1,
+        counter,
+        nonce: 0,
+    }
+}
+
+fn mark(counter: u64, rank: u32) -> Mark<u32> {
+    Mark {
+        epoch: epoch(counter),
+        rank: Rank(rank),
+    }
+}
+
+fn placed(n: u32, rank: u32) -> Placed {
+    let placement = Placement {
+        epoch: epoch(1),
+        population: population(n),
+        rank: Rank(rank),
+    };
+    Placed::new(100 + rank, placement.population, placement)
+}
+
+#[test]
+fn an_introduction_counts_only_if_the_arithmetic_holds() {
+    let mut fingers = placed(11, 3);
+    let one = |mark| Message::Up {
+        level: 1,
+        subject: 101,
+        mark,
+    };
+    for wrong in [mark(2, 1), mark(1, 0), mark(1, 5), mark(1, u32::MAX)] {
+        on(&mut fingers, 102, one(wrong));
+        assert_eq!(fingers.counterclockwise()[1], None, "{wrong:?}");
+    }
+    on(&mut fingers, 102, one(mark(1, 1)));
+    assert_eq!(fingers.counterclockwise()[1], Some(101));
+}
+
+#[test]
+fn an_introduction_carries_the_subjects_mark() {
+    let mut fingers = placed(11, 0);
+    let mut out = Outbox::<u32, Message<u32, Mark<u32>>>::new();
+    let _ = fingers.set_ring(Some(101), Some(110), Rules::default(), &mut out);
+    let introduced = [
+        (
+            101,
+            Message::Up {
+                level: 1,
+                subject: 110,
+                mark: mark(1, 10),
+            },
+        ),
+        (
+            110,
+            Message::Down {
+                level: 1,
+                subject: 101,
+                mark: mark(1, 1),
+            },
+        ),
+    ];
+    assert_eq!(sent(&mut out), introduced);
+}
+
+fn asks(fingers: &mut Placed, level: usize) -> Vec<(u32, Message<u32, Mark<u32>>)> {
+    let mut out = Outbox::new();
+    fingers.confirm(level, &mut out);
+    sent(&mut out)
+}
+
+/// Rank `rank` of 11 with its ring neighbours.
+fn ringed(rank: u32) -> Placed {
+    let mut fingers = placed(11, rank);
+    let mut out = Outbox::<u32, Message<u32, Mark<u32>>>::new();
+    let (next, previous) = (100 + (rank + 1) % 11, 100 + (rank + 10) % 11);
+    let _ = fingers.set_ring(Some(next), Some(previous), Rules::default(), &mut out);
+    fingers
+}
+
+#[test]
+fn a_visit_confirms_a_right_finger_and_changes_nothing() {
+    let (mut three, mut four) = (ringed(3), ringed(4));
+    let before = four.clone();
+    let asked = asks(&mut three, 0);
+    let question = Message::Confirm {
+        level: 0,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert_eq!(asked[0], (104, question));
+    let answered = on(&mut four, 103, question);
+    let answer = Message::Confirmed {
+        level: 0,
+        direction: Clockwise,
+        mark: mark(1, 4),
+    };
+    assert_eq!(answered, [(103, answer)]);
+    assert_eq!(four, before);
+    on(&mut three, 104, answer);
+    assert!(!three.is_confirmed(0), "only one of the two has answered");
+    let back = Message::Confirmed {
+        level: 0,
+        direction: Counterclockwise,
+        mark: mark(1, 2),
+    };
+    on(&mut three, 102, back);
+    assert!(three.is_confirmed(0));
+}
+
+#[test]
+fn a_visit_mends_the_opposite_entry() {
+    let mut four = placed(11, 4);
+    let question = Message::Confirm {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 2),
+    };
+    assert_eq!(on(&mut four, 102, question).len(), 1);
+    assert_eq!(four.counterclockwise()[1], Some(102));
+}
+
+#[test]
+fn a_visit_to_a_wrong_finger_is_denied_and_clears_it() {
+    let (mut three, mut five) = (ringed(3), ringed(5));
+    on(
+        &mut three,
+        104,
+        Message::Down {
+            level: 1,
+            subject: 108,
+            mark: mark(1, 5),
+        },
+    );
+    let question = Message::Confirm {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert!(asks(&mut three, 1).contains(&(108, question)));
+    let denial = |rank| Message::Deny {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, rank),
+    };
+    assert_eq!(on(&mut ringed(8), 103, question), [(103, denial(8))]);
+    on(&mut three, 105, denial(5));
+    assert_eq!(
+        three.clockwise()[1],
+        Some(108),
+        "only the finger itself may deny"
+    );
+    let foreign = Message::Deny {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(2, 8),
+    };
+    on(&mut three, 108, foreign);
+    assert_eq!(
+        three.clockwise()[1],
+        Some(108),
+        "another epoch says nothing"
+    );
+    on(&mut three, 108, denial(8));
+    assert_eq!(three.clockwise()[1], None);
+    assert_eq!(
+        on(
+            &mut five,
+            103,
+            Message::Confirm {
+                level: 1,
+                direction: Clockwise,
+                mark: mark(2, 3),
+            }
+        ),
+        [],
+        "of another epoch: not answered"
+    );
+}
+
+#[test]
+fn a_missing_finger_is_sought_one_level_below() {
+    let (mut three, mut four) = (ringed(3), ringed(4));
+    let question = Message::Seek {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert_eq!(asks(&mut three, 1)[0], (104, question));
+    let found = Message::Down {
+        level: 1,
+        subject: 105,
+        mark: mark(1, 5),
+    };
+    assert_eq!(on(&mut four, 103, question), [(103, found)]);
+    on(&mut three, 104, found);
+    assert_eq!(three.clockwise()[1], Some(105));
+    let forged = Message::Seek {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 9),
+    };
+    assert_eq!(on(&mut four, 109, forged), []);
+}
+
+#[test]
+fn without_marks_a_visit_contradicts_nobody() {
+    let mut fingers = zero(8);
+    let question = Message::Confirm {
+        level: 0,
+        direction: Clockwise,
+        mark: (),
+    };
+    let denied = Message::Deny {
+        level: 0,
+        direction: Clockwise,
+        mark: (),
+    };
+    assert_eq!(on(&mut fingers, 3, question), [(3, denied)]);
+    assert_eq!(fingers.counterclockwise()[0], Some(7));
+}
+
+#[test]
+fn a_new_numbering_clears_the_levels_it_does_not_have() {
+    let mut fingers = zero(16);
+    for message in [
+        up(1, 14),
+        down(1, 2),
+        up(2, 12),
+        down(2, 4),
+        up(3, 8),
+        down(3, 8),
+    ] {
+        on(&mut fingers, 1, message);
+    }
+    assert!(fingers.is_complete());
+    assert_eq!(fingers.renumber(population(5), ()), Changed::YES);
+    assert_eq!(fingers.clockwise(), [Some(1), Some(2), Some(4)]);
+    assert_eq!(fingers.forget(2), Changed::YES);
+    assert_eq!(fingers.clockwise(), [Some(1), None, Some(4)]);
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn planted_level_bound_goes_red() {
+    let rules = Rules {
+        planted: binomesh_overlay::Planted::new(binomesh_overlay::Bug::LevelBound),
+        ..Rules::default()
+    };
+    let mut fingers = zero(8);
+    for message in [up(1, 6), down(1, 2), up(2, 4)] {
+        run(&mut fingers, 1, message, rules);
+    }
+    let beyond = run(&mut fingers, 2, down(2, 4), rules);
+    assert_ne!(
+        beyond,
+        [],
+        "the clause test of rules 2 and 3 would not notice"
+    );
+}
