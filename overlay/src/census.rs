@@ -204,12 +204,7 @@ impl<I: Id> Census<I> {
 }
 
 /// Tell those counted in `frozen` that are still children their places.
-fn hand_out<I: Id>(
-    placement: Placement<I>,
-    frozen: &Frozen<I>,
-    children: &[I],
-    out: &mut Out<I>,
-) {
+fn hand_out<I: Id>(placement: Placement<I>, frozen: &Frozen<I>, children: &[I], out: &mut Out<I>) {
     let mut next = placement.rank.0.saturating_add(1);
     for (child, version, size) in &frozen.children {
         let rank = Rank(next);
@@ -232,14 +227,20 @@ mod tests {
     }
 
     fn epoch(counter: u64) -> Epoch<u32> {
-        Epoch { root: 0, boot: 1, counter, nonce: 0 }
+        Epoch {
+            root: 0,
+            boot: 1,
+            counter,
+            nonce: 0,
+        }
     }
 
     fn places(out: &mut Out<u32>) -> Vec<(u32, u32, u64)> {
         let sent = out.drain().filter_map(|effect| match effect {
-            Effect::Send { to, message: crate::Message::Census(Message::Place { placement, version }) } => {
-                Some((to, placement.rank.0, version))
-            }
+            Effect::Send {
+                to,
+                message: crate::Message::Census(Message::Place { placement, version }),
+            } => Some((to, placement.rank.0, version)),
             _ => None,
         });
         sent.collect()
@@ -265,7 +266,11 @@ mod tests {
         census.recount([7].into_iter());
         census.on_size(5, 50, population(2));
         census.recount([5, 7].into_iter());
-        let placement = Placement { epoch: epoch(1), population: population(9), rank: Rank(4) };
+        let placement = Placement {
+            epoch: epoch(1),
+            population: population(9),
+            rank: Rank(4),
+        };
         let mut out = Out::new();
         // The root counted with version 101, in which 5 was not yet.
         assert!(census.on_place(placement, 101, &[5, 7], &mut out));
@@ -279,7 +284,11 @@ mod tests {
         census.on_size(7, 70, population(3));
         census.recount([7].into_iter());
         let mut out = Out::new();
-        let place = |rank| Placement { epoch: epoch(1), population: population(9), rank: Rank(rank) };
+        let place = |rank| Placement {
+            epoch: epoch(1),
+            population: population(9),
+            rank: Rank(rank),
+        };
         assert!(!census.on_place(place(4), 99, &[7], &mut out));
         assert!(!census.on_place(place(6), 101, &[7], &mut out));
         assert!(census.placement().is_none() && out.is_empty());

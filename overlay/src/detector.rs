@@ -157,7 +157,11 @@ mod tests {
         for beat in 1..=5 {
             detector.on_heard(2);
             verdicts.extend(detector.on_beat(&[1, 2, 3], &mut out));
-            assert_eq!(detector.is_suspect(1), (3..5).contains(&beat), "beat {beat}");
+            assert_eq!(
+                detector.is_suspect(1),
+                (3..5).contains(&beat),
+                "beat {beat}"
+            );
         }
         assert_eq!(verdicts, [1]);
         let ask = |message: Message<u32>| crate::Message::Detector(message);

@@ -133,14 +133,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         M: From<Message<I, S::Mark>>,
     {
         use Direction::{Clockwise, Counterclockwise};
-        let level = match message {
-            Message::Up { level, .. }
-            | Message::Down { level, .. }
-            | Message::Confirm { level, .. }
-            | Message::Confirmed { level, .. }
-            | Message::Deny { level, .. }
-            | Message::Seek { level, .. } => usize::from(level),
-        };
+        let level = usize::from(message.level());
         // Departure: a received level is range-checked; the paper indexes with it.
         if from == self.me || !self.has_level(level, rules.planted) {
             return Changed::NO;

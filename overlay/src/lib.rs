@@ -21,18 +21,29 @@
 )]
 
 pub mod backoff;
+pub mod census;
 pub mod change;
+pub mod config;
+pub mod detector;
+mod digest;
 pub mod fingers;
 pub mod id;
 pub mod legitimate;
+pub mod message;
+pub mod noise;
 pub mod outbox;
+pub mod overlay;
 pub mod placement;
 pub mod planted;
 pub mod ring;
 pub mod stamp;
+pub mod tree;
 
 pub use change::Changed;
+pub use config::Config;
 pub use id::{Id, PeerId};
+pub use message::{Message, Slot};
 pub use outbox::{Effect, Outbox};
+pub use overlay::{Event, Health, Input, Overlay, Timer};
 pub use placement::{Epoch, Placement, Population, Rank};
 pub use planted::{Bug, Planted};

@@ -67,7 +67,11 @@ impl<I: Copy> Message<I> {
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
             },
         };
-        Slot { kind, level, subject }
+        Slot {
+            kind,
+            level,
+            subject,
+        }
     }
 
     /// The peers that this message introduces: the receiver may want to speak to
@@ -91,7 +95,9 @@ impl<I: Copy> Message<I> {
             ) => vec![*subject],
             Self::Detector(
                 detector::Message::PingFor(subject)
-                | detector::Message::Ping { asker: Some(subject) },
+                | detector::Message::Ping {
+                    asker: Some(subject),
+                },
             ) => vec![*subject],
             _ => Vec::new(),
         }
@@ -125,10 +131,18 @@ const fn finger_slot<I, K>(message: &fingers::Message<I, K>) -> (u8, u8) {
     match message {
         Message::Up { level, .. } => (40, *level),
         Message::Down { level, .. } => (41, *level),
-        Message::Confirm { level, direction, .. } => (towards(42, *direction), *level),
-        Message::Confirmed { level, direction, .. } => (towards(44, *direction), *level),
-        Message::Deny { level, direction, .. } => (towards(46, *direction), *level),
-        Message::Seek { level, direction, .. } => (towards(48, *direction), *level),
+        Message::Confirm {
+            level, direction, ..
+        } => (towards(42, *direction), *level),
+        Message::Confirmed {
+            level, direction, ..
+        } => (towards(44, *direction), *level),
+        Message::Deny {
+            level, direction, ..
+        } => (towards(46, *direction), *level),
+        Message::Seek {
+            level, direction, ..
+        } => (towards(48, *direction), *level),
     }
 }
 

@@ -42,7 +42,11 @@ mod tests {
         let mut noise = Noise::new(7);
         let base = Duration::from_millis(100);
         let drawn: Vec<_> = (0..1000).map(|_| noise.jitter(base)).collect();
-        assert!(drawn.iter().all(|d| *d >= base * 3 / 4 && *d <= base * 5 / 4));
+        assert!(
+            drawn
+                .iter()
+                .all(|d| *d >= base * 3 / 4 && *d <= base * 5 / 4)
+        );
         assert!(drawn.iter().min() < drawn.iter().max());
     }
 }

@@ -86,6 +86,32 @@ pub enum Message<I, K> {
     },
 }
 
+impl<I, K> Message<I, K> {
+    /// The level that the message is about; a claim until it is range-checked.
+    pub const fn level(&self) -> u8 {
+        match self {
+            Self::Up { level, .. }
+            | Self::Down { level, .. }
+            | Self::Confirm { level, .. }
+            | Self::Confirmed { level, .. }
+            | Self::Deny { level, .. }
+            | Self::Seek { level, .. } => *level,
+        }
+    }
+
+    /// The mark that the message carries.
+    pub const fn mark(&self) -> &K {
+        match self {
+            Self::Up { mark, .. }
+            | Self::Down { mark, .. }
+            | Self::Confirm { mark, .. }
+            | Self::Confirmed { mark, .. }
+            | Self::Deny { mark, .. }
+            | Self::Seek { mark, .. } => mark,
+        }
+    }
+}
+
 /// How an introduction that changes nothing is passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Forwarding {

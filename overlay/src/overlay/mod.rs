@@ -33,9 +33,12 @@ const MAX_LOST: usize = 32;
 /// Fingers of a member that stands in an epoch.
 pub type PlacedFingers<I> = Fingers<I, Placement<I>>;
 
+/// A finger message and its sender.
+type Early<I> = (I, fingers::Message<I, Mark<I>>);
+
 /// The overlay machine of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Overlay<I> {
+pub struct Overlay<I: Id> {
     config: Config<I>,
     noise: Noise,
     tree: Tree<I>,
@@ -51,7 +54,7 @@ pub struct Overlay<I> {
     previous: Option<PlacedFingers<I>>,
     /// Finger messages of an epoch that has not reached this node yet, in their
     /// slots: bounded by kinds × levels.
-    early: BTreeMap<(u8, u8), (I, fingers::Message<I, Mark<I>>)>,
+    early: BTreeMap<(u8, u8), Early<I>>,
     refresh: Backoff,
     /// The finger level that is confirmed next.
     visiting: usize,
@@ -80,6 +83,8 @@ struct Moved {
     place: bool,
     /// A finger of the current epoch.
     fingers: bool,
+    /// The links that are needed.
+    links: bool,
 }
 
 impl<I: Id> Overlay<I> {
@@ -133,7 +138,10 @@ impl<I: Id> Overlay<I> {
                 Timer::Confirm => self.on_confirm(out),
                 Timer::Probe => self.on_probe_timer(out),
                 Timer::EpochSettled | Timer::EpochLatest => self.open_epoch(&mut moved, out),
-                Timer::Retire => self.previous = None,
+                Timer::Retire => {
+                    self.previous = None;
+                    moved.links = true;
+                }
             },
             Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
             Input::LinkDown { peer } => self.detector.on_link_down(peer),
@@ -236,7 +244,9 @@ impl<I: Id> Overlay<I> {
             self.infos.insert(from, leaf);
         }
         let planted = self.config.planted;
-        let changed = self.ring.on_message(from, message, &self.tree, planted, out);
+        let changed = self
+            .ring
+            .on_message(from, message, &self.tree, planted, out);
         moved.ring |= changed.0;
     }
 
@@ -249,9 +259,8 @@ impl<I: Id> Overlay<I> {
     ) {
         match message {
             census::Message::Size { version, size } => {
-                moved.family |= self.with_tree(out, |tree, around, out| {
-                    tree.on_report(from, around, out)
-                });
+                moved.family |=
+                    self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
                 if self.tree.has_child(from) {
                     self.census.on_size(from, version, size);
                     moved.count = true;

@@ -30,8 +30,15 @@ impl<I: Id> Overlay<I> {
             out.event(Event::View);
         }
         if moved.family || moved.ring || moved.place || moved.fingers {
+            let before = self.refresh.remaining();
             self.refresh.reset(self.backoff());
-            self.arm_refresh(out);
+            // Armed anew at every change it would never fire in a busy time.
+            if self.refresh.remaining() < before {
+                self.arm_refresh(out);
+            }
+            moved.links = true;
+        }
+        if moved.links {
             self.claim_links(out);
         }
     }
@@ -161,12 +168,11 @@ impl<I: Id> Overlay<I> {
     /// watch the neighbours of tree and ring.
     fn claim_links(&mut self, out: &mut Out<I>) {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
-        let ring = self.ring.successor.into_iter().chain(self.ring.predecessor);
-        let near: Vec<I> = tree.chain(ring).filter(|id| *id != self.config.me).collect();
-        let successor = self.ring.successor;
-        let watched: Vec<I> = near.iter().copied().collect();
-        self.detector.watch(&watched);
-        let _ = successor;
+        let mut near: Vec<I> = tree.chain(self.ring.predecessor).collect();
+        near.retain(|id| *id != self.config.me);
+        // These beat to this node; the successor does not.
+        self.detector.watch(&near);
+        near.extend(self.ring.successor.filter(|id| *id != self.config.me));
         let epochs = self.current.iter().chain(&self.previous);
         let fingers = epochs.flat_map(|fingers| {
             let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());

@@ -247,7 +247,9 @@ impl<I: Id> Tree<I> {
         }
         if self.children.len() >= usize::from(self.limits.max_children) {
             let smallest = self.children().min_by_key(|id| (around.size_of)(*id));
-            smallest.into_iter().for_each(|to| out.send(from, Message::Redirect(to)));
+            smallest
+                .into_iter()
+                .for_each(|to| out.send(from, Message::Redirect(to)));
             return false;
         }
         self.adopt(from, order, out);
@@ -340,7 +342,13 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        let Lead { mut path, order, root, heirs, mut anchored } = lead;
+        let Lead {
+            mut path,
+            order,
+            root,
+            heirs,
+            mut anchored,
+        } = lead;
         if let Some(mine) = path.iter().rposition(|step| step.id == self.me) {
             let cycle = &path[mine..];
             if cycle.iter().all(|step| self.me <= step.id) {

@@ -15,9 +15,7 @@ const BEHIND: u32 = u32::MAX;
 /// by component like the numbering of chapters. The orphan in slot 2 of a dead
 /// parent that had slot 3 becomes `3.2` under the grandparent: between 3 and 4,
 /// and behind 3 should that node return, so preorder survives both.
-#[derive(
-    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Order(ArrayVec<u32, MAX_COMPONENTS>);
 
 impl Order {

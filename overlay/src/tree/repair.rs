@@ -18,12 +18,7 @@ const PATIENCE_AT_START: u32 = 8;
 
 impl<I: Id> Tree<I> {
     /// Start under the configured parent, or as a root if there is none.
-    pub fn start(
-        &mut self,
-        parent: Option<I>,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) {
+    pub fn start(&mut self, parent: Option<I>, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
         let Some(parent) = parent.filter(|id| *id != self.me) else {
             return;
         };
@@ -36,12 +31,7 @@ impl<I: Id> Tree<I> {
 
     /// A peer is gone for good: it left, was found dead, or has restarted.
     /// Returns whether parent or children changed.
-    pub fn on_gone(
-        &mut self,
-        peer: I,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
+    pub fn on_gone(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
         if self.parent == Some(peer) {
             return self.orphan(Some(peer), around, out);
         }
@@ -77,7 +67,9 @@ impl<I: Id> Tree<I> {
     }
 
     fn ask_next(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
-        let Limits { stagger, retry_max, .. } = self.limits;
+        let Limits {
+            stagger, retry_max, ..
+        } = self.limits;
         let Some(seek) = &mut self.seek else {
             return;
         };
@@ -166,7 +158,10 @@ impl<I: Id> Tree<I> {
         let mut hops = 0;
         while let Some(step) = steps.next() {
             if Some(step.id) != lost && hops < ANCESTORS {
-                candidates.push(Candidate { id: step.id, order: order.clone() });
+                candidates.push(Candidate {
+                    id: step.id,
+                    order: order.clone(),
+                });
                 hops += 1;
             }
             if steps.peek().is_some() {
@@ -261,7 +256,10 @@ impl<I: Id> Tree<I> {
             out.send(parent, Message::Offer { root, via });
         } else if self.seek.is_none() && via != self.me {
             let order = Order::default();
-            let ask = |id| Candidate { id, order: order.clone() };
+            let ask = |id| Candidate {
+                id,
+                order: order.clone(),
+            };
             let candidates = [ask(root.id), ask(via)];
             self.seek(Claim::Root(self.key), candidates, around, out);
         }
@@ -271,6 +269,9 @@ impl<I: Id> Tree<I> {
 
 fn contacts<I: Id>(contacts: &[I], me: I) -> Vec<Candidate<I>> {
     let others = contacts.iter().copied().filter(|id| *id != me);
-    let ask = |id| Candidate { id, order: Order::default() };
+    let ask = |id| Candidate {
+        id,
+        order: Order::default(),
+    };
     others.map(ask).collect()
 }
