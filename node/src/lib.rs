@@ -1,0 +1,4 @@
+//! node
+pub mod peer;
+#[cfg(feature = "simulator")]
+pub mod world;
