@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
 
 /// A message between two peers.
@@ -85,6 +86,11 @@ impl<I: Id> Peer<I> {
     /// The overlay half.
     pub const fn overlay(&self) -> &Overlay<I> {
         &self.overlay
+    }
+
+    /// Leave the overlay half in an arbitrary state, as a transient fault would.
+    pub fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
+        self.overlay.scramble(noise, peers);
     }
 
     /// Handle one input; what the host is to do goes to `out`.

@@ -61,7 +61,7 @@ fn half_crash_heals() {
         let mut world = form(seed, 24, Shape::Binomial);
         world.run_for(Duration::from_secs(2));
         for victim in 0..24 {
-            if (victim * 7 + seed as u32) % 2 == 0 {
+            if (victim * 7 + seed as u32).is_multiple_of(2) {
                 world.crash(victim);
             }
         }

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::overlay::Out;
+use crate::noise::Noise;
+use crate::overlay::{Out, scrambled_place};
 use crate::{Epoch, Id, Placement, Population, Rank};
 
 /// How many frozen counts a node keeps. A placement that echoes an older one is
@@ -77,6 +78,24 @@ impl<I: Id> Census<I> {
         }
     }
 
+    /// An arbitrary census, as a transient fault may leave it.
+    pub fn scrambled(noise: &mut Noise, peers: &[I]) -> Self {
+        let mut census = Self::new(noise.next() % 4);
+        for _ in 0..noise.next() % 4 {
+            let size = Population::new(1 + noise.next() as u32 % 9);
+            if let (Some(peer), Some(size)) = (noise.pick(peers), size) {
+                census.reports.insert(peer, (noise.next() % 4, size));
+                census.frozen[0]
+                    .children
+                    .push((peer, noise.next() % 4, size));
+                census.frozen[0].size = size;
+            }
+        }
+        let root = noise.pick(peers);
+        census.placed = root.map(|root| (scrambled_place(noise, root), census.newest().clone()));
+        census
+    }
+
     /// My place in the current epoch.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.placed.as_ref().map(|(placement, _)| *placement)
@@ -115,14 +134,14 @@ impl<I: Id> Census<I> {
             self.reports
                 .retain(|id, _| counted.iter().any(|(child, ..)| child == id));
         }
-        if counted == self.newest().children {
-            return false;
-        }
         let sizes = counted.iter().map(|(_, _, size)| u64::from(size.get()));
-        let total = 1 + sizes.sum::<u64>();
         // A sum above the bound can only come from a liar or from corruption;
         // saturated, it is wrong but harmless and the next report mends it.
-        let total = total.min(u64::from(Population::MAX)) as u32;
+        let total = (1 + sizes.sum::<u64>()).min(u64::from(Population::MAX)) as u32;
+        let newest = self.newest();
+        if counted == newest.children && total == newest.size.get() {
+            return false;
+        }
         let version = self.newest().version.wrapping_add(1);
         if self.frozen.len() >= MAX_FROZEN {
             self.frozen.remove(0);
@@ -195,6 +214,16 @@ impl<I: Id> Census<I> {
     ) {
         hand_out(placement, &frozen, children, out);
         self.placed = Some((placement, frozen));
+    }
+
+    /// Two counts of one version are one count: mend the older copy of it.
+    pub fn mend(&mut self) {
+        let newest = self.newest().clone();
+        if let Some((_, frozen)) = &mut self.placed
+            && frozen.version == newest.version
+        {
+            *frozen = newest;
+        }
     }
 
     fn newest(&self) -> &Frozen<I> {

@@ -25,6 +25,17 @@ impl Noise {
         z ^ (z >> 31)
     }
 
+    /// True once in `n` draws on average.
+    pub const fn one_in(&mut self, n: u64) -> bool {
+        self.next().is_multiple_of(n)
+    }
+
+    /// One of `choices`, none if there are none.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
+        let count = choices.len().max(1) as u64;
+        choices.get((self.next() % count) as usize).copied()
+    }
+
     /// A duration between three quarters and five quarters of `base`, so that
     /// nodes that started together do not stay in step.
     pub fn jitter(&mut self, base: Duration) -> Duration {

@@ -8,11 +8,15 @@
 //!
 //! Not here: rules of the layers, user messages, addresses.
 
+mod scramble;
 mod seam;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+pub use scramble::garbage;
+pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
 
 use crate::backoff::Backoff;
@@ -61,6 +65,8 @@ pub struct Overlay<I: Id> {
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
+    /// Beats since an epoch was due.
+    overdue_beats: u32,
     lost: Vec<I>,
     next_probe: usize,
     probes: u32,
@@ -107,6 +113,7 @@ impl<I: Id> Overlay<I> {
             visiting: 0,
             epochs: 0,
             epoch_pending: false,
+            overdue_beats: 0,
             lost: Vec::new(),
             next_probe: 0,
             probes: 0,
@@ -308,16 +315,22 @@ impl<I: Id> Overlay<I> {
         for peer in self.detector.on_beat(&others, out) {
             self.lose(peer, moved, out);
         }
-        self.tree.beat(out);
+        let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
+        moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
+        self.census.mend();
+        self.mend_epoch(moved, out);
         let children: Vec<I> = self.tree.children().collect();
         self.census.beat(&children, out);
         if let Some(parent) = self.tree.parent() {
             self.census.report(parent, out);
         }
         if let Some(successor) = self.ring.successor {
-            let (mark, reply) = (self.mark(), false);
+            let mark = self.mark();
+            let reply = !self.is_proved(successor);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+        moved.count = true;
+        moved.links = true;
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
     }
 
@@ -437,4 +450,10 @@ impl<I: Id> Overlay<I> {
         let told = configured.chain(&self.lost).copied();
         ring.chain(fingers).chain(told).collect()
     }
+}
+
+/// How many beats certainly outlast `length`.
+fn beats(length: Duration, beat: Duration) -> u32 {
+    let whole = length.as_millis() / beat.as_millis().max(1);
+    u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Event, Moved, Out, Overlay, Timer};
+use super::{Event, Moved, Out, Overlay, Timer, beats};
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
 use crate::{Epoch, Id, Rank, detector};
@@ -14,6 +14,7 @@ const RETIRE_AFTER: Duration = Duration::from_secs(10);
 
 impl<I: Id> Overlay<I> {
     pub(super) fn settle(&mut self, mut moved: Moved, out: &mut Out<I>) {
+        moved.place |= self.placement() != self.census.placement();
         if moved.family {
             self.on_family(&mut moved, out);
         }
@@ -88,8 +89,22 @@ impl<I: Id> Overlay<I> {
         }
     }
 
+    /// An epoch that has been due for longer than a root ever waits is named
+    /// now: its timers are lost.
+    pub(super) fn mend_epoch(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        if !self.needs_epoch() {
+            self.overdue_beats = 0;
+            return;
+        }
+        self.overdue_beats = self.overdue_beats.saturating_add(1);
+        if self.overdue_beats > beats(self.config.pace.epoch_latest, self.config.pace.beat) {
+            self.open_epoch(moved, out);
+        }
+    }
+
     pub(super) fn open_epoch(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         self.epoch_pending = false;
+        self.overdue_beats = 0;
         out.disarm(Timer::EpochSettled);
         out.disarm(Timer::EpochLatest);
         if !self.needs_epoch() {
@@ -139,10 +154,20 @@ impl<I: Id> Overlay<I> {
         let distinct: BTreeSet<I> = neighbours.into_iter().flatten().collect();
         let mark = self.mark();
         for neighbour in distinct {
-            let is_proved = self.marks.get(&neighbour).zip(mark);
-            let reply = is_proved.is_none_or(|(theirs, mine)| theirs.epoch != mine.epoch);
+            let reply = !self.is_proved(neighbour);
             out.send(neighbour, detector::Message::Beat { mark, reply });
         }
+    }
+
+    /// Whether a ring neighbour has proved that it stands next to this node.
+    pub(super) fn is_proved(&self, neighbour: I) -> bool {
+        let placement = self.placement();
+        let mark = self.marks.get(&neighbour);
+        placement.zip(mark).is_some_and(|(mine, theirs)| {
+            let after = self.ring.successor == Some(neighbour) && *theirs == mine.ahead(1);
+            let before = self.ring.predecessor == Some(neighbour) && *theirs == mine.behind(1);
+            after || before
+        })
     }
 
     /// A ring neighbour becomes the finger of level 0 once its own mark proves

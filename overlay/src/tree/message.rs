@@ -74,6 +74,8 @@ pub enum Refusal {
     Depth,
     /// The receiver is leaving.
     Leaving,
+    /// The asker is no child of the receiver, which has no way to a root.
+    Unanchored,
 }
 
 /// A message of the tree layer.

@@ -19,7 +19,10 @@
 mod message;
 mod order;
 mod repair;
+mod scramble;
 mod seek;
+
+use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
 
@@ -179,14 +182,50 @@ impl<I: Id> Tree<I> {
         if self.has_child(from) {
             return false;
         }
+        if !self.anchored {
+            // Kept waiting it would stay on a cycle that nobody can see, as
+            // no Lead travels to somebody who is in no list of children.
+            out.send(from, Message::Refuse(Refusal::Unanchored));
+            return false;
+        }
         self.on_attach(from, Claim::Orphan, Order::default(), around, out)
     }
 
-    /// Tell the children where they hang: a digest each, with the beat.
-    pub fn beat(&self, out: &mut Out<I>) {
+    /// With the beat: mend what contradicts itself, go on with a search that has
+    /// stalled, and tell each child a digest of where it hangs. Returns whether
+    /// parent or children changed.
+    pub fn beat(
+        &mut self,
+        beats_to_stall: u32,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        let changed = self.mend(out) | self.restart_stalled_seek(beats_to_stall, around, out);
         for child in &self.children {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
         }
+        changed
+    }
+
+    /// A transient fault may leave a state that no message would ever correct.
+    fn mend(&mut self, out: &mut Out<I>) -> bool {
+        let before = (self.parent, self.children.len());
+        self.parent = self.parent.filter(|id| *id != self.me);
+        let (me, parent) = (self.me, self.parent);
+        self.children
+            .retain(|child| child.id != me && Some(child.id) != parent);
+        self.children
+            .sort_by(|a, b| (&a.order, a.id).cmp(&(&b.order, b.id)));
+        let mut seen = BTreeSet::new();
+        self.children.retain(|child| seen.insert(child.id));
+        self.key.id = self.me;
+        if self.is_root() {
+            self.path.clear();
+            self.order = Order::default();
+            self.root = self.key;
+            self.announce_heirs(out);
+        }
+        before != (self.parent, self.children.len())
     }
 
     /// The weight of this node's tree if it is a root: ⌊log2 of its size⌋.

@@ -66,6 +66,24 @@ impl<I: Id> Tree<I> {
         false
     }
 
+    /// An orphan without a search, or one whose timer was lost, searches again.
+    pub(super) fn restart_stalled_seek(
+        &mut self,
+        beats_to_stall: u32,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        match &mut self.seek {
+            None if self.parent.is_none() && !self.anchored => self.orphan(None, around, out),
+            None => false,
+            Some(seek) if seek.silent_beats < beats_to_stall => {
+                seek.silent_beats += 1;
+                false
+            }
+            Some(_) => self.on_seek_timer(around, out),
+        }
+    }
+
     fn ask_next(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
         let Limits {
             stagger, retry_max, ..
@@ -73,6 +91,7 @@ impl<I: Id> Tree<I> {
         let Some(seek) = &mut self.seek else {
             return;
         };
+        seek.silent_beats = 0;
         if let Some(Candidate { id, order }) = seek.ask_next() {
             let claim = seek.claim();
             out.send(id, Message::Attach { claim, order });

@@ -31,6 +31,8 @@ pub(super) struct Seek<I> {
     redirects: u8,
     /// How many times all candidates have been asked in vain.
     pub(super) rounds: u32,
+    /// Beats since the last question.
+    pub(super) silent_beats: u32,
 }
 
 impl<I: Copy + Eq> Seek<I> {
@@ -44,6 +46,7 @@ impl<I: Copy + Eq> Seek<I> {
             asked: Vec::new(),
             redirects: 0,
             rounds: 0,
+            silent_beats: 0,
         };
         search.replace(candidates);
         search

@@ -1,0 +1,136 @@
+//! Arbitrary states of a whole overlay, as a transient fault may leave them.
+
+use super::Overlay;
+use crate::backoff::Backoff;
+use crate::census::Census;
+use crate::fingers::{Fingers, Message as FingerMessage};
+use crate::noise::Noise;
+use crate::placement::MAX_LEVELS;
+use crate::stamp::Mark;
+use crate::{Epoch, Id, Message, Placement, Population, Rank, census, detector, ring, tree};
+
+impl<I: Id> Overlay<I> {
+    /// Overwrite the state of every layer with noise over `peers`.
+    pub fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
+        self.tree.scramble(noise, peers);
+        self.census = Census::scrambled(noise, peers);
+        self.ring.predecessor = noise.pick(peers);
+        self.ring.successor = noise.pick(peers);
+        self.infos.clear();
+        self.marks.clear();
+        for _ in 0..noise.next() % 3 {
+            if let (Some(peer), Some(leaf)) = (noise.pick(peers), noise.pick(peers)) {
+                self.infos.insert(peer, leaf);
+                self.marks.insert(peer, mark(noise, peers, leaf));
+            }
+        }
+        self.current = fingers(noise, self.config.me, peers);
+        self.previous = fingers(noise, self.config.me, peers);
+        self.early.clear();
+        self.refresh = Backoff::corrupted(7, noise.next() as u32, noise.next() as u32);
+        self.visiting = noise.next() as usize;
+        self.epochs = noise.next();
+        self.epoch_pending = noise.one_in(2);
+        self.overdue_beats = noise.next() as u32;
+        self.lost.clear();
+        self.boots.clear();
+        self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
+    }
+}
+
+/// A message that nobody in a legitimate overlay would have sent.
+pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
+    let peer = noise.pick(peers)?;
+    let level = (noise.next() % 8) as u8;
+    let mark = mark(noise, peers, peer);
+    let placement = placement(noise, peer);
+    let version = noise.next() % 4;
+    let key = tree::RootKey {
+        weight: (noise.next() % 8) as u8,
+        priority: 100,
+        id: peer,
+    };
+    Some(match noise.next() % 14 {
+        0 => ring::Message::FConnect.into(),
+        1 => ring::Message::Info(peer).into(),
+        2 => ring::Message::AskConnect(peer).into(),
+        3 => ring::Message::BConnect.into(),
+        4 => FingerMessage::Up {
+            level,
+            subject: peer,
+            mark,
+        }
+        .into(),
+        5 => FingerMessage::Down {
+            level,
+            subject: peer,
+            mark,
+        }
+        .into(),
+        6 => census::Message::Size {
+            version,
+            size: placement.population,
+        }
+        .into(),
+        7 => census::Message::Place { placement, version }.into(),
+        8 => detector::Message::Beat {
+            mark: Some(mark),
+            reply: true,
+        }
+        .into(),
+        9 => tree::Message::Digest(noise.next()).into(),
+        10 => tree::Message::Detach.into(),
+        11 => tree::Message::Redirect(peer).into(),
+        12 => tree::Message::Offer {
+            root: key,
+            via: peer,
+        }
+        .into(),
+        _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
+    })
+}
+
+fn epoch<I>(noise: &mut Noise, root: I) -> Epoch<I> {
+    let (boot, counter, nonce) = (noise.next() % 3, noise.next() % 3, noise.next() % 3);
+    Epoch {
+        root,
+        boot,
+        counter,
+        nonce,
+    }
+}
+
+fn mark<I: Id>(noise: &mut Noise, peers: &[I], root: I) -> Mark<I> {
+    let rank = Rank(noise.next() as u32 % (peers.len() as u32 + 1));
+    Mark {
+        epoch: epoch(noise, root),
+        rank,
+    }
+}
+
+pub(crate) fn placement<I: Id>(noise: &mut Noise, root: I) -> Placement<I> {
+    let population = Population::new(1 + noise.next() as u32 % 40).unwrap_or(Population::ONE);
+    let rank = Rank(noise.next() as u32 % population.get());
+    Placement {
+        epoch: epoch(noise, root),
+        population,
+        rank,
+    }
+}
+
+fn fingers<I: Id>(noise: &mut Noise, me: I, peers: &[I]) -> Option<super::PlacedFingers<I>> {
+    let root = noise.pick(peers)?;
+    let placement = placement(noise, root);
+    let mut table = || -> [Option<I>; MAX_LEVELS] {
+        std::array::from_fn(|_| noise.pick(peers).filter(|_| noise.one_in(2)))
+    };
+    let (clockwise, counterclockwise) = (table(), table());
+    let population = placement.population;
+    Some(Fingers::corrupted(
+        me,
+        population,
+        placement,
+        clockwise,
+        counterclockwise,
+    ))
+}
