@@ -19,6 +19,8 @@ pub mod id;
 pub mod outbox;
 pub mod placement;
 pub mod planted;
+#[cfg(feature = "quic")]
+pub mod quic;
 
 pub use id::{Id, PeerId};
 pub use outbox::{Effect, Outbox};
