@@ -35,6 +35,8 @@ pub mod outbox;
 pub mod overlay;
 pub mod placement;
 pub mod planted;
+#[cfg(feature = "quic")]
+pub mod quic;
 pub mod ring;
 pub mod stamp;
 pub mod tree;

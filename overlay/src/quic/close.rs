@@ -1,0 +1,186 @@
+//! Why connections end: the codes on the wire, and the reasons told to the host.
+
+use quinn::{Connection, ConnectionError, VarInt};
+
+use super::frame::RefusedFrame;
+use crate::PeerId;
+
+/// The code with which a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum CloseCode {
+    /// Drained: all that was sent on either side was read.
+    Done = 0,
+    /// The dialler expected somebody else.
+    WrongPeer = 1,
+    /// A protocol version that this node does not speak.
+    Version = 2,
+    /// A newer process of the same identity is linked.
+    OldBoot = 3,
+    /// No room for another link.
+    Busy = 4,
+    /// A frame or greeting that was refused.
+    Protocol = 5,
+    /// The greeting, or the drain, took too long.
+    TooSlow = 6,
+    /// This node stops.
+    Stopping = 7,
+}
+
+impl CloseCode {
+    pub(super) fn close(self, connection: &Connection) {
+        let name: &'static [u8] = match self {
+            Self::Done => b"done",
+            Self::WrongPeer => b"wrong peer",
+            Self::Version => b"version",
+            Self::OldBoot => b"old boot",
+            Self::Busy => b"busy",
+            Self::Protocol => b"protocol",
+            Self::TooSlow => b"too slow",
+            Self::Stopping => b"stopping",
+        };
+        connection.close(VarInt::from_u32(self as u32), name);
+    }
+}
+
+/// Why a link went down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DownReason {
+    /// Neither side needed it.
+    Idle,
+    /// The peer said goodbye because it stops.
+    PeerStopping,
+    /// The peer runs as a newer process.
+    Restarted,
+    /// Silence for the idle timeout.
+    TimedOut,
+    /// The peer sent a frame that this node refuses.
+    RefusedFrame(RefusedFrame),
+    /// The peer closed the connection with this code.
+    ClosedByPeer(u64),
+    /// This node closed it, or QUIC failed.
+    Broken,
+}
+
+impl DownReason {
+    pub(super) fn of(error: &ConnectionError) -> Self {
+        match error {
+            ConnectionError::Reset => Self::Restarted,
+            ConnectionError::TimedOut => Self::TimedOut,
+            ConnectionError::ApplicationClosed(close) => {
+                let code = close.error_code.into_inner();
+                match code == CloseCode::Stopping as u64 {
+                    true => Self::PeerStopping,
+                    false => Self::ClosedByPeer(code),
+                }
+            }
+            _ => Self::Broken,
+        }
+    }
+}
+
+/// Why a dial failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DialError {
+    /// No address of the peer is known.
+    #[error("no address is known")]
+    NoContact,
+    /// No bound socket can reach any of its addresses.
+    #[error("no bound socket reaches its addresses")]
+    NoRoute,
+    /// Nobody answered in time.
+    #[error("no answer")]
+    TimedOut,
+    /// Somebody else answered.
+    #[error("{found} answered")]
+    WrongPeer {
+        /// Who.
+        found: PeerId,
+    },
+    /// One side did not accept the other's certificate: the metric label of the
+    /// cause.
+    #[error("certificate refused: {0}")]
+    Certificate(&'static str),
+    /// The other side speaks another protocol version.
+    #[error("it speaks another protocol version")]
+    Version,
+    /// The other side knows a newer process of this node's identity.
+    #[error("it knows a newer process of this identity")]
+    OldBoot,
+    /// The other side has no room.
+    #[error("it has no room for another link")]
+    Busy,
+    /// The greeting was not understood.
+    #[error("the greeting was refused")]
+    Greeting,
+    /// The connection broke before the link was up.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// This node has no room for another link, or stops.
+    #[error("no room for another link here")]
+    NoRoom,
+}
+
+impl DialError {
+    pub(super) fn of(error: &ConnectionError) -> Self {
+        match error {
+            ConnectionError::TimedOut => Self::TimedOut,
+            ConnectionError::ApplicationClosed(close) => match close.error_code.into_inner() {
+                code if code == CloseCode::Version as u64 => Self::Version,
+                code if code == CloseCode::OldBoot as u64 => Self::OldBoot,
+                code if code == CloseCode::Busy as u64 => Self::Busy,
+                _ => Self::Broken(error.to_string()),
+            },
+            ConnectionError::TransportError(_) | ConnectionError::ConnectionClosed(_) => {
+                match handshake_label(error) {
+                    "refused" => Self::Busy,
+                    "quic" => Self::Broken(error.to_string()),
+                    label => Self::Certificate(label),
+                }
+            }
+            _ => Self::Broken(error.to_string()),
+        }
+    }
+
+    /// The metric label.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::NoContact => "no_contact",
+            Self::NoRoute => "no_route",
+            Self::TimedOut => "timed_out",
+            Self::WrongPeer { .. } => "wrong_peer",
+            Self::Certificate(label) => label,
+            Self::Version => "version",
+            Self::OldBoot => "old_boot",
+            Self::Busy => "busy",
+            Self::Greeting => "greeting",
+            Self::Broken(_) => "broken",
+            Self::NoRoom => "no_room",
+        }
+    }
+}
+
+/// The metric label of a handshake that failed: TLS alerts (RFC 8446, 6.2) come
+/// as QUIC codes 0x100 + alert, whichever side raised them.
+pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
+    let code = match error {
+        ConnectionError::TransportError(error) => u64::from(error.code),
+        ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+        ConnectionError::TimedOut => return "timed_out",
+        ConnectionError::ApplicationClosed(_) => return "closed_by_peer",
+        _ => return "quic",
+    };
+    match code {
+        0x02 => "refused",
+        0x12a | 0x12b | 0x12e => "bad_certificate",
+        0x12c => "revoked",
+        0x12d => "expired",
+        0x130 => "unknown_authority",
+        0x131 => "not_a_peer",
+        0x133 => "bad_signature",
+        0x174 => "no_certificate",
+        0x178 => "no_common_protocol",
+        0x100..=0x1ff => "tls",
+        _ => "quic",
+    }
+}

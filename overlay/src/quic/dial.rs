@@ -1,0 +1,356 @@
+//! How connections come to be: dialling, accepting, and the greeting of both.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
+use rustls_pki_types::CertificateDer;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::book::{ADDRESSES_MAX, Contact, is_dialable};
+use super::close::{CloseCode, DialError, handshake_label};
+use super::frame::RefusedFrame;
+use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
+use super::identity::Subject;
+use super::link::{self, Greeted};
+use super::table::{Direction, Link, Peer, Standing};
+use super::{Shared, TransportEvent, tls};
+use crate::PeerId;
+
+/// The priority of the greeting stream: above all classes.
+const GREETING_PRIORITY: i32 = 4;
+
+/// Dial a peer until there is a link or nobody wants one.
+pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
+    let mut failures = 0;
+    while peer.goes_on_dialling() && !shared.stop.is_cancelled() {
+        let dialled = tokio::select! {
+            dialled = dial_once(&shared, &peer) => dialled,
+            () = shared.stop.cancelled() => break,
+        };
+        let Err(reason) = dialled else { continue };
+        shared.metrics.handshake_failed(reason.label());
+        tracing::debug!(peer = %peer.id, %reason, "dial failed");
+        let Some((dropped, writable)) = peer.fail_dial() else {
+            continue;
+        };
+        shared.metrics.dropped_frames.increment(dropped as u64);
+        let id = peer.id;
+        shared
+            .emit(TransportEvent::DialFailed { peer: id, reason })
+            .await;
+        if writable {
+            shared.emit(TransportEvent::Writable { peer: id }).await;
+        }
+        if peer.is_claimed() {
+            let limits = &shared.limits;
+            let salt = shared.me.as_bytes()[0] ^ id.as_bytes()[1];
+            let pause = link::pause(limits.redial_first, limits.redial_max, failures, salt);
+            failures += 1;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = peer.retry.notified() => {}
+                () = shared.stop.cancelled() => {}
+            }
+        }
+    }
+    peer.end_dial();
+    shared.table.collect(&peer);
+}
+
+/// Try the peer's addresses, the best known first, until one leads to a link.
+async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialError> {
+    if shared.has_no_room() {
+        return Err(DialError::NoRoom);
+    }
+    let addresses = shared.book().addresses(peer.id);
+    let mut failure = DialError::NoContact;
+    for address in addresses {
+        let permit = shared.dials.acquire().await;
+        let _permit = permit.map_err(|_| DialError::NoRoom)?;
+        shared.metrics.dials.increment(1);
+        let limit = shared.limits.handshake_timeout;
+        let dialled = tokio::time::timeout(limit, dial_address(shared, peer, address)).await;
+        match dialled.unwrap_or(Err(DialError::TimedOut)) {
+            Ok(()) => return Ok(()),
+            Err(error) => failure = error,
+        }
+        if peer.is_linked() {
+            return Ok(());
+        }
+    }
+    Err(failure)
+}
+
+async fn dial_address(
+    shared: &Arc<Shared>,
+    peer: &Arc<Peer>,
+    address: SocketAddr,
+) -> Result<(), DialError> {
+    let connecting = shared
+        .endpoint_for(address)
+        .and_then(|endpoint| {
+            let config = shared.client.clone();
+            endpoint
+                .connect_with(config, address, tls::SERVER_NAME)
+                .ok()
+        })
+        .ok_or(DialError::NoRoute)?;
+    let connection = connecting.await.map_err(|e| DialError::of(&e))?;
+    // Dropped half-way by a timeout, the connection closes with the guard.
+    let mut guard = Unfinished(Some(connection.clone()));
+    let subject = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
+    if subject.id != peer.id {
+        guard.close(CloseCode::WrongPeer);
+        return Err(DialError::WrongPeer { found: subject.id });
+    }
+    let (mut say, mut hear) = connection.open_bi().await.map_err(|e| DialError::of(&e))?;
+    let _ = say.set_priority(GREETING_PRIORITY);
+    let attempt = shared.attempts.fetch_add(1, Ordering::Relaxed);
+    let hello = shared.hello(peer.id, attempt);
+    let answer = match greeting::say(&mut say, &Greeting::Hello(hello)).await {
+        Ok(()) => greeting::hear(&mut hear).await,
+        Err(error) => Err(error),
+    };
+    let ack = match answer {
+        Ok(Greeting::Hello(ack)) => ack,
+        Err(GreetingError::Ended) => return Err(DialError::of(&connection.closed().await)),
+        Err(GreetingError::Version) => {
+            guard.close(CloseCode::Version);
+            return Err(DialError::Version);
+        }
+        Ok(_) | Err(GreetingError::Malformed) => {
+            guard.close(CloseCode::Protocol);
+            return Err(DialError::Greeting);
+        }
+    };
+    let greeted = Handshake {
+        connection,
+        subject,
+        say,
+        hear,
+        direction: Direction::Outgoing,
+        attempt,
+    };
+    guard.disarm();
+    greeted.register(shared, ack)
+}
+
+/// Accept connections until the transport stops. No handshake is waited for
+/// here.
+pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
+    let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
+    loop {
+        let incoming = tokio::select! {
+            incoming = endpoint.accept() => incoming,
+            () = shared.stop.cancelled() => None,
+        };
+        let Some(incoming) = incoming else { return };
+        let Ok(permit) = handshakes.clone().try_acquire_owned() else {
+            shared.metrics.handshake_failed("busy");
+            incoming.refuse();
+            continue;
+        };
+        let accepting = shared.clone();
+        shared.spawn(async move {
+            let limit = accepting.limits.handshake_timeout;
+            let accepted = tokio::time::timeout(limit, accept_one(&accepting, incoming)).await;
+            drop(permit);
+            if let Err(reason) = accepted.unwrap_or(Err("timed_out")) {
+                accepting.metrics.handshake_failed(reason);
+                tracing::debug!(reason, "incoming connection refused");
+            }
+        });
+    }
+}
+
+/// Judge and greet one incoming connection; fails with a metric label.
+async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'static str> {
+    let label = |error: ConnectionError| handshake_label(&error);
+    let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
+    let mut guard = Unfinished(Some(connection.clone()));
+    let subject = subject_of(&connection).ok_or("not_a_peer")?;
+    if subject.id == shared.me {
+        guard.close(CloseCode::WrongPeer);
+        return Err("self");
+    }
+    let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
+    let _ = say.set_priority(GREETING_PRIORITY);
+    let hello = match greeting::hear(&mut hear).await {
+        Ok(Greeting::Hello(hello)) => hello,
+        Err(GreetingError::Version) => {
+            guard.close(CloseCode::Version);
+            return Err("version");
+        }
+        Ok(_) | Err(GreetingError::Malformed) => {
+            guard.close(CloseCode::Protocol);
+            shared.metrics.frame_refused(RefusedFrame::Malformed);
+            return Err("greeting");
+        }
+        Err(GreetingError::Ended) => return Err("closed_by_peer"),
+    };
+    let known = shared.table.find(subject.id);
+    if known
+        .as_ref()
+        .is_some_and(|peer| peer.is_old_boot(hello.boot))
+    {
+        guard.close(CloseCode::OldBoot);
+        return Err("old_boot");
+    }
+    if shared.has_no_room() && !known.is_some_and(|peer| peer.is_linked()) {
+        guard.close(CloseCode::Busy);
+        return Err("busy");
+    }
+    let ack = Greeting::Hello(shared.hello(subject.id, 0));
+    greeting::say(&mut say, &ack)
+        .await
+        .map_err(|_| "closed_by_peer")?;
+    shared.metrics.accepted.increment(1);
+    let greeted = Handshake {
+        connection,
+        subject,
+        say,
+        hear,
+        direction: Direction::Incoming,
+        attempt: hello.attempt,
+    };
+    guard.disarm();
+    greeted
+        .register(shared, hello)
+        .map_err(|error| error.label())
+}
+
+/// A connection over which both have greeted.
+struct Handshake {
+    connection: Connection,
+    subject: Subject,
+    say: SendStream,
+    hear: RecvStream,
+    direction: Direction,
+    attempt: u64,
+}
+
+impl Handshake {
+    /// Make it a link, or let it drain if another one stands.
+    fn register(self, shared: &Arc<Shared>, hello: Hello) -> Result<(), DialError> {
+        let id = self.subject.id;
+        let contact = Contact {
+            id,
+            name: self.subject.name.clone(),
+            addresses: dialable(&hello, &self.connection),
+        };
+        let limits = &shared.limits;
+        let link = Arc::new(Link {
+            peer: id,
+            name: self.subject.name,
+            boot: hello.boot,
+            attempt: self.attempt,
+            direction: self.direction,
+            connection: self.connection,
+            up: shared.now(),
+            traffic: Default::default(),
+            ready: [Notify::new(), Notify::new(), Notify::new()],
+            persistent: Default::default(),
+            drain: watch::Sender::new(None),
+            settled: CancellationToken::new(),
+            large: Arc::new(Semaphore::new(limits.large_streams)),
+            assembly: Arc::new(Semaphore::new(limits.assembly_bytes)),
+        });
+        let (peer, standing) = loop {
+            let Some(peer) = shared.table.enter(id) else {
+                CloseCode::Busy.close(&link.connection);
+                return Err(DialError::NoRoom);
+            };
+            let standing = peer.register(shared.me, shared.boot, &link, hello.ended);
+            if let Ok(standing) = standing {
+                break (peer, standing);
+            }
+        };
+        let after = match standing {
+            Standing::Current(after) => after,
+            Standing::Superfluous => {
+                shared.metrics.replaced_links.increment(1);
+                link.start_drain(Farewell::Replaced);
+                None
+            }
+            Standing::OldBoot => {
+                CloseCode::OldBoot.close(&link.connection);
+                return Err(DialError::OldBoot);
+            }
+        };
+        shared.book().authenticate(contact);
+        if shared.stop.is_cancelled() {
+            link.start_drain(Farewell::Stopping);
+        }
+        let (say, hear) = (self.say, self.hear);
+        let greeted = Greeted {
+            peer,
+            link,
+            say,
+            hear,
+            after,
+        };
+        shared.spawn(link::run(shared.clone(), greeted));
+        Ok(())
+    }
+}
+
+/// Closes a connection that did not get through its greeting.
+struct Unfinished(Option<Connection>);
+
+impl Unfinished {
+    fn close(&mut self, code: CloseCode) {
+        if let Some(connection) = self.0.take() {
+            code.close(&connection);
+        }
+    }
+
+    fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.close(CloseCode::TooSlow);
+    }
+}
+
+/// Who is at the other end, by the certificate that TLS has verified.
+fn subject_of(connection: &Connection) -> Option<Subject> {
+    let identity = connection.peer_identity()?;
+    let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    Subject::of_certificate(chain.first()?).ok()
+}
+
+/// Where the peer says it can be dialled; if it does not, where it is seen, for
+/// it dials from the socket on which it listens.
+fn dialable(hello: &Hello, connection: &Connection) -> Vec<SocketAddr> {
+    let said = hello.addresses.iter().copied().filter(is_dialable);
+    let mut addresses: Vec<_> = said.take(ADDRESSES_MAX).collect();
+    if addresses.is_empty() {
+        addresses.push(seen(connection));
+    }
+    addresses
+}
+
+/// The peer's address; one that a dual-stack socket maps into IPv6 is given as
+/// IPv4.
+pub(super) fn seen(connection: &Connection) -> SocketAddr {
+    let address = connection.remote_address();
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The greeting needs to know whom it is for.
+impl Shared {
+    fn hello(&self, to: PeerId, attempt: u64) -> Hello {
+        Hello {
+            boot: self.boot,
+            attempt,
+            ended: self.book().ended(to),
+            addresses: self.advertised.clone(),
+        }
+    }
+}

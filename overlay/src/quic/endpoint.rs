@@ -1,0 +1,109 @@
+//! The sockets and the QUIC endpoints over them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quinn::congestion::CubicConfig;
+use quinn::{
+    ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime,
+    TransportConfig, VarInt,
+};
+use quinn_proto::HashedConnectionIdGenerator;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::BindError;
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::tls::TlsConfigs;
+
+/// How QUIC is to behave.
+fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
+    let mut cubic = CubicConfig::default();
+    cubic.initial_window(limits.initial_window);
+    let idle = IdleTimeout::try_from(limits.idle_timeout)
+        .map_err(|_| BindError::Limits("idle_timeout is too long for QUIC"))?;
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_uni_streams(VarInt::from_u32(limits.uni_streams))
+        // The greeting stream is the only one.
+        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .stream_receive_window(VarInt::from_u32(limits.stream_window))
+        .receive_window(VarInt::from_u32(limits.connection_window))
+        .send_window(limits.send_window)
+        // Streams of one class need no fairness: first come, first written.
+        .send_fairness(false)
+        .initial_rtt(limits.initial_rtt)
+        .keep_alive_interval(Some(limits.keep_alive))
+        .max_idle_timeout(Some(idle))
+        .datagram_receive_buffer_size(None)
+        .congestion_controller_factory(Arc::new(cubic));
+    Ok(Arc::new(config))
+}
+
+/// The dialling side.
+pub(super) fn client(tls: &TlsConfigs, limits: &Limits) -> Result<ClientConfig, BindError> {
+    let mut client = ClientConfig::new(tls.client.clone());
+    client.transport_config(transport(limits)?);
+    Ok(client)
+}
+
+/// Bind one address. A restarted process is noticed at once only if both keys
+/// that depend on `node_secret` stay: by the connection-id key it takes packets
+/// for its former connections as its own, and by the reset key its answer is
+/// believed.
+pub(super) fn bind(
+    address: SocketAddr,
+    node_secret: &[u8; 32],
+    tls: &TlsConfigs,
+    limits: &Limits,
+    metrics: &Metrics,
+) -> Result<Endpoint, BindError> {
+    let reset = blake3::derive_key("binomesh 2025 stateless reset", node_secret);
+    let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
+    let ids = blake3::derive_key("binomesh 2025 connection ids", node_secret);
+    let [a, b, c, d, e, f, g, h, ..] = ids;
+    let ids = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let mut endpoint = EndpointConfig::new(Arc::new(reset));
+    endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
+
+    let mut server = ServerConfig::with_crypto(tls.server.clone());
+    server
+        .transport_config(transport(limits)?)
+        .migration(false)
+        .max_incoming(limits.incoming);
+
+    let failed = |source| BindError::Socket { address, source };
+    let socket = socket(address, limits.socket_buffer, metrics).map_err(failed)?;
+    Endpoint::new(endpoint, Some(server), socket, Arc::new(TokioRuntime)).map_err(failed)
+}
+
+fn socket(
+    address: SocketAddr,
+    buffer: usize,
+    metrics: &Metrics,
+) -> std::io::Result<std::net::UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    socket.set_send_buffer_size(buffer)?;
+    socket.set_recv_buffer_size(buffer)?;
+    let (send, receive) = (socket.send_buffer_size()?, socket.recv_buffer_size()?);
+    metrics.send_buffer.set(send as f64);
+    metrics.receive_buffer.set(receive as f64);
+    if send.min(receive) < buffer {
+        tracing::warn!(
+            wanted_bytes = buffer,
+            send_bytes = send,
+            receive_bytes = receive,
+            "the kernel gave smaller socket buffers; raise net.core.rmem_max and wmem_max"
+        );
+    }
+    socket.bind(&address.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,333 @@
+//! Frames: what the transport carries, and how it looks on a stream.
+//!
+//! ```text
+//!  stream := tag:u8 frame*            tag = maintenance | control | packet | large
+//!  frame  := version:u8 flags:u8 contacts_len:u16 body_len:u32 contacts body
+//! ```
+//!
+//! Integers are big-endian. `contacts` is there when flag bit 0 is set: the
+//! postcard form of a list of [`Contact`]s that the body introduces. A `large`
+//! stream carries one frame and ends. The body is opaque here.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::book::Contact;
+use crate::PeerId;
+
+/// The version of frames and greetings; another one is refused.
+pub(super) const VERSION: u8 = 1;
+/// Bytes before the contacts of a frame.
+pub(super) const HEADER_LEN: usize = 8;
+const FLAG_CONTACTS: u8 = 1;
+
+/// What distinguishes maintenance messages of which only the newest matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotKey {
+    /// The kind of message.
+    pub kind: u8,
+    /// The finger level, or 0.
+    pub level: u8,
+    /// Whom it is about, for kinds that must not overwrite across subjects.
+    pub subject: Option<PeerId>,
+}
+
+/// How a frame is queued on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Idempotent state: in its slot the newest wins and keeps the place in
+    /// the queue.
+    Maintenance(SlotKey),
+    /// Acknowledgements and credits, first in first out.
+    Control,
+    /// User packets, first in first out.
+    Packet,
+}
+
+impl Class {
+    /// The class without the slot.
+    pub const fn plain(&self) -> PlainClass {
+        match self {
+            Self::Maintenance(_) => PlainClass::Maintenance,
+            Self::Control => PlainClass::Control,
+            Self::Packet => PlainClass::Packet,
+        }
+    }
+}
+
+/// The class of a frame as the receiver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlainClass {
+    /// State of the overlay's own layers.
+    Maintenance,
+    /// Acknowledgements and credits.
+    Control,
+    /// User packets.
+    Packet,
+}
+
+impl PlainClass {
+    /// All classes, the most urgent first.
+    pub const ALL: [Self; 3] = [Self::Maintenance, Self::Control, Self::Packet];
+
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::Maintenance => 0,
+            Self::Control => 1,
+            Self::Packet => 2,
+        }
+    }
+
+    /// The name used as a metric label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Maintenance => "maintenance",
+            Self::Control => "control",
+            Self::Packet => "packet",
+        }
+    }
+
+    /// The stream priority: more urgent classes are transmitted first.
+    pub(super) const fn priority(self) -> i32 {
+        match self {
+            Self::Maintenance => 3,
+            Self::Control => 2,
+            Self::Packet => 1,
+        }
+    }
+}
+
+/// One message on its way to a peer. `head` and `payload` arrive as one body;
+/// they are apart so that a payload shared by many receivers is not copied.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// How it is queued.
+    pub class: Class,
+    /// The first part of the body.
+    pub head: Bytes,
+    /// The rest of the body.
+    pub payload: Bytes,
+    /// Peers that the body names; the transport attaches what it knows of them
+    /// the first time it tells this receiver.
+    pub introduces: Vec<PeerId>,
+}
+
+impl Frame {
+    /// The length of the body.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+
+    /// Whether the body is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a stream carries, told by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StreamKind {
+    /// The one persistent stream of a class.
+    Persistent(PlainClass),
+    /// One packet too large for the persistent stream.
+    Large,
+}
+
+impl StreamKind {
+    pub(super) const fn tag(self) -> u8 {
+        match self {
+            Self::Persistent(PlainClass::Maintenance) => 1,
+            Self::Persistent(PlainClass::Control) => 2,
+            Self::Persistent(PlainClass::Packet) => 3,
+            Self::Large => 4,
+        }
+    }
+
+    pub(super) const fn from_tag(tag: u8) -> Option<Self> {
+        match tag {
+            1 => Some(Self::Persistent(PlainClass::Maintenance)),
+            2 => Some(Self::Persistent(PlainClass::Control)),
+            3 => Some(Self::Persistent(PlainClass::Packet)),
+            4 => Some(Self::Large),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn class(self) -> PlainClass {
+        match self {
+            Self::Persistent(class) => class,
+            Self::Large => PlainClass::Packet,
+        }
+    }
+}
+
+/// Why an incoming frame, and with it the connection, is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedFrame {
+    /// Longer than its class allows.
+    #[error("frame longer than its class allows")]
+    Oversized,
+    /// The stream ended within a frame.
+    #[error("stream ended within a frame")]
+    Truncated,
+    /// A frame of another version.
+    #[error("unknown frame version")]
+    Version,
+    /// Undefined flags, an unknown stream or contacts that do not parse.
+    #[error("malformed frame")]
+    Malformed,
+}
+
+impl RefusedFrame {
+    pub(super) const ALL: [Self; 4] = [
+        Self::Oversized,
+        Self::Truncated,
+        Self::Version,
+        Self::Malformed,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Oversized => "oversized",
+            Self::Truncated => "truncated",
+            Self::Version => "version",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// A parsed header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) contacts_len: usize,
+    pub(super) body_len: usize,
+}
+
+impl Header {
+    /// Parse the header at the start of `bytes`, `None` if there are not enough.
+    pub(super) fn parse(bytes: &[u8], body_max: usize) -> Result<Option<Self>, RefusedFrame> {
+        // The version first and alone: another version may have another header.
+        match bytes.first() {
+            None => return Ok(None),
+            Some(&VERSION) => {}
+            Some(_) => return Err(RefusedFrame::Version),
+        }
+        let Some(mut fields) = bytes.get(1..HEADER_LEN) else {
+            return Ok(None);
+        };
+        let flags = fields.get_u8();
+        let contacts_len = usize::from(fields.get_u16());
+        let body_len = fields.get_u32() as usize;
+        if flags & !FLAG_CONTACTS != 0 || ((flags & FLAG_CONTACTS == 0) != (contacts_len == 0)) {
+            return Err(RefusedFrame::Malformed);
+        }
+        if body_len > body_max {
+            return Err(RefusedFrame::Oversized);
+        }
+        Ok(Some(Self {
+            contacts_len,
+            body_len,
+        }))
+    }
+
+    pub(super) const fn frame_len(&self) -> usize {
+        HEADER_LEN + self.contacts_len + self.body_len
+    }
+}
+
+/// Write header and contacts of a frame whose body has `body_len` bytes. As many
+/// contacts as fit go along; the number of them is returned.
+pub(super) fn put_header(out: &mut BytesMut, contacts: &[Contact], body_len: usize) -> usize {
+    let mut taken = contacts.len();
+    let encoded = loop {
+        let some = contacts.get(..taken).unwrap_or_default();
+        if some.is_empty() {
+            break Vec::new();
+        }
+        match postcard::to_stdvec(some) {
+            Ok(bytes) if bytes.len() <= usize::from(u16::MAX) => break bytes,
+            _ => taken /= 2,
+        }
+    };
+    out.put_u8(VERSION);
+    out.put_u8(if encoded.is_empty() { 0 } else { FLAG_CONTACTS });
+    out.put_u16(encoded.len() as u16);
+    out.put_u32(body_len as u32);
+    out.extend_from_slice(&encoded);
+    taken
+}
+
+/// Parse the contacts of a frame; what exceeds the bounds is refused.
+pub(super) fn parse_contacts(bytes: &[u8]) -> Result<Vec<Contact>, RefusedFrame> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let contacts: Vec<Contact> =
+        postcard::from_bytes(bytes).map_err(|_| RefusedFrame::Malformed)?;
+    match contacts.iter().all(Contact::is_within_bounds) {
+        true => Ok(contacts),
+        false => Err(RefusedFrame::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contact(name: &str) -> Contact {
+        Contact {
+            id: PeerId::of_uri(name),
+            name: name.to_owned(),
+            addresses: vec!["127.0.0.1:1".parse().expect("an address")],
+        }
+    }
+
+    #[test]
+    fn what_is_emitted_parses() {
+        for contacts in [vec![], vec![contact("a")], vec![contact("a"), contact("b")]] {
+            let mut out = BytesMut::new();
+            assert_eq!(put_header(&mut out, &contacts, 7), contacts.len());
+            let header = Header::parse(&out, 7).expect("valid").expect("complete");
+            assert_eq!(header.body_len, 7);
+            assert_eq!(header.frame_len(), out.len() + 7);
+            assert_eq!(parse_contacts(&out[HEADER_LEN..]), Ok(contacts));
+        }
+    }
+
+    #[test]
+    fn bad_headers_are_refused() {
+        let table: [(&[u8], Result<bool, RefusedFrame>); 7] = [
+            (&[], Ok(false)),
+            (&[VERSION, 0, 0, 0, 0, 0, 0], Ok(false)),
+            (&[VERSION, 0, 0, 0, 0, 0, 0, 9], Ok(true)),
+            (
+                &[VERSION, 0, 0, 0, 0, 0, 0, 10],
+                Err(RefusedFrame::Oversized),
+            ),
+            (&[VERSION + 1], Err(RefusedFrame::Version)),
+            (
+                &[VERSION, 2, 0, 0, 0, 0, 0, 0],
+                Err(RefusedFrame::Malformed),
+            ),
+            (
+                &[VERSION, 0, 0, 1, 0, 0, 0, 0],
+                Err(RefusedFrame::Malformed),
+            ),
+        ];
+        for (bytes, expected) in table {
+            let parsed = Header::parse(bytes, 9).map(|header| header.is_some());
+            assert_eq!(parsed, expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn more_contacts_than_fit_are_left_for_later() {
+        let many: Vec<_> = (0..2000).map(|i| contact(&format!("{i:0100}"))).collect();
+        let mut out = BytesMut::new();
+        let taken = put_header(&mut out, &many, 0);
+        assert!(taken > 0 && taken < many.len());
+        assert_eq!(
+            parse_contacts(&out[HEADER_LEN..]).map(|got| got.len()),
+            Ok(taken)
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! Who this node is: its certificate and key, and whom it believes.
+//!
+//! A certificate names its holder by exactly one URI, a SPIFFE id such as
+//! `spiffe://cluster/node/node-7`: its hash is the [`PeerId`], its last path
+//! segment the name. The key may change, the identity stays.
+
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+use x509_parser::time::ASN1Time;
+
+use super::book::NAME_MAX;
+use crate::PeerId;
+
+/// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
+const URI_MAX: usize = 2048;
+
+/// What a certificate says of its holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The identity.
+    pub id: PeerId,
+    /// The last path segment of the URI.
+    pub name: String,
+}
+
+/// Why a certificate does not name a peer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubjectError {
+    /// Not a certificate.
+    #[error("the certificate does not parse")]
+    Unreadable,
+    /// No URI among the subject's alternative names.
+    #[error("the certificate names no SPIFFE URI")]
+    NoUri,
+    /// More than one URI.
+    #[error("the certificate names {0} URIs, exactly one is expected")]
+    SeveralUris(usize),
+    /// The URI is not `spiffe://domain/…/name` within its bounds.
+    #[error("`{0}` is not a SPIFFE id that ends in a name of at most 128 bytes")]
+    NotSpiffe(String),
+}
+
+impl Subject {
+    /// Read the subject of a certificate. Nothing is verified here.
+    pub fn of_certificate(der: &[u8]) -> Result<Self, SubjectError> {
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|_| SubjectError::Unreadable)?;
+        let names = certificate
+            .subject_alternative_name()
+            .map_err(|_| SubjectError::Unreadable)?;
+        let names = names.map(|extension| extension.value.general_names.as_slice());
+        let mut uris = names.unwrap_or_default().iter().filter_map(as_uri);
+        match (uris.next(), uris.count()) {
+            (None, _) => Err(SubjectError::NoUri),
+            (Some(uri), 0) => Self::of_uri(uri),
+            (Some(_), more) => Err(SubjectError::SeveralUris(1 + more)),
+        }
+    }
+
+    fn of_uri(uri: &str) -> Result<Self, SubjectError> {
+        let path = uri
+            .strip_prefix("spiffe://")
+            .filter(|_| uri.len() <= URI_MAX);
+        let split = path.and_then(|path| path.split_once('/'));
+        let name = split
+            .filter(|(domain, _)| !domain.is_empty())
+            .and_then(|(_, path)| path.rsplit('/').next())
+            .filter(|name| !name.is_empty() && name.len() <= NAME_MAX);
+        match name {
+            Some(name) => Ok(Self {
+                id: PeerId::of_uri(uri),
+                name: name.to_owned(),
+            }),
+            None => Err(SubjectError::NotSpiffe(uri.chars().take(200).collect())),
+        }
+    }
+}
+
+fn as_uri<'a>(name: &GeneralName<'a>) -> Option<&'a str> {
+    match name {
+        GeneralName::URI(uri) => Some(uri),
+        _ => None,
+    }
+}
+
+/// A node's certificate chain and key, and the authorities that it believes.
+#[derive(Debug)]
+pub struct Identity {
+    pub(super) subject: Subject,
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+    pub(super) roots: Vec<CertificateDer<'static>>,
+    pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
+}
+
+/// Why an identity cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A PEM text that does not parse or lacks what it should hold.
+    #[error("the {what} cannot be read: {reason}")]
+    Unreadable {
+        /// Which of the inputs.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The certificate does not name a peer.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+    /// The private key belongs to another certificate.
+    #[error("the private key does not match the certificate of `{0}`")]
+    KeyMismatch(String),
+    /// The certificate is no longer valid.
+    #[error("the certificate of `{name}` expired at {at}")]
+    Expired {
+        /// Whose.
+        name: String,
+        /// Since when.
+        at: String,
+    },
+    /// The certificate is not valid yet.
+    #[error("the certificate of `{name}` is not valid before {at}")]
+    NotYetValid {
+        /// Whose.
+        name: String,
+        /// From when.
+        at: String,
+    },
+    /// The authorities do not vouch for the node's own certificate, or a
+    /// revocation list is not usable.
+    #[error("the certificate of `{name}` is not accepted by its own authorities: {reason}")]
+    NotAccepted {
+        /// Whose.
+        name: String,
+        /// What the verifier said.
+        reason: String,
+    },
+}
+
+impl Identity {
+    /// Read an identity from PEM texts: the chain (leaf first), its key, the
+    /// authorities, and revocation lists, of which there may be none.
+    pub fn from_pem(
+        cert_pem: &[u8],
+        key_pem: &[u8],
+        ca_pem: &[u8],
+        crl_pem: &[u8],
+    ) -> Result<Self, IdentityError> {
+        let key = PrivateKeyDer::from_pem_slice(key_pem)
+            .map_err(|error| unreadable("private key", error))?;
+        let revocations = CertificateRevocationListDer::pem_slice_iter(crl_pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| unreadable("revocation list", error))?;
+        Self::from_der(
+            certificates("certificate", cert_pem)?,
+            key,
+            certificates("certificate authority", ca_pem)?,
+            revocations,
+        )
+    }
+
+    /// Check and keep an identity given in DER.
+    pub fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        roots: Vec<CertificateDer<'static>>,
+        revocations: Vec<CertificateRevocationListDer<'static>>,
+    ) -> Result<Self, IdentityError> {
+        let leaf = chain
+            .first()
+            .ok_or_else(|| unreadable("certificate", "it is empty"))?;
+        let subject = Subject::of_certificate(leaf)?;
+        check_validity(leaf, &subject.name)?;
+        let provider = rustls::crypto::ring::default_provider();
+        match CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider) {
+            Ok(_) => {}
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                return Err(IdentityError::KeyMismatch(subject.name));
+            }
+            Err(error) => return Err(unreadable("private key", error)),
+        }
+        let identity = Self {
+            subject,
+            chain,
+            key,
+            roots,
+            revocations,
+        };
+        super::tls::check_own(&identity)?;
+        Ok(identity)
+    }
+
+    /// The id that the certificate stands for.
+    pub fn id(&self) -> PeerId {
+        self.subject.id
+    }
+
+    /// The last path segment of the SPIFFE URI.
+    pub fn name(&self) -> &str {
+        &self.subject.name
+    }
+}
+
+fn unreadable(what: &'static str, reason: impl ToString) -> IdentityError {
+    let reason = reason.to_string();
+    IdentityError::Unreadable { what, reason }
+}
+
+fn certificates(
+    what: &'static str,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let found = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unreadable(what, error))?;
+    match found.is_empty() {
+        true => Err(unreadable(what, "it holds no CERTIFICATE section")),
+        false => Ok(found),
+    }
+}
+
+fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {
+    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|_| SubjectError::Unreadable)?;
+    let validity = certificate.validity();
+    let (now, name) = (ASN1Time::now(), name.to_owned());
+    if now < validity.not_before {
+        let at = validity.not_before.to_string();
+        return Err(IdentityError::NotYetValid { name, at });
+    }
+    if now > validity.not_after {
+        let at = validity.not_after.to_string();
+        return Err(IdentityError::Expired { name, at });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_spiffe_id_with_a_name_is_a_subject() {
+        let subject = Subject::of_uri("spiffe://test/node/node-7").expect("valid");
+        assert_eq!(subject.name, "node-7");
+        assert_eq!(subject.id, PeerId::of_uri("spiffe://test/node/node-7"));
+        for uri in [
+            "https://test/node",
+            "spiffe://test",
+            "spiffe:///node",
+            "spiffe://test/node/",
+            &format!("spiffe://test/{}", "n".repeat(129)),
+        ] {
+            let refused = Subject::of_uri(uri);
+            assert!(matches!(refused, Err(SubjectError::NotSpiffe(_))), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Every bound and window of the transport.
+
+use std::time::Duration;
+
+/// The bounds of a transport. Each says what happens when it is reached.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Links at once; more are refused as busy. Guess: a binomial graph of 2^20
+    /// nodes has degree 39, a parent 16 children, the sibling tree a handful.
+    pub links: usize,
+    /// Peers that have a link, a claim, a dial or waiting frames; a send to one
+    /// more fails. Guess: four times the links.
+    pub peers: usize,
+    /// Contacts known; old hearsay makes room. 8,192: the design's bound.
+    pub contacts: usize,
+    /// Contacts remembered as told, per stream; the longest unused is told
+    /// again. Guess: more than a node introduces to one peer in an epoch.
+    pub told_contacts: usize,
+    /// Maintenance slots per peer; a further key is turned away. Guess.
+    pub slots: usize,
+    /// Control frames waiting per peer; more are turned away. Guess.
+    pub control_frames: usize,
+    /// Packets waiting per peer; more are turned away. Guess.
+    pub packet_frames: usize,
+    /// Bytes of packets waiting per peer; more are turned away. Guess: 4 MiB is
+    /// four connection windows.
+    pub queue_bytes: usize,
+    /// The longest maintenance body; longer ones close the connection. 64 KiB.
+    pub maintenance_frame: usize,
+    /// The longest control body; longer ones close the connection. 64 KiB.
+    pub control_frame: usize,
+    /// The longest packet body; longer ones close the connection. 16 MiB.
+    pub packet_frame: usize,
+    /// Bodies above this get a stream of their own, so that shorter ones pass
+    /// them. 64 KiB: the design's figure.
+    pub large_above: usize,
+    /// Streams of their own that one link writes at once; further packets wait.
+    /// Two, with the persistent packet stream, can fill three quarters of the
+    /// connection window: the last quarter is left to maintenance and control.
+    pub large_streams: usize,
+    /// Bytes of large bodies that one link may be assembling; further ones are
+    /// not read until there is room. Guess: two of the longest.
+    pub assembly_bytes: usize,
+    /// Events waiting for the host; when full, readers wait and flow control
+    /// holds their peers back. Guess.
+    pub events: usize,
+    /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
+    pub incoming: usize,
+    /// Handshakes in progress in each direction; more incoming ones are
+    /// refused, more outgoing ones wait. Guess.
+    pub handshakes: usize,
+    /// From the first packet to HelloAck. Guess: five probe timeouts of a lost
+    /// flight at the initial RTT.
+    pub handshake_timeout: Duration,
+    /// How long a link may take to drain. 5 s: the design's bound.
+    pub drain_timeout: Duration,
+    /// An unclaimed link with no frame for this long on both sides is closed.
+    /// Guess: longer than a pause between an overlay's rounds.
+    pub link_idle: Duration,
+    /// Silence after which QUIC gives a peer up; only a backstop. 10 s.
+    pub idle_timeout: Duration,
+    /// Keep-alive period, hence how soon a restart is noticed. 1 s: several
+    /// within the idle timeout.
+    pub keep_alive: Duration,
+    /// First pause between dials of a claimed peer. Guess.
+    pub redial_first: Duration,
+    /// The longest pause between dials. 5 s: the design's cap on probing.
+    pub redial_max: Duration,
+    /// UDP socket buffers asked of the kernel. 4 MiB: the kernel's default loses
+    /// thousands of packets per GiB.
+    pub socket_buffer: usize,
+    /// Unread bytes per stream. 256 KiB on a LAN: the design.
+    pub stream_window: u32,
+    /// Unread bytes per connection. 1 MiB on a LAN: the design; quinn's
+    /// unlimited default let one peer take 130 MB.
+    pub connection_window: u32,
+    /// Unacknowledged bytes per connection. 2 MiB: above the receiver's window,
+    /// which is to govern, so that packets cannot use up the sender's first.
+    pub send_window: u64,
+    /// Streams that a peer may have open. 1,024: the design.
+    pub uni_streams: u32,
+    /// First congestion window. 256 KiB: the design, for a LAN.
+    pub initial_window: u64,
+    /// RTT assumed before the first sample. 50 ms: the design.
+    pub initial_rtt: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            links: 1024,
+            peers: 4096,
+            contacts: 8192,
+            told_contacts: 4096,
+            slots: 1024,
+            control_frames: 4096,
+            packet_frames: 1024,
+            queue_bytes: 4 << 20,
+            maintenance_frame: 64 << 10,
+            control_frame: 64 << 10,
+            packet_frame: 16 << 20,
+            large_above: 64 << 10,
+            large_streams: 2,
+            assembly_bytes: 32 << 20,
+            events: 1024,
+            incoming: 1024,
+            handshakes: 256,
+            handshake_timeout: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(5),
+            link_idle: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(1),
+            redial_first: Duration::from_millis(100),
+            redial_max: Duration::from_secs(5),
+            socket_buffer: 4 << 20,
+            stream_window: 256 << 10,
+            connection_window: 1 << 20,
+            send_window: 2 << 20,
+            uni_streams: 1024,
+            initial_window: 256 << 10,
+            initial_rtt: Duration::from_millis(50),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The life of one greeted connection, from HelloAck to close.
+//!
+//! One task watches over it: it accepts the peer's streams, keeps a reader per
+//! stream and a writer per class, and drains. Draining loses nothing that was
+//! written: writers finish, both sides say how many streams there were, and
+//! nobody closes before both have read all of them, or time is up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quinn::{RecvStream, SendStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::close::{CloseCode, DownReason};
+use super::frame::{PlainClass, RefusedFrame};
+use super::greeting::{self, Farewell, Greeting, GreetingError};
+use super::stream::{ReadFailure, Reader, Writer};
+use super::table::{Link, Peer};
+use super::{Shared, TransportEvent};
+
+/// A connection whose greeting is done.
+pub(super) struct Greeted {
+    pub(super) peer: Arc<Peer>,
+    pub(super) link: Arc<Link>,
+    pub(super) say: SendStream,
+    pub(super) hear: RecvStream,
+    /// Nothing is written before this.
+    pub(super) after: Option<CancellationToken>,
+}
+
+/// Run a link to its end.
+pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
+    let Greeted {
+        peer,
+        link,
+        say,
+        hear,
+        after,
+    } = greeted;
+    shared.links.fetch_add(1, Ordering::Relaxed);
+    report(&shared, &peer).await;
+
+    let (heard, hearing) = mpsc::channel(4);
+    let mut helpers = JoinSet::new();
+    helpers.spawn(listen(hear, heard));
+    let mut watch = Watch {
+        shared: shared.clone(),
+        peer: peer.clone(),
+        link: link.clone(),
+        say,
+        hearing,
+        readers: JoinSet::new(),
+        writers: JoinSet::new(),
+        farewell: Parting::default(),
+        refused: None,
+        deadline: None,
+        need: Need::default(),
+    };
+    for class in PlainClass::ALL {
+        let writer = Writer {
+            shared: shared.clone(),
+            peer: peer.clone(),
+            link: link.clone(),
+            class,
+        };
+        watch.writers.spawn(writer.run(after.clone()));
+    }
+    let clean = watch.run().await;
+
+    // What was received is still delivered before the host hears of the end.
+    let reason = watch.reason();
+    watch.writers.shutdown().await;
+    link.settled.cancel();
+    shared.end(&peer, &link, clean, reason);
+    while watch.readers.join_next().await.is_some() {}
+    shared.links.fetch_sub(1, Ordering::Relaxed);
+    report(&shared, &peer).await;
+}
+
+/// Tell the host how things stand with a peer, if that changed. Level-triggered:
+/// whoever changes something calls it, and it reports the newest state once.
+pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
+    let mut reported = peer.reported.lock().await;
+    let (linked, reason) = peer.linked();
+    let id = peer.id;
+    if *reported != linked {
+        if reported.take().is_some() {
+            shared.metrics.links.decrement(1);
+            shared.metrics.links_down.increment(1);
+            let event = TransportEvent::LinkDown { peer: id, reason };
+            shared.emit(event).await;
+        }
+        if let Some((boot, _)) = linked {
+            shared.metrics.links.increment(1);
+            shared.metrics.links_up.increment(1);
+            shared.emit(TransportEvent::LinkUp { peer: id, boot }).await;
+        }
+        *reported = linked;
+    }
+    drop(reported);
+    shared.table.collect(peer);
+}
+
+async fn listen(mut hear: RecvStream, heard: mpsc::Sender<Result<Greeting, GreetingError>>) {
+    loop {
+        let greeting = greeting::hear(&mut hear).await;
+        let ended = greeting.is_err();
+        if heard.send(greeting).await.is_err() || ended {
+            return;
+        }
+    }
+}
+
+/// How far the two sides are with taking leave.
+#[derive(Debug, Default)]
+struct Parting {
+    streams_written: u64,
+    streams_read: u64,
+    goodbye_said: bool,
+    /// The peer's streams, by its goodbye.
+    goodbye_heard: Option<u64>,
+    read_said: bool,
+    read_heard: bool,
+}
+
+impl Parting {
+    fn has_read_all(&self) -> bool {
+        self.goodbye_heard
+            .is_some_and(|streams| self.streams_read >= streams)
+    }
+
+    fn is_done(&self) -> bool {
+        self.read_said && self.read_heard
+    }
+}
+
+/// Who needs the link, as far as told.
+#[derive(Debug)]
+struct Need {
+    frames: u64,
+    quiet: bool,
+    said: bool,
+    heard: bool,
+}
+
+impl Default for Need {
+    fn default() -> Self {
+        Self {
+            frames: 0,
+            quiet: false,
+            said: true,
+            heard: true,
+        }
+    }
+}
+
+struct Watch {
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    link: Arc<Link>,
+    say: SendStream,
+    hearing: mpsc::Receiver<Result<Greeting, GreetingError>>,
+    readers: JoinSet<Result<(), ReadFailure>>,
+    writers: JoinSet<u64>,
+    farewell: Parting,
+    refused: Option<RefusedFrame>,
+    /// When a drain is overdue.
+    deadline: Option<Instant>,
+    need: Need,
+}
+
+impl Watch {
+    /// Returns whether the link ended drained.
+    async fn run(&mut self) -> bool {
+        let connection = self.link.connection.clone();
+        let mut drain = self.link.drain.subscribe();
+        let mut round = tokio::time::interval(self.shared.limits.link_idle / 2);
+        loop {
+            let overdue = overdue(self.deadline);
+            tokio::select! {
+                biased;
+                _ = connection.closed() => return self.is_closed_done(),
+                () = overdue => {
+                    self.shared.metrics.drains_overdue.increment(1);
+                    CloseCode::TooSlow.close(&connection);
+                    return false;
+                }
+                Ok(()) = drain.changed(), if self.deadline.is_none() => self.on_drain(),
+                Some(greeting) = self.hearing.recv() => self.on_greeting(greeting),
+                Some(end) = self.readers.join_next() => self.on_stream_read(end),
+                Some(written) = self.writers.join_next() => {
+                    self.farewell.streams_written += written.unwrap_or(0);
+                }
+                Ok(stream) = connection.accept_uni() => {
+                    let (shared, link) = (self.shared.clone(), self.link.clone());
+                    self.readers.spawn(Reader { shared, link }.run(stream));
+                }
+                _ = round.tick() => self.on_round().await,
+            }
+            if self.part().await {
+                CloseCode::Done.close(&connection);
+                return true;
+            }
+        }
+    }
+
+    fn on_drain(&mut self) {
+        let farewell = *self.link.drain.borrow();
+        if farewell.is_some_and(|farewell| farewell != Farewell::Stopping) {
+            self.peer.set_aside(&self.link);
+            self.shared.dial(&self.peer);
+        }
+        self.deadline = Some(self.shared.now() + self.shared.limits.drain_timeout);
+    }
+
+    fn on_greeting(&mut self, greeting: Result<Greeting, GreetingError>) {
+        match greeting {
+            Ok(Greeting::Needed(needed)) => self.need.heard = needed,
+            Ok(Greeting::Goodbye { streams, farewell }) => {
+                self.farewell.goodbye_heard.get_or_insert(streams);
+                self.link.start_drain(farewell);
+            }
+            Ok(Greeting::Read) => {
+                self.farewell.read_heard = self.farewell.goodbye_said;
+                self.link.settled.cancel();
+            }
+            // The end of the connection says more than the end of the stream.
+            Err(GreetingError::Ended) => {}
+            Ok(Greeting::Hello(_)) | Err(GreetingError::Malformed) => {
+                self.refuse(RefusedFrame::Malformed);
+            }
+            Err(GreetingError::Version) => self.refuse(RefusedFrame::Version),
+        }
+    }
+
+    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, JoinError>) {
+        match end {
+            Ok(Ok(())) => self.farewell.streams_read += 1,
+            Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
+            Ok(Err(ReadFailure::Gone)) | Err(_) => {}
+        }
+    }
+
+    fn refuse(&mut self, refused: RefusedFrame) {
+        self.shared.metrics.frame_refused(refused);
+        tracing::warn!(peer = %self.link.name, %refused, "closing a link");
+        self.refused.get_or_insert(refused);
+        CloseCode::Protocol.close(&self.link.connection);
+    }
+
+    /// Twice per idle period: does anybody need this link?
+    async fn on_round(&mut self) {
+        let frames = self.link.traffic.frames();
+        let quiet = frames == self.need.frames;
+        let needed = self.peer.is_needed() || !(quiet && self.need.quiet);
+        (self.need.frames, self.need.quiet) = (frames, quiet);
+        if needed != self.need.said {
+            self.need.said = needed;
+            self.say(Greeting::Needed(needed)).await;
+        }
+        if !needed && !self.need.heard {
+            self.link.start_drain(Farewell::Idle);
+        }
+    }
+
+    /// Take the next steps of leaving; returns whether all are done.
+    async fn part(&mut self) -> bool {
+        let farewell = *self.link.drain.borrow();
+        if let Some(farewell) = farewell
+            && !self.farewell.goodbye_said
+            && self.writers.is_empty()
+        {
+            self.farewell.goodbye_said = true;
+            let streams = self.farewell.streams_written;
+            self.say(Greeting::Goodbye { streams, farewell }).await;
+        }
+        if self.farewell.has_read_all() && !self.farewell.read_said {
+            self.farewell.read_said = true;
+            self.say(Greeting::Read).await;
+        }
+        self.farewell.is_done()
+    }
+
+    /// A peer that does not take a few bytes for as long as a drain may last is
+    /// as good as gone.
+    async fn say(&mut self, greeting: Greeting) {
+        let said = greeting::say(&mut self.say, &greeting);
+        let said = tokio::time::timeout(self.shared.limits.drain_timeout, said).await;
+        if said.is_err() {
+            CloseCode::TooSlow.close(&self.link.connection);
+        }
+    }
+
+    /// Whether the peer closed because both sides had read everything.
+    fn is_closed_done(&self) -> bool {
+        let reason = self.link.connection.close_reason();
+        matches!(reason, Some(quinn::ConnectionError::ApplicationClosed(close))
+            if close.error_code.into_inner() == CloseCode::Done as u64)
+    }
+
+    fn reason(&self) -> DownReason {
+        let farewell = *self.link.drain.borrow();
+        match (self.refused, farewell, self.link.connection.close_reason()) {
+            (Some(refused), _, _) => DownReason::RefusedFrame(refused),
+            (None, Some(Farewell::Stopping), _) => DownReason::PeerStopping,
+            (None, Some(Farewell::Idle), _) => DownReason::Idle,
+            (None, _, Some(error)) => DownReason::of(&error),
+            (None, _, None) => DownReason::Broken,
+        }
+    }
+}
+
+async fn overdue(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The pause before dial number `failures` + 1 of a claimed peer: doubling, with
+/// a fixed jitter so that two nodes do not dial each other in step for ever.
+pub(super) fn pause(first: Duration, max: Duration, failures: u32, salt: u8) -> Duration {
+    let doubled = first.saturating_mul(1 << failures.min(16)).min(max);
+    doubled.mul_f64(0.75 + f64::from(salt) / 1024.0)
+}

@@ -1,0 +1,47 @@
+//! The QUIC transport: a byte mover between authenticated peers.
+//!
+//! ```text
+//!  host ── send/connect/disconnect ──▶ Transport ── TransportEvent ──▶ host
+//!                                        │  table: the one link per peer
+//!                       dial ─ accept ───┤  book: who is where
+//!                                        └─ link: a task to watch, one to write
+//!                                           per class, one to read per stream
+//! ```
+//!
+//! A peer is a SPIFFE id proven by mutual TLS; a link is up once the acceptor
+//! has answered the dialler's Hello. Frames are opaque. What is lost with a
+//! broken link stays lost; what waits in a peer's queue is sent over the next
+//! link, or dropped when a dial fails.
+//!
+//! Nothing here is global: many transports live in one process.
+//!
+//! Not here: the overlay's messages and timers, heartbeats, retransmission
+//! beyond QUIC's own.
+
+mod book;
+mod close;
+mod dial;
+mod endpoint;
+mod frame;
+mod greeting;
+mod identity;
+mod limits;
+mod link;
+mod metrics;
+mod queue;
+mod stream;
+mod table;
+mod tls;
+mod transport;
+
+pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};
+pub use close::{DialError, DownReason};
+pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
+pub use identity::{Identity, IdentityError, Subject, SubjectError};
+pub use limits::Limits;
+pub use table::Direction;
+pub use transport::{
+    BindError, ContactError, LinkReport, SendError, Transport, TransportConfig, TransportEvent,
+};
+
+use transport::Shared;

@@ -1,0 +1,348 @@
+//! One task per stream: frames out of a peer's queue, frames in to the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::book::Contact;
+use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
+use super::table::{Link, Peer};
+use super::{Shared, TransportEvent};
+use crate::PeerId;
+
+/// Frames written at once. Few enough that a newer maintenance frame still finds
+/// its slot; a guess.
+const BATCH_FRAMES: usize = 64;
+/// Bytes written at once: a stream window.
+const BATCH_BYTES: usize = 256 << 10;
+/// The most read from a stream at once.
+const CHUNK: usize = 64 << 10;
+
+/// The contacts told on one stream, the longest unused forgotten first. Per
+/// stream, because streams overtake each other: the contact must not come later
+/// than the frame that needs it.
+struct Told {
+    contacts: BTreeMap<PeerId, (u64, u64)>,
+    uses: BTreeSet<(u64, PeerId)>,
+    clock: u64,
+    capacity: usize,
+}
+
+impl Told {
+    fn new(capacity: usize) -> Self {
+        Self {
+            contacts: BTreeMap::new(),
+            uses: BTreeSet::new(),
+            clock: 0,
+            capacity,
+        }
+    }
+
+    /// Whether exactly this was told already.
+    fn has(&mut self, contact: &Contact) -> bool {
+        let digest = digest(contact);
+        let known = self.contacts.get(&contact.id);
+        let has = known.is_some_and(|(told, _)| *told == digest);
+        if has {
+            self.note(contact);
+        }
+        has
+    }
+
+    fn note(&mut self, contact: &Contact) {
+        self.clock += 1;
+        let entry = (digest(contact), self.clock);
+        if let Some((_, used)) = self.contacts.insert(contact.id, entry) {
+            self.uses.remove(&(used, contact.id));
+        }
+        self.uses.insert((self.clock, contact.id));
+        while self.uses.len() > self.capacity {
+            if let Some((_, oldest)) = self.uses.pop_first() {
+                self.contacts.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn digest(contact: &Contact) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    contact.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Writes one class of one link.
+pub(super) struct Writer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) link: Arc<Link>,
+    pub(super) class: PlainClass,
+}
+
+/// The connection is gone.
+struct Gone;
+
+impl Writer {
+    /// Write until the link drains or breaks; returns the streams opened. The
+    /// first frame waits for `after`: a predecessor that is still being read.
+    pub(super) async fn run(self, after: Option<CancellationToken>) -> u64 {
+        if let Some(after) = after {
+            let limit = self.shared.limits.drain_timeout;
+            let _ = tokio::time::timeout(limit, after.cancelled()).await;
+        }
+        let mut out = Outgoing {
+            stream: None,
+            opened: 0,
+            told: Told::new(self.shared.limits.told_contacts),
+            large: JoinSet::new(),
+        };
+        let mut drain = self.link.drain.subscribe();
+        let ready = &self.link.ready[self.class.index()];
+        loop {
+            let (batch, writable) =
+                self.peer
+                    .take(&self.link, self.class, BATCH_FRAMES, BATCH_BYTES);
+            if writable {
+                let peer = self.peer.id;
+                self.shared.emit(TransportEvent::Writable { peer }).await;
+            }
+            if !batch.is_empty() {
+                if self.write(&mut out, batch).await.is_err() {
+                    break;
+                }
+            } else if drain.borrow_and_update().is_some() {
+                break;
+            } else {
+                tokio::select! {
+                    () = ready.notified() => {}
+                    _ = drain.changed() => {}
+                }
+            }
+        }
+        while out.large.join_next().await.is_some() {}
+        if let Some(mut stream) = out.stream {
+            let _ = stream.finish();
+        }
+        out.opened
+    }
+
+    async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
+        let mut chunks = Vec::with_capacity(1 + 3 * batch.len());
+        let mut headers = BytesMut::new();
+        for frame in batch {
+            self.count(&frame);
+            let large =
+                self.class == PlainClass::Packet && frame.len() > self.shared.limits.large_above;
+            if large {
+                self.write_large(out, frame).await?;
+                continue;
+            }
+            let contacts = self.contacts(&frame, Some(&mut out.told));
+            let taken = frame::put_header(&mut headers, &contacts, frame.len());
+            self.shared.metrics.contacts_told.increment(taken as u64);
+            contacts.iter().take(taken).for_each(|c| out.told.note(c));
+            chunks.push(headers.split().freeze());
+            let parts = [frame.head, frame.payload];
+            chunks.extend(parts.into_iter().filter(|part| !part.is_empty()));
+        }
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let stream = match &mut out.stream {
+            Some(stream) => stream,
+            none => {
+                let kind = StreamKind::Persistent(self.class);
+                let stream = open(&self.link.connection, kind, self.class.priority()).await?;
+                out.opened += 1;
+                none.insert(stream)
+            }
+        };
+        let written = stream.write_all_chunks(&mut chunks).await;
+        written.map_err(|_| Gone)
+    }
+
+    /// Write a large packet on a stream of its own, so that others pass it.
+    async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
+        let semaphore = self.link.large.clone();
+        let permit = semaphore.acquire_owned().await.map_err(|_| Gone)?;
+        let mut stream = open(&self.link.connection, StreamKind::Large, 0).await?;
+        out.opened += 1;
+        let contacts = self.contacts(&frame, None);
+        let mut header = BytesMut::new();
+        frame::put_header(&mut header, &contacts, frame.len());
+        let mut chunks = [header.freeze(), frame.head, frame.payload];
+        out.large.spawn(async move {
+            if stream.write_all_chunks(&mut chunks).await.is_ok() {
+                let _ = stream.finish();
+            }
+            drop(permit);
+        });
+        while out.large.try_join_next().is_some() {}
+        Ok(())
+    }
+
+    /// What is to be told along with a frame.
+    fn contacts(&self, frame: &Frame, mut told: Option<&mut Told>) -> Vec<Contact> {
+        let mut contacts: Vec<Contact> = Vec::new();
+        for id in &frame.introduces {
+            let pointless = *id == self.peer.id || *id == self.shared.me;
+            if pointless || contacts.iter().any(|contact| contact.id == *id) {
+                continue;
+            }
+            match self.shared.book().contact(*id) {
+                None => self.shared.metrics.contacts_unknown.increment(1),
+                Some(contact) => {
+                    if !told.as_mut().is_some_and(|told| told.has(&contact)) {
+                        contacts.push(contact);
+                    }
+                }
+            }
+        }
+        contacts
+    }
+
+    fn count(&self, frame: &Frame) {
+        let bytes = frame.len() as u64;
+        let traffic = &self.link.traffic;
+        traffic.frames_out.fetch_add(1, Ordering::Relaxed);
+        traffic.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+        let metrics = self.shared.metrics.class(self.class);
+        metrics.frames_out.increment(1);
+        metrics.bytes_out.increment(bytes);
+    }
+}
+
+struct Outgoing {
+    stream: Option<SendStream>,
+    opened: u64,
+    told: Told,
+    large: JoinSet<()>,
+}
+
+async fn open(
+    connection: &Connection,
+    kind: StreamKind,
+    priority: i32,
+) -> Result<SendStream, Gone> {
+    let mut stream = connection.open_uni().await.map_err(|_| Gone)?;
+    let _ = stream.set_priority(priority);
+    let tag = Bytes::copy_from_slice(&[kind.tag()]);
+    stream.write_chunk(tag).await.map_err(|_| Gone)?;
+    Ok(stream)
+}
+
+/// How a stream ended before its end.
+#[derive(Debug)]
+pub(super) enum ReadFailure {
+    /// The peer sent what this node refuses.
+    Refused(RefusedFrame),
+    /// The connection is gone.
+    Gone,
+}
+
+impl From<RefusedFrame> for ReadFailure {
+    fn from(refused: RefusedFrame) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// Reads one stream of one link.
+pub(super) struct Reader {
+    pub(super) shared: Arc<Shared>,
+    pub(super) link: Arc<Link>,
+}
+
+impl Reader {
+    /// Read to the end of the stream.
+    pub(super) async fn run(self, mut stream: RecvStream) -> Result<(), ReadFailure> {
+        let mut tag = [0; 1];
+        stream.read_exact(&mut tag).await.map_err(|e| match e {
+            ReadExactError::ReadError(ReadError::ConnectionLost(_)) => ReadFailure::Gone,
+            _ => RefusedFrame::Truncated.into(),
+        })?;
+        let kind = StreamKind::from_tag(tag[0]).ok_or(RefusedFrame::Malformed)?;
+        if let StreamKind::Persistent(class) = kind {
+            let bit = 1 << class.index();
+            if self.link.persistent.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+                return Err(RefusedFrame::Malformed.into());
+            }
+        }
+        self.frames(stream, kind).await
+    }
+
+    async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
+        let class = kind.class();
+        let body_max = self.shared.body_max(class);
+        let mut buffer = BytesMut::new();
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut frames = 0_u64;
+        loop {
+            while let Some(header) = Header::parse(&buffer, body_max)? {
+                if kind == StreamKind::Large && frames > 0 {
+                    return Err(RefusedFrame::Malformed.into());
+                }
+                if header.body_len > self.shared.limits.large_above && room.is_none() {
+                    room = Some(self.room(header.body_len).await?);
+                }
+                let missing = header.frame_len().saturating_sub(buffer.len());
+                if missing > 0 {
+                    buffer.reserve(missing);
+                    break;
+                }
+                let frame = buffer.split_to(header.frame_len()).freeze();
+                self.deliver(class, header, frame).await?;
+                room = None;
+                frames += 1;
+            }
+            match stream.read_chunk(CHUNK, true).await {
+                Ok(Some(chunk)) => buffer.extend_from_slice(&chunk.bytes),
+                Ok(None) if buffer.is_empty() => return Ok(()),
+                Ok(None) => return Err(RefusedFrame::Truncated.into()),
+                Err(ReadError::Reset(_)) => return Err(RefusedFrame::Truncated.into()),
+                Err(_) => return Err(ReadFailure::Gone),
+            }
+        }
+    }
+
+    /// Room to assemble a large body. All of it is taken at once, so that
+    /// streams that wait hold nothing.
+    async fn room(&self, body_len: usize) -> Result<OwnedSemaphorePermit, ReadFailure> {
+        let bytes = body_len.min(self.shared.limits.assembly_bytes);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let semaphore = self.link.assembly.clone();
+        let permit = semaphore.acquire_many_owned(bytes).await;
+        permit.map_err(|_| ReadFailure::Gone)
+    }
+
+    async fn deliver(
+        &self,
+        class: PlainClass,
+        header: Header,
+        frame: Bytes,
+    ) -> Result<(), ReadFailure> {
+        let body_at = frame::HEADER_LEN + header.contacts_len;
+        let contacts = frame::parse_contacts(&frame.slice(frame::HEADER_LEN..body_at))?;
+        contacts.into_iter().for_each(|c| self.shared.hear(c));
+        let bytes = header.body_len as u64;
+        let traffic = &self.link.traffic;
+        traffic.frames_in.fetch_add(1, Ordering::Relaxed);
+        traffic.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        let metrics = self.shared.metrics.class(class);
+        metrics.frames_in.increment(1);
+        metrics.bytes_in.increment(bytes);
+        let event = TransportEvent::Received {
+            peer: self.link.peer,
+            boot: self.link.boot,
+            class,
+            body: frame.slice(body_at..),
+        };
+        self.shared.emit(event).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,432 @@
+//! The peers this node deals with, and which connection to each is *the* link.
+//!
+//! Two nodes may dial each other at once; both then see both connections and
+//! must keep the same one. The choice depends only on what both know: a newer
+//! boot wins; of two dials in one direction the later wins; of opposite dials
+//! the one made by the greater id wins, unless its maker said that it ended.
+//! The loser drains: what is in flight on it arrives, and what still waits
+//! goes over the winner, which starts to write after the loser was read to its
+//! end, so that each class stays in order.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dashmap::DashMap;
+use quinn::Connection;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::book::EndedDial;
+use super::close::DownReason;
+use super::frame::{Frame, PlainClass};
+use super::greeting::Farewell;
+use super::queue::{Full, Queue, QueueLimits};
+use crate::PeerId;
+
+/// Who dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// This node.
+    Outgoing,
+    /// The peer.
+    Incoming,
+}
+
+/// Frames and bytes over one link.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) frames_in: AtomicU64,
+    pub(super) frames_out: AtomicU64,
+    pub(super) bytes_in: AtomicU64,
+    pub(super) bytes_out: AtomicU64,
+}
+
+impl Traffic {
+    /// A number that changes whenever a frame passes.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames_in.load(Ordering::Relaxed) + self.frames_out.load(Ordering::Relaxed)
+    }
+}
+
+/// One greeted connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) peer: PeerId,
+    pub(super) name: String,
+    pub(super) boot: u64,
+    /// The number of the dial, by its dialler's count.
+    pub(super) attempt: u64,
+    pub(super) direction: Direction,
+    pub(super) connection: Connection,
+    pub(super) up: Instant,
+    pub(super) traffic: Traffic,
+    /// Wakes the writer of a class.
+    pub(super) ready: [Notify; 3],
+    /// Persistent streams that the peer opened, one bit per class.
+    pub(super) persistent: AtomicU8,
+    /// Set once: nothing new is written from then on.
+    pub(super) drain: watch::Sender<Option<Farewell>>,
+    /// All that this side wrote was read by the peer, or is lost.
+    pub(super) settled: CancellationToken,
+    /// Streams of their own that may be written at once.
+    pub(super) large: Arc<Semaphore>,
+    /// Bytes of large bodies that may be assembled at once.
+    pub(super) assembly: Arc<Semaphore>,
+}
+
+impl Link {
+    /// Begin to drain, unless it did already.
+    pub(super) fn start_drain(&self, farewell: Farewell) {
+        self.drain.send_if_modified(|drain| {
+            let first = drain.is_none();
+            drain.get_or_insert(farewell);
+            first
+        });
+    }
+
+    fn is_alive(&self) -> bool {
+        self.connection.close_reason().is_none()
+    }
+}
+
+/// What a new connection is to be.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// The link. It writes after the token.
+    Current(Option<CancellationToken>),
+    /// Superfluous: it drains at once.
+    Superfluous,
+    /// Of an older process than the one linked.
+    OldBoot,
+}
+
+/// Everything about one peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) id: PeerId,
+    state: Mutex<State>,
+    /// What the host was told last: boot and generation.
+    pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
+    /// Ends the pause before the next dial.
+    pub(super) retry: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    claimed: bool,
+    dialling: bool,
+    /// Taken out of the table; whoever still holds it looks it up again.
+    removed: bool,
+    current: Option<Arc<Link>>,
+    /// Of the last link that was drained.
+    settled: Option<CancellationToken>,
+    /// Rises whenever frames may have been lost with a link.
+    generation: u64,
+    down: DownReason,
+    queue: Queue,
+}
+
+impl State {
+    fn is_wanted(&self) -> bool {
+        self.claimed || !self.queue.is_empty()
+    }
+}
+
+/// The peer left the table meanwhile.
+#[derive(Debug)]
+pub(super) struct Removed;
+
+impl Peer {
+    fn new(id: PeerId, limits: QueueLimits) -> Self {
+        let state = State {
+            claimed: false,
+            dialling: false,
+            removed: false,
+            current: None,
+            settled: None,
+            generation: 0,
+            down: DownReason::Broken,
+            queue: Queue::new(limits),
+        };
+        Self {
+            id,
+            state: Mutex::new(state),
+            reported: tokio::sync::Mutex::new(None),
+            retry: Notify::new(),
+        }
+    }
+
+    /// Queue a frame and wake its writer.
+    pub(super) fn push(&self, frame: Frame) -> Result<Result<(), Full>, Removed> {
+        let mut state = self.lock();
+        if state.removed {
+            return Err(Removed);
+        }
+        let class = frame.class.plain();
+        let pushed = state.queue.push(frame);
+        if let (Ok(()), Some(link)) = (&pushed, &state.current) {
+            wake(link, class);
+        }
+        Ok(pushed)
+    }
+
+    /// Claim the peer or give the claim up.
+    pub(super) fn claim(&self, claimed: bool) -> Result<(), Removed> {
+        let mut state = self.lock();
+        match state.removed {
+            true => Err(Removed),
+            false => {
+                state.claimed = claimed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Take what `link` is to write next. Only the current link takes, or one
+    /// that flushes because a process stops.
+    pub(super) fn take(
+        &self,
+        link: &Arc<Link>,
+        class: PlainClass,
+        frames: usize,
+        bytes: usize,
+    ) -> (Vec<Frame>, bool) {
+        let mut state = self.lock();
+        let current = state.current.as_ref();
+        let mine = current.is_some_and(|current| Arc::ptr_eq(current, link));
+        if !mine {
+            return (Vec::new(), false);
+        }
+        let batch = state.queue.take(class, frames, bytes);
+        (batch, state.queue.take_writable())
+    }
+
+    /// Begin a dial, if one is wanted and none is under way.
+    pub(super) fn start_dial(&self) -> bool {
+        let mut state = self.lock();
+        let start = state.is_wanted() && !state.dialling && state.current.is_none();
+        state.dialling |= start;
+        start
+    }
+
+    /// Whether the dial goes on; if not, it has ended.
+    pub(super) fn goes_on_dialling(&self) -> bool {
+        let mut state = self.lock();
+        state.dialling = state.is_wanted() && state.current.is_none();
+        state.dialling
+    }
+
+    /// A dial failed: unless a link came up meanwhile, drop what waits. Returns
+    /// how many frames were dropped and whether the sender hears of room.
+    pub(super) fn fail_dial(&self) -> Option<(usize, bool)> {
+        let mut state = self.lock();
+        if state.current.is_some() {
+            return None;
+        }
+        let dropped = state.queue.clear();
+        Some((dropped, state.queue.take_writable()))
+    }
+
+    /// The dial is over, whatever came of it.
+    pub(super) fn end_dial(&self) {
+        self.lock().dialling = false;
+    }
+
+    /// Decide what a greeted connection is to be. `me` is this node, `boot` its
+    /// own boot, `ended` which of this node's dials the peer saw end.
+    pub(super) fn register(
+        &self,
+        me: PeerId,
+        boot: u64,
+        link: &Arc<Link>,
+        ended: Option<EndedDial>,
+    ) -> Result<Standing, Removed> {
+        let mut state = self.lock();
+        if state.removed {
+            return Err(Removed);
+        }
+        let current = state.current.clone().filter(|current| current.is_alive());
+        let Some(current) = current else {
+            if state.current.is_some() {
+                state.generation += 1;
+            }
+            let after = state.settled.take();
+            state.current = Some(link.clone());
+            return Ok(Standing::Current(after));
+        };
+        if link.boot < current.boot {
+            return Ok(Standing::OldBoot);
+        }
+        if link.boot > current.boot {
+            // The process behind the current link is gone: nothing to drain.
+            state.down = DownReason::Restarted;
+            super::close::CloseCode::OldBoot.close(&current.connection);
+        } else if !wins(me, boot, link, &current, ended) {
+            return Ok(Standing::Superfluous);
+        } else {
+            current.start_drain(Farewell::Replaced);
+        }
+        state.current = Some(link.clone());
+        Ok(Standing::Current(Some(current.settled.clone())))
+    }
+
+    /// Whether a Hello of this boot comes from an older process than the linked.
+    pub(super) fn is_old_boot(&self, boot: u64) -> bool {
+        let state = self.lock();
+        let current = state.current.as_ref();
+        current.is_some_and(|current| current.is_alive() && boot < current.boot)
+    }
+
+    /// Whether there is a link.
+    pub(super) fn is_linked(&self) -> bool {
+        self.lock().current.is_some()
+    }
+
+    /// The current link.
+    pub(super) fn current(&self) -> Option<Arc<Link>> {
+        self.lock().current.clone()
+    }
+
+    /// `link` drains without flushing: what waits goes over the next one.
+    pub(super) fn set_aside(&self, link: &Arc<Link>) {
+        let mut state = self.lock();
+        let current = state.current.as_ref();
+        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+            state.current = None;
+            state.settled = Some(link.settled.clone());
+            state.down = DownReason::Idle;
+        }
+    }
+
+    /// `link` is over. Returns whether it was the current one or had none after.
+    pub(super) fn unregister(&self, link: &Arc<Link>, clean: bool, reason: DownReason) -> bool {
+        let mut state = self.lock();
+        let current = state.current.as_ref();
+        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+            state.current = None;
+            state.generation += 1;
+            state.down = reason;
+        } else if !clean && current.is_none_or(|current| current.boot == link.boot) {
+            // It was to drain and did not: the host must know that frames may
+            // be missing although another link stands.
+            state.generation += 1;
+            state.down = reason;
+        }
+        state.current.is_none()
+    }
+
+    /// What the host should know: the boot linked and the generation.
+    pub(super) fn linked(&self) -> (Option<(u64, u64)>, DownReason) {
+        let state = self.lock();
+        let current = state.current.as_ref();
+        let linked = current.map(|link| (link.boot, state.generation));
+        (linked, state.down)
+    }
+
+    /// Whether this node needs a link, as it tells the peer.
+    pub(super) fn is_needed(&self) -> bool {
+        self.lock().is_wanted()
+    }
+
+    /// Whether the peer is claimed.
+    pub(super) fn is_claimed(&self) -> bool {
+        self.lock().claimed
+    }
+
+    /// Frames waiting by class, and bytes.
+    pub(super) fn depths(&self) -> ([usize; 3], usize) {
+        let state = self.lock();
+        (state.queue.depths(), state.queue.bytes())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(link: &Link, class: PlainClass) {
+    let [maintenance, control, packet] = &link.ready;
+    match class {
+        PlainClass::Maintenance => maintenance.notify_one(),
+        PlainClass::Control => control.notify_one(),
+        PlainClass::Packet => packet.notify_one(),
+    }
+}
+
+/// Whether a new connection of the same boot takes the place of the current one.
+fn wins(me: PeerId, boot: u64, new: &Link, current: &Link, ended: Option<EndedDial>) -> bool {
+    match (new.direction, current.direction) {
+        (Direction::Outgoing, Direction::Outgoing) | (Direction::Incoming, Direction::Incoming) => {
+            new.attempt > current.attempt
+        }
+        // My dial stands; the peer says that it is gone.
+        (Direction::Incoming, Direction::Outgoing)
+            if ended.is_some_and(|ended| ended >= (boot, current.attempt)) =>
+        {
+            true
+        }
+        (Direction::Outgoing, Direction::Incoming) => me > new.peer,
+        (Direction::Incoming, Direction::Outgoing) => new.peer > me,
+    }
+}
+
+/// All peers.
+#[derive(Debug)]
+pub(super) struct Table {
+    peers: DashMap<PeerId, Arc<Peer>>,
+    capacity: usize,
+    limits: QueueLimits,
+}
+
+impl Table {
+    pub(super) fn new(capacity: usize, limits: QueueLimits) -> Self {
+        Self {
+            peers: DashMap::new(),
+            capacity,
+            limits,
+        }
+    }
+
+    /// The peer, entered if need be; `None` when the table is full.
+    pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
+        if let Some(peer) = self.find(id) {
+            return Some(peer);
+        }
+        if self.peers.len() >= self.capacity {
+            return None;
+        }
+        let entry = self.peers.entry(id);
+        let peer = entry.or_insert_with(|| Arc::new(Peer::new(id, self.limits)));
+        Some(peer.clone())
+    }
+
+    /// The peer, if it is in the table.
+    pub(super) fn find(&self, id: PeerId) -> Option<Arc<Peer>> {
+        self.peers.get(&id).map(|peer| peer.clone())
+    }
+
+    /// All peers, by id.
+    pub(super) fn all(&self) -> Vec<Arc<Peer>> {
+        let mut all: Vec<_> = self.peers.iter().map(|peer| peer.clone()).collect();
+        all.sort_by_key(|peer| peer.id);
+        all
+    }
+
+    /// Take a peer out that nobody needs any more.
+    pub(super) fn collect(&self, peer: &Arc<Peer>) {
+        // A report under way holds the lock and collects when it is done.
+        let Ok(reported) = peer.reported.try_lock() else {
+            return;
+        };
+        let mut state = peer.lock();
+        let needed = state.is_wanted() || state.dialling || state.current.is_some();
+        if needed || reported.is_some() || state.removed {
+            return;
+        }
+        state.removed = true;
+        drop(state);
+        self.peers
+            .remove_if(&peer.id, |_, entry| Arc::ptr_eq(entry, peer));
+    }
+}

@@ -1,0 +1,191 @@
+//! Mutual TLS: one verifier for both directions.
+//!
+//! A chain is judged by the stock client verifier (authority, validity,
+//! revocation), whichever side presents it, and then must name exactly one
+//! SPIFFE URI. A host name is not looked at: the dialler compares identities.
+//! TLS 1.3 only, no resumption and no 0-RTT, so that every connection is judged
+//! anew.
+
+use std::sync::Arc;
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use super::identity::{Identity, IdentityError, Subject};
+
+/// The application protocol; another one fails the handshake.
+pub(super) const ALPN: &[u8] = b"binomesh/1";
+/// What diallers put into SNI: identities are compared, not names.
+pub(super) const SERVER_NAME: &str = "binomesh";
+
+/// The TLS side of both roles.
+pub(super) struct TlsConfigs {
+    pub(super) client: Arc<QuicClientConfig>,
+    pub(super) server: Arc<QuicServerConfig>,
+}
+
+/// Build both roles from an identity that was checked.
+pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Arc::new(PeerVerifier::new(identity, provider.clone())?);
+    let versions = [&rustls::version::TLS13];
+
+    let mut client = rustls::ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier.clone())
+        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?;
+    client.alpn_protocols = vec![ALPN.to_vec()];
+    client.resumption = rustls::client::Resumption::disabled();
+    client.enable_early_data = false;
+
+    let mut server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
+    server.alpn_protocols = vec![ALPN.to_vec()];
+    server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
+    server.max_early_data_size = 0;
+
+    let no_suite = |_| Error::General("no initial cipher suite".to_owned());
+    Ok(TlsConfigs {
+        client: Arc::new(QuicClientConfig::try_from(client).map_err(no_suite)?),
+        server: Arc::new(QuicServerConfig::try_from(server).map_err(no_suite)?),
+    })
+}
+
+/// Judge a node's own certificate as its peers will.
+pub(super) fn check_own(identity: &Identity) -> Result<(), IdentityError> {
+    let refused = |error: Error| IdentityError::NotAccepted {
+        name: identity.subject.name.clone(),
+        reason: error.to_string(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = PeerVerifier::new(identity, provider).map_err(refused)?;
+    let (leaf, rest) = identity
+        .chain
+        .split_first()
+        .ok_or_else(|| refused(Error::InvalidCertificate(CertificateError::BadEncoding)))?;
+    verifier
+        .judge(leaf, rest, UnixTime::now())
+        .map_err(refused)
+        .map(drop)
+}
+
+/// The one verifier.
+#[derive(Debug)]
+struct PeerVerifier {
+    chain: Arc<dyn ClientCertVerifier>,
+}
+
+impl PeerVerifier {
+    fn new(identity: &Identity, provider: Arc<CryptoProvider>) -> Result<Self, Error> {
+        let mut roots = RootCertStore::empty();
+        for root in &identity.roots {
+            roots.add(root.clone())?;
+        }
+        // An authority without a list is not a reason to refuse: clusters may
+        // believe several authorities and revoke under one of them.
+        let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .with_crls(identity.revocations.iter().cloned())
+            .allow_unknown_revocation_status()
+            .build()
+            .map_err(|error| Error::General(error.to_string()))?;
+        Ok(Self { chain })
+    }
+
+    fn judge(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(leaf, rest, now)?;
+        match Subject::of_certificate(leaf) {
+            Ok(_) => Ok(verified),
+            Err(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+}
+
+impl ClientCertVerifier for PeerVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.judge(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
+
+impl ServerCertVerifier for PeerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.judge(end_entity, intermediates, now)
+            .map(|_| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}

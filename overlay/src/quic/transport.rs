@@ -1,0 +1,587 @@
+//! The handle that a host holds.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::{ClientConfig, Endpoint};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
+use super::close::{CloseCode, DialError, DownReason};
+use super::frame::{Frame, PlainClass};
+use super::greeting::Farewell;
+use super::identity::Identity;
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::queue::QueueLimits;
+use super::table::{Direction, Link, Peer, Removed, Table};
+use super::{dial, endpoint, tls};
+use crate::PeerId;
+
+/// How long the last packets may take after everything was closed.
+const WAIT_IDLE: Duration = Duration::from_secs(1);
+
+/// What a transport is made from.
+#[derive(Debug)]
+pub struct TransportConfig {
+    /// Who this node is and whom it believes.
+    pub identity: Identity,
+    /// Where to listen and from where to dial; at least one. `[::]` serves IPv4
+    /// too.
+    pub bind: Vec<SocketAddr>,
+    /// Where others can dial this node. Empty: the bound addresses, and where
+    /// those are unspecified, the address that each peer sees.
+    pub advertised: Vec<SocketAddr>,
+    /// The life of this process; greater than any before it.
+    pub boot: u64,
+    /// A secret that outlives processes and certificates, so that peers notice
+    /// a restart at once.
+    pub node_secret: [u8; 32],
+    /// Bounds and windows.
+    pub limits: Limits,
+}
+
+/// What happened. For one peer `LinkUp` and `LinkDown` alternate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportEvent {
+    /// There is a link to this process of the peer.
+    LinkUp {
+        /// Who.
+        peer: PeerId,
+        /// Its process.
+        boot: u64,
+    },
+    /// The link is gone; what was in flight may be lost.
+    LinkDown {
+        /// Who.
+        peer: PeerId,
+        /// Why.
+        reason: DownReason,
+    },
+    /// A frame came. After a restart of the peer, one of the former process may
+    /// still come: its boot tells.
+    Received {
+        /// From whom.
+        peer: PeerId,
+        /// From which process.
+        boot: u64,
+        /// How it was queued.
+        class: PlainClass,
+        /// Head and payload.
+        body: Bytes,
+    },
+    /// A send was `Full`, and now there is room.
+    Writable {
+        /// To whom.
+        peer: PeerId,
+    },
+    /// No link came to be; what waited for the peer was dropped.
+    DialFailed {
+        /// Who.
+        peer: PeerId,
+        /// Why.
+        reason: DialError,
+    },
+}
+
+/// Why a transport cannot start. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// An address cannot be bound.
+    #[error("cannot bind {address}: {source}")]
+    Socket {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No address to bind.
+    #[error("no address to bind")]
+    NoAddress,
+    /// More addresses than a contact holds, or one that nobody can dial.
+    #[error("at most {ADDRESSES_MAX} addresses can be advertised, each with a host and a port")]
+    Advertised,
+    /// TLS does not accept the identity.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// Limits that contradict each other or QUIC.
+    #[error("limits: {0}")]
+    Limits(&'static str),
+    /// Not called within a tokio runtime.
+    #[error("no tokio runtime")]
+    NoRuntime,
+}
+
+/// Why a frame was not queued. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// No link and no contact.
+    #[error("no link to the peer, and no address of it is known")]
+    UnknownPeer,
+    /// The queue is full; for control frames and packets a `Writable` follows.
+    #[error("the peer's queue is full")]
+    Full,
+    /// The body is longer than its class allows.
+    #[error("a body of {bytes} bytes is above the limit of {limit}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The most.
+        limit: usize,
+    },
+    /// As many peers as the limits allow are being dealt with.
+    #[error("too many peers")]
+    TooManyPeers,
+    /// The receiver is this node.
+    #[error("the receiver is this node itself")]
+    ToSelf,
+    /// The transport is closed.
+    #[error("the transport is closed")]
+    Closed,
+}
+
+/// Why a contact was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ContactError {
+    /// Name too long, too many addresses, or one that nobody can dial.
+    #[error("name or addresses of the contact are out of bounds")]
+    OutOfBounds,
+    /// The book is full of contacts that are kept.
+    #[error("the contact book is full")]
+    Full,
+}
+
+/// One link as an operator sees it.
+#[derive(Debug, Clone)]
+pub struct LinkReport {
+    /// Who.
+    pub peer: PeerId,
+    /// What it is called.
+    pub name: String,
+    /// Its process.
+    pub boot: u64,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Who dialled.
+    pub direction: Direction,
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// How long it is up.
+    pub up_for: Duration,
+    /// Frames received.
+    pub frames_in: u64,
+    /// Frames sent.
+    pub frames_out: u64,
+    /// Bytes of bodies received.
+    pub bytes_in: u64,
+    /// Bytes of bodies sent.
+    pub bytes_out: u64,
+    /// Frames waiting: maintenance, control, packets.
+    pub queued_frames: [usize; 3],
+    /// Bytes waiting.
+    pub queued_bytes: usize,
+}
+
+/// A node's transport. Clones are handles of the same one; when the last is
+/// dropped without [`close`](Self::close), connections are cut.
+#[derive(Clone)]
+pub struct Transport {
+    owner: Arc<Owner>,
+}
+
+/// Cuts everything when the last handle goes.
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.cut();
+    }
+}
+
+impl Transport {
+    /// Bind, and begin to accept. Metrics go to the recorder that is current
+    /// here and now.
+    pub fn bind(
+        config: TransportConfig,
+    ) -> Result<(Self, mpsc::Receiver<TransportEvent>), BindError> {
+        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let limits = config.limits;
+        check(&limits)?;
+        let metrics = Metrics::new();
+        let tls = tls::configs(&config.identity)?;
+        let bind = |address: &SocketAddr| {
+            endpoint::bind(*address, &config.node_secret, &tls, &limits, &metrics)
+        };
+        let endpoints = config
+            .bind
+            .iter()
+            .map(bind)
+            .collect::<Result<Vec<_>, _>>()?;
+        let local = local_addresses(&endpoints);
+        if local.is_empty() {
+            return Err(BindError::NoAddress);
+        }
+        let mut advertised = config.advertised;
+        if advertised.is_empty() {
+            advertised = local.iter().copied().filter(is_dialable).collect();
+            advertised.truncate(ADDRESSES_MAX);
+        }
+        if advertised.len() > ADDRESSES_MAX || !advertised.iter().all(is_dialable) {
+            return Err(BindError::Advertised);
+        }
+        let (events, received) = mpsc::channel(limits.events);
+        let shared = Arc::new(Shared {
+            me: config.identity.id(),
+            name: config.identity.name().to_owned(),
+            boot: config.boot,
+            client: endpoint::client(&tls, &limits)?,
+            table: Table::new(limits.peers, queue_limits(&limits)),
+            book: Mutex::new(Book::new(limits.contacts)),
+            dials: Semaphore::new(limits.handshakes),
+            links: AtomicUsize::new(0),
+            attempts: AtomicU64::new(1),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            endpoints,
+            advertised,
+            runtime,
+            events,
+            metrics,
+            limits,
+        });
+        for endpoint in &shared.endpoints {
+            shared.spawn(dial::accept(shared.clone(), endpoint.clone()));
+        }
+        let owner = Arc::new(Owner { shared });
+        Ok((Self { owner }, received))
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> PeerId {
+        self.shared().me
+    }
+
+    /// This node's name.
+    pub fn name(&self) -> &str {
+        &self.shared().name
+    }
+
+    /// Queue a frame. Never blocks. Without a link the peer is dialled, claimed
+    /// or not.
+    pub fn send(&self, to: PeerId, frame: Frame) -> Result<(), SendError> {
+        let shared = self.shared();
+        let class = frame.class.plain();
+        let (bytes, limit) = (frame.len(), shared.body_max(class));
+        if bytes > limit {
+            return Err(SendError::TooLong { bytes, limit });
+        }
+        if shared.stop.is_cancelled() {
+            return Err(SendError::Closed);
+        }
+        if to == shared.me {
+            return Err(SendError::ToSelf);
+        }
+        loop {
+            let peer = match shared.table.find(to) {
+                Some(peer) => peer,
+                None if !shared.book().is_known(to) => return Err(SendError::UnknownPeer),
+                None => shared.table.enter(to).ok_or(SendError::TooManyPeers)?,
+            };
+            if !peer.is_linked() && !shared.book().is_known(to) {
+                return Err(SendError::UnknownPeer);
+            }
+            match peer.push(frame.clone()) {
+                Err(Removed) => continue,
+                Ok(pushed) => {
+                    shared.dial(&peer);
+                    return pushed.map_err(|_| {
+                        shared.metrics.class(class).full.increment(1);
+                        SendError::Full
+                    });
+                }
+            }
+        }
+    }
+
+    /// Claim a link to the peer: from now on it is dialled again whenever it is
+    /// down. A peer that is not known yet is waited for.
+    pub fn connect(&self, peer: PeerId) {
+        let shared = self.shared();
+        if peer == shared.me || shared.stop.is_cancelled() {
+            return;
+        }
+        while let Some(entry) = shared.table.enter(peer) {
+            if entry.claim(true).is_ok() {
+                shared.dial(&entry);
+                return;
+            }
+        }
+        tracing::warn!(%peer, "too many peers to claim one more");
+    }
+
+    /// Give up the claim. The link stays until both sides are idle.
+    pub fn disconnect(&self, peer: PeerId) {
+        let shared = self.shared();
+        if let Some(entry) = shared.table.find(peer) {
+            let _ = entry.claim(false);
+            entry.retry.notify_one();
+            shared.table.collect(&entry);
+        }
+    }
+
+    /// Note where a peer is, as the operator says. Such a contact is kept.
+    pub fn add_contact(&self, contact: Contact) -> Result<(), ContactError> {
+        if !contact.is_within_bounds() {
+            return Err(ContactError::OutOfBounds);
+        }
+        let id = contact.id;
+        if !self.shared().book().configure(contact) {
+            return Err(ContactError::Full);
+        }
+        if let Some(peer) = self.shared().table.find(id) {
+            peer.retry.notify_one();
+        }
+        Ok(())
+    }
+
+    /// What is known of a peer, or of this node itself.
+    pub fn contact(&self, id: PeerId) -> Option<Contact> {
+        let shared = self.shared();
+        if id != shared.me {
+            return shared.book().contact(id);
+        }
+        Some(Contact {
+            id,
+            name: shared.name.clone(),
+            addresses: shared.advertised.clone(),
+        })
+    }
+
+    /// The links that are up, by peer.
+    pub fn links(&self) -> Vec<LinkReport> {
+        let peers = self.shared().table.all();
+        let linked = peers.iter().filter_map(|peer| {
+            let link = peer.current()?;
+            Some(self.link_report(peer, &link))
+        });
+        linked.collect()
+    }
+
+    /// The addresses that were bound.
+    pub fn local_addresses(&self) -> Vec<SocketAddr> {
+        local_addresses(&self.shared().endpoints)
+    }
+
+    /// Stop: take no more, say goodbye, let what waits be written and read for
+    /// as long as a drain may last, and close.
+    pub async fn close(&self) {
+        let shared = self.shared();
+        shared.stop.cancel();
+        for peer in shared.table.all() {
+            if let Some(link) = peer.current() {
+                link.start_drain(Farewell::Stopping);
+            }
+        }
+        shared.tasks.close();
+        let drained = shared.limits.drain_timeout;
+        let _ = tokio::time::timeout(drained, shared.tasks.wait()).await;
+        shared.cut();
+        for endpoint in &shared.endpoints {
+            let _ = tokio::time::timeout(WAIT_IDLE, endpoint.wait_idle()).await;
+        }
+    }
+
+    fn link_report(&self, peer: &Peer, link: &Link) -> LinkReport {
+        let (queued_frames, queued_bytes) = peer.depths();
+        let traffic = &link.traffic;
+        LinkReport {
+            peer: link.peer,
+            name: link.name.clone(),
+            boot: link.boot,
+            address: dial::seen(&link.connection),
+            direction: link.direction,
+            rtt: link.connection.rtt(),
+            up_for: self.shared().now().saturating_duration_since(link.up),
+            frames_in: traffic.frames_in.load(Ordering::Relaxed),
+            frames_out: traffic.frames_out.load(Ordering::Relaxed),
+            bytes_in: traffic.bytes_in.load(Ordering::Relaxed),
+            bytes_out: traffic.bytes_out.load(Ordering::Relaxed),
+            queued_frames,
+            queued_bytes,
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+}
+
+/// What all tasks of a transport share.
+pub(super) struct Shared {
+    pub(super) me: PeerId,
+    name: String,
+    pub(super) boot: u64,
+    pub(super) limits: Limits,
+    pub(super) metrics: Metrics,
+    pub(super) client: ClientConfig,
+    pub(super) advertised: Vec<SocketAddr>,
+    pub(super) table: Table,
+    book: Mutex<Book>,
+    /// Outgoing handshakes in progress.
+    pub(super) dials: Semaphore,
+    /// Links that run, draining ones too.
+    pub(super) links: AtomicUsize,
+    /// The number of the next dial.
+    pub(super) attempts: AtomicU64,
+    /// Nothing new from now on.
+    pub(super) stop: CancellationToken,
+    endpoints: Vec<Endpoint>,
+    tasks: TaskTracker,
+    runtime: Handle,
+    events: mpsc::Sender<TransportEvent>,
+}
+
+impl Shared {
+    /// Tell the host, waiting for room; once stopped, only if there is room.
+    pub(super) async fn emit(&self, event: TransportEvent) {
+        let permit = tokio::select! {
+            biased;
+            permit = self.events.reserve() => permit.ok(),
+            () = self.stop.cancelled() => None,
+        };
+        if let Some(permit) = permit {
+            permit.send(event);
+        }
+    }
+
+    /// Dial a peer if a link is wanted and none is there or under way.
+    pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) {
+        if !self.stop.is_cancelled() && peer.start_dial() {
+            self.spawn(dial::dial(self.clone(), peer.clone()));
+        }
+    }
+
+    /// A link is over: forget it, and dial again if one is wanted.
+    pub(super) fn end(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        link: &Arc<Link>,
+        clean: bool,
+        reason: DownReason,
+    ) {
+        let alone = peer.unregister(link, clean, reason);
+        let ended = (link.direction == Direction::Incoming).then_some((link.boot, link.attempt));
+        self.book().end_link(peer.id, ended, alone);
+        self.dial(peer);
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Take a contact from an introduction. One that was waited for is dialled
+    /// without waiting for the end of the pause.
+    pub(super) fn hear(&self, contact: Contact) {
+        let id = contact.id;
+        if id == self.me {
+            return;
+        }
+        let news = !self.book().is_known(id);
+        if !self.book().hear(contact) {
+            self.metrics.contacts_turned_away.increment(1);
+        }
+        if news && let Some(peer) = self.table.find(id) {
+            peer.retry.notify_one();
+        }
+    }
+
+    /// The longest body of a class.
+    pub(super) fn body_max(&self, class: PlainClass) -> usize {
+        match class {
+            PlainClass::Maintenance => self.limits.maintenance_frame,
+            PlainClass::Control => self.limits.control_frame,
+            PlainClass::Packet => self.limits.packet_frame,
+        }
+    }
+
+    pub(super) fn has_no_room(&self) -> bool {
+        self.links.load(Ordering::Relaxed) >= self.limits.links
+    }
+
+    /// The endpoint that can reach an address.
+    pub(super) fn endpoint_for(&self, address: SocketAddr) -> Option<&Endpoint> {
+        let reaches = |endpoint: &&Endpoint, same_family: bool| {
+            endpoint.local_addr().is_ok_and(|local| match same_family {
+                true => local.is_ipv4() == address.is_ipv4(),
+                false => local.is_ipv6() && local.ip().is_unspecified(),
+            })
+        };
+        let mut endpoints = self.endpoints.iter();
+        endpoints
+            .clone()
+            .find(|endpoint| reaches(endpoint, true))
+            .or_else(|| endpoints.find(|endpoint| reaches(endpoint, false)))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a link's age and the deadline of its drain are wall time"
+    )]
+    pub(super) fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn cut(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        for endpoint in &self.endpoints {
+            let code = quinn::VarInt::from_u32(CloseCode::Stopping as u32);
+            endpoint.close(code, b"stopping");
+        }
+    }
+}
+
+fn local_addresses(endpoints: &[Endpoint]) -> Vec<SocketAddr> {
+    let local = endpoints.iter().filter_map(|e| e.local_addr().ok());
+    local.collect()
+}
+
+fn queue_limits(limits: &Limits) -> QueueLimits {
+    QueueLimits {
+        slots: limits.slots,
+        control_frames: limits.control_frames,
+        packet_frames: limits.packet_frames,
+        bytes: limits.queue_bytes,
+    }
+}
+
+fn check(limits: &Limits) -> Result<(), BindError> {
+    let frames = [
+        limits.maintenance_frame,
+        limits.control_frame,
+        limits.packet_frame,
+    ];
+    if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
+        return Err(BindError::Limits("frames are shorter than 4 GiB"));
+    }
+    if limits.events == 0 || limits.large_streams == 0 || limits.handshakes == 0 {
+        return Err(BindError::Limits("a bound is zero"));
+    }
+    if limits.link_idle.is_zero() || limits.assembly_bytes == 0 {
+        return Err(BindError::Limits("a bound is zero"));
+    }
+    Ok(())
+}
