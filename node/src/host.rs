@@ -70,6 +70,7 @@ impl Lone {
             rank: 0,
             settled: true,
         }));
+        tracing::debug!(recorded = seat.recorder.is_some(), "alone");
         loop {
             let command = tokio::select! {
                 biased;
@@ -78,7 +79,8 @@ impl Lone {
             };
             match command {
                 None => return,
-                Some(Command::Leave { reply, .. }) => {
+                Some(Command::Leave { drain, reply }) => {
+                    tracing::debug!(?drain, "nothing is open, leaving");
                     let _ = reply.send(());
                     return;
                 }
@@ -117,7 +119,8 @@ impl Lone {
             topic: outgoing.topic,
             payload: outgoing.payload,
         };
-        self.subscribers.offer(&message);
+        let delivered = self.subscribers.offer(&message).is_delivered();
+        tracing::debug!(id, delivered, timeout = ?outgoing.timeout, "published alone");
         let _ = outgoing.reply.send(Ok(Receipt {
             id,
             epoch: self.report.epoch.clone().unwrap_or_default(),

@@ -13,15 +13,39 @@
 //!
 //! Not here: the protocols themselves (`binomesh-overlay`, `binomesh-routing`).
 
+#[cfg(feature = "admin")]
+pub mod admin;
+#[cfg(feature = "ca")]
+pub mod certificate;
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "cluster")]
+pub mod cluster;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod credentials;
+#[cfg(feature = "cluster")]
+pub mod demo;
+#[cfg(feature = "admin")]
+pub mod exporter;
 pub mod report;
 pub mod settings;
+#[cfg(feature = "cluster")]
+pub mod shape;
+#[cfg(feature = "admin")]
+pub mod socket;
 pub mod state;
 pub mod topic;
+#[cfg(feature = "client")]
+pub mod verify;
 
 mod command;
 mod host;
 mod node;
+#[cfg(feature = "cluster")]
+mod process;
 mod recorded;
 mod subscription;
 
