@@ -1,4 +1,61 @@
-//! node
+//! A node of a Binomesh cluster, as a library.
+//!
+//! ```text
+//!   program ──▶ Node ──Command──▶ host loop ──▶ overlay + routing machines
+//!      ▲                              │
+//!      └── Subscription, receipt ◀────┘ effects over QUIC
+//! ```
+//!
+//! Without default features there is no HTTP, no command line, no exporter and
+//! no file format: a [`Node`], its [`Subscription`]s and its receipts. The
+//! library installs no global recorder, subscriber, crypto provider or signal
+//! handler, so many nodes live in one process.
+//!
+//! Not here: the protocols themselves (`binomesh-overlay`, `binomesh-routing`).
+
+#[cfg(feature = "admin")]
+pub mod admin;
+#[cfg(feature = "ca")]
+pub mod certificate;
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "cluster")]
+pub mod cluster;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod credentials;
+#[cfg(feature = "cluster")]
+pub mod demo;
+#[cfg(feature = "admin")]
+pub mod exporter;
 pub mod peer;
+pub mod report;
+pub mod settings;
+#[cfg(feature = "cluster")]
+pub mod shape;
+#[cfg(feature = "admin")]
+pub mod socket;
+pub mod state;
+pub mod topic;
+#[cfg(feature = "client")]
+pub mod verify;
 #[cfg(feature = "simulator")]
 pub mod world;
+
+mod command;
+mod host;
+mod node;
+#[cfg(feature = "cluster")]
+mod process;
+mod recorded;
+mod subscription;
+
+pub use command::{Destination, SendError, SendOptions};
+pub use node::{Ended, Node, PublishHandle, StartError, Stopped, SubscribeError, TopicHandle};
+pub use recorded::SharedRecorder;
+pub use report::{Delivery, NodeReport, PlacementView, Receipt};
+pub use settings::{NodeConfig, Profile, Seed};
+pub use subscription::{Message, Received, Subscription};
+pub use topic::{Topic, TopicFilter};

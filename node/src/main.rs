@@ -1,3 +1,7 @@
-//! binomesh
+//! The `binomesh` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    binomesh::cli::main()
+}

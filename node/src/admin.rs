@@ -1,0 +1,420 @@
+//! The admin API: HTTP on a Unix socket that only its owner may use, and
+//! `/metrics`, `/healthz`, `/readyz` also on a loopback port.
+//!
+//! Every error is `{"error": …, "remedy": …}`.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::stream::{self, Stream};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{Destination, SendError, SendOptions};
+use crate::exporter::Exporter;
+use crate::node::{Node, PublishHandle, Stopped, SubscribeError};
+use crate::report::{Delivery, Status};
+use crate::settings::NodeConfig;
+use crate::socket::{SocketError, SocketFile};
+use crate::subscription::{Received, Subscription};
+use crate::topic::{Topic, TopicFilter};
+
+/// How long after its deadline a receipt is still awaited.
+const LATE: Duration = Duration::from_secs(5);
+/// How long open requests may take once the node has stopped.
+const FINISH: Duration = Duration::from_secs(1);
+
+/// The admin API was not opened. The node runs on.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The socket cannot be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The metrics port cannot be bound.
+    #[error("cannot bind {address} for metrics: {source}; choose another `metrics` address")]
+    Metrics {
+        /// The configured address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}
+
+/// A served admin API.
+#[derive(Debug)]
+pub struct Admin {
+    socket: Option<SocketFile>,
+    metrics: Option<SocketAddr>,
+    stop: CancellationToken,
+    servers: Vec<JoinHandle<()>>,
+    upkeep: JoinHandle<()>,
+}
+
+impl Admin {
+    /// Serve `node` where `config` says.
+    pub async fn serve(
+        node: Node,
+        exporter: Exporter,
+        config: &NodeConfig,
+    ) -> Result<Self, AdminError> {
+        let stop = CancellationToken::new();
+        let mut servers = Vec::new();
+        let door = Door { node, exporter };
+        let mut socket = None;
+        if let Some(path) = &config.admin_socket {
+            let (file, listener) = SocketFile::bind(path).await?;
+            let router = full(door.clone());
+            let until = stop.clone().cancelled_owned();
+            servers.push(tokio::spawn(async move {
+                let served = axum::serve(listener, router).with_graceful_shutdown(until);
+                if let Err(error) = served.await {
+                    tracing::error!(%error, "the admin socket failed");
+                }
+            }));
+            socket = Some(file);
+        }
+        let mut metrics = None;
+        if let Some(address) = config.metrics {
+            let failed = |source| AdminError::Metrics { address, source };
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            metrics = Some(listener.local_addr().map_err(failed)?);
+            let router = public(door.clone());
+            let until = stop.clone().cancelled_owned();
+            servers.push(tokio::spawn(async move {
+                let served = axum::serve(listener, router).with_graceful_shutdown(until);
+                if let Err(error) = served.await {
+                    tracing::error!(%error, "the metrics port failed");
+                }
+            }));
+        }
+        let upkeep = tokio::spawn(door.exporter.upkeep());
+        Ok(Self {
+            socket,
+            metrics,
+            stop,
+            servers,
+            upkeep,
+        })
+    }
+
+    /// The bound metrics address.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Let open requests finish, briefly, and remove the socket.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        for server in &mut self.servers {
+            if tokio::time::timeout(FINISH, &mut *server).await.is_err() {
+                server.abort();
+            }
+        }
+        drop(self.socket.take());
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.upkeep.abort();
+        for server in &self.servers {
+            server.abort();
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Door {
+    node: Node,
+    exporter: Exporter,
+}
+
+/// What strangers on the host may see.
+fn public(door: Door) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(door)
+}
+
+fn full(door: Door) -> Router {
+    let limit = DefaultBodyLimit::max(door.node.max_payload_bytes());
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/topology", get(topology))
+        .route("/v1/send", post(send).layer(limit))
+        .route("/v1/broadcast", post(broadcast).layer(limit))
+        .route("/v1/messages", get(messages))
+        .route("/v1/leave", post(leave))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(door)
+}
+
+/// A request that was turned down.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    #[serde(skip)]
+    status: StatusCode,
+    error: String,
+    remedy: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, error: impl ToString, remedy: &str) -> Self {
+        Self {
+            status,
+            error: error.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(&self)).into_response()
+    }
+}
+
+impl From<Stopped> for Refusal {
+    fn from(stopped: Stopped) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            stopped,
+            "start the node again",
+        )
+    }
+}
+
+impl From<SendError> for Refusal {
+    fn from(error: SendError) -> Self {
+        let status = match &error {
+            SendError::NotReady | SendError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+            SendError::NoDestination => StatusCode::BAD_REQUEST,
+            SendError::UnknownPeers(_) => StatusCode::NOT_FOUND,
+            SendError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            SendError::Busy => StatusCode::TOO_MANY_REQUESTS,
+        };
+        Self::new(status, &error, error.remedy())
+    }
+}
+
+impl From<SubscribeError> for Refusal {
+    fn from(error: SubscribeError) -> Self {
+        let remedy = "close other subscriptions, or start the node again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        let remedy = "correct the query; docs list each path's parameters";
+        Self::new(StatusCode::BAD_REQUEST, rejection.body_text(), remedy)
+    }
+}
+
+impl From<BytesRejection> for Refusal {
+    fn from(rejection: BytesRejection) -> Self {
+        let remedy = "send a smaller payload, or raise `max_payload_bytes`";
+        Self::new(rejection.status(), rejection.body_text(), remedy)
+    }
+}
+
+type Parameters<T> = Result<Query<T>, QueryRejection>;
+type Body = Result<Bytes, BytesRejection>;
+
+async fn not_found() -> Refusal {
+    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, messages, leave; \
+                  the port only /metrics, /healthz, /readyz";
+    Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
+}
+
+async fn wrong_method() -> Refusal {
+    let remedy = "GET to read; POST to send, broadcast and leave";
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "no such method here",
+        remedy,
+    )
+}
+
+async fn status(State(door): State<Door>) -> Result<Response, Refusal> {
+    let report = door.node.report().await?;
+    Ok(Json(Status::from(&report)).into_response())
+}
+
+async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
+    Ok(Json(door.node.report().await?).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendQuery {
+    to: String,
+    topic: Option<String>,
+    timeout_ms: Option<u64>,
+}
+
+async fn send(
+    State(door): State<Door>,
+    query: Parameters<SendQuery>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let Query(query) = query?;
+    let options = options(query.topic.as_deref(), query.timeout_ms)?;
+    let names = query.to.split(',').filter(|name| !name.is_empty());
+    let to: Vec<Destination> = names
+        .map(|name| name.parse().map_or_else(|_| name.into(), Destination::Id))
+        .collect();
+    let handle = door.node.send(to, body?, options.clone());
+    receipt(handle, options.timeout).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BroadcastQuery {
+    topic: Option<String>,
+    timeout_ms: Option<u64>,
+}
+
+async fn broadcast(
+    State(door): State<Door>,
+    query: Parameters<BroadcastQuery>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let Query(query) = query?;
+    let options = options(query.topic.as_deref(), query.timeout_ms)?;
+    let handle = door.node.publish(body?, options.clone());
+    receipt(handle, options.timeout).await
+}
+
+fn options(topic: Option<&str>, timeout_ms: Option<u64>) -> Result<SendOptions, Refusal> {
+    let topic = topic.map_or_else(|| Ok(Topic::default()), str::parse);
+    let bad = |error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose another topic");
+    Ok(SendOptions {
+        topic: topic.map_err(bad)?,
+        timeout: timeout_ms.map(Duration::from_millis),
+    })
+}
+
+async fn receipt(handle: PublishHandle, timeout: Option<Duration>) -> Result<Response, Refusal> {
+    let outcome = match timeout {
+        None => handle.await,
+        Some(timeout) => match tokio::time::timeout(timeout.saturating_add(LATE), handle).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let remedy = "the message may still arrive; look at the node's log";
+                let late = "the node gave no receipt in time";
+                return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, late, remedy));
+            }
+        },
+    };
+    Ok(Json(outcome?).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessagesQuery {
+    topic: Option<String>,
+}
+
+async fn messages(
+    State(door): State<Door>,
+    query: Parameters<MessagesQuery>,
+) -> Result<Response, Refusal> {
+    let Query(query) = query?;
+    let bad = |error| {
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            error,
+            "choose another topic filter",
+        )
+    };
+    let filter = query.topic.as_deref().map(str::parse::<TopicFilter>);
+    let filter = filter.unwrap_or(Ok(TopicFilter::all())).map_err(bad)?;
+    let subscription = door.node.subscribe(filter).await?;
+    let events = Sse::new(deliveries(subscription)).keep_alive(KeepAlive::default());
+    Ok(events.into_response())
+}
+
+/// `subscribed`, then a `message` for each delivery and a `missed` for each gap,
+/// until the node stops.
+fn deliveries(subscription: Subscription) -> impl Stream<Item = Result<Event, Infallible>> {
+    let first = Event::default().event("subscribed").data("{}");
+    let rest = stream::unfold(subscription, async |mut subscription| {
+        let event = match subscription.next().await? {
+            Received::Message(message) => {
+                let data = serde_json::to_string(&Delivery::from(&message)).unwrap_or_default();
+                Event::default().event("message").data(data)
+            }
+            Received::Missed(count) => {
+                let data = format!("{{\"count\":{count}}}");
+                Event::default().event("missed").data(data)
+            }
+        };
+        Some((Ok(event), subscription))
+    });
+    stream::StreamExt::chain(stream::once(async { Ok(first) }), rest)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaveQuery {
+    drain_ms: Option<u64>,
+}
+
+async fn leave(
+    State(door): State<Door>,
+    query: Parameters<LeaveQuery>,
+) -> Result<Response, Refusal> {
+    let Query(query) = query?;
+    // The default of `drain_seconds`.
+    let drain = Duration::from_millis(query.drain_ms.unwrap_or(10_000));
+    door.node.leave(drain).await?;
+    Ok(Json(serde_json::json!({ "left": door.node.name() })).into_response())
+}
+
+async fn healthz(State(door): State<Door>) -> Result<Response, Refusal> {
+    door.node.report().await?;
+    Ok("ok\n".into_response())
+}
+
+async fn readyz(State(door): State<Door>) -> Result<Response, Refusal> {
+    let report = door.node.report().await?;
+    if report.healthy {
+        return Ok("ready\n".into_response());
+    }
+    let reason = report.reason.unwrap_or_else(|| "not settled".to_owned());
+    let remedy = "wait, or look at `topology` for what is missing";
+    Err(Refusal::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        reason,
+        remedy,
+    ))
+}
+
+async fn metrics(State(door): State<Door>) -> Result<Response, Refusal> {
+    let report = door.node.report().await?;
+    let kind = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    Ok((kind, door.exporter.render(&report)).into_response())
+}

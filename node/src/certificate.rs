@@ -1,0 +1,423 @@
+//! The cluster's own certificate authority: Ed25519 keys, explicit validity, and
+//! leaves that name exactly one node by its SPIFFE URI.
+//!
+//! ```text
+//!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, SanType,
+};
+use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use crate::credentials::node_uri;
+use crate::settings::{InvalidName, check_name};
+use crate::state::{private_dir, replace, wall_clock_ms};
+
+/// How far a host's clock may lag and still accept a fresh certificate.
+const SKEW_SECONDS: i64 = 300;
+const DAY_SECONDS: i64 = 86_400;
+
+/// From when until when a certificate holds, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// The first second.
+    pub from: i64,
+    /// The last second.
+    pub until: i64,
+}
+
+impl Validity {
+    /// From now, less a margin for clocks that lag, for so many days.
+    pub fn days(days: u32) -> Self {
+        let now = i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX / 2);
+        Self {
+            from: now - SKEW_SECONDS,
+            until: now + i64::from(days) * DAY_SECONDS,
+        }
+    }
+
+    fn set(self, params: &mut CertificateParams) -> Result<(), CertificateError> {
+        let date = |seconds| {
+            OffsetDateTime::from_unix_timestamp(seconds)
+                .map_err(|_| CertificateError::Validity(self.from, self.until))
+        };
+        params.not_before = date(self.from)?;
+        params.not_after = date(self.until)?;
+        Ok(())
+    }
+}
+
+/// A certificate was not made. Files that existed are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file is in the way.
+    #[error("{} exists already; choose another folder or pass --force to replace it", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be read or written.
+    #[error("cannot {doing} {path}: {source}; check the path and its permissions", path = .path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The authority's files are not those of an authority.
+    #[error("{path}: {problem}; make an authority with `binomesh ca init`", path = .path.display())]
+    NotAnAuthority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// No such name can be certified.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// No such trust domain can be.
+    #[error("{0:?} is no trust domain; expected lower-case letters, digits, `-`, `_` and `.`")]
+    TrustDomain(String),
+    /// The validity is empty or beyond the calendar.
+    #[error("a certificate cannot be valid from {0} to {1}; choose fewer or more days")]
+    Validity(i64, i64),
+    /// The authority itself ends before the certificate would begin.
+    #[error("the authority has expired; make a new one with `binomesh ca init`")]
+    AuthorityExpired,
+    /// The certificate could not be signed.
+    #[error("cannot make the certificate: {0}")]
+    Signing(#[from] rcgen::Error),
+}
+
+/// The authority of a cluster.
+pub struct Authority {
+    certificate_pem: String,
+    trust_domain: String,
+    until: i64,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Make a new authority for `trust_domain`.
+    pub fn generate(trust_domain: &str, validity: Validity) -> Result<Self, CertificateError> {
+        let plain =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+        if !(1..=200).contains(&trust_domain.len()) || !trust_domain.bytes().all(plain) {
+            let found = trust_domain.chars().take(64).collect();
+            return Err(CertificateError::TrustDomain(found));
+        }
+        let mut params = CertificateParams::default();
+        validity.set(&mut params)?;
+        params.distinguished_name = named(&format!("Binomesh CA of {trust_domain}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let uri = format!("spiffe://{trust_domain}");
+        params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            certificate_pem: certificate.pem(),
+            trust_domain: trust_domain.to_owned(),
+            until: validity.until,
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    /// Read the authority in `dir`.
+    pub fn load(dir: &Path) -> Result<Self, CertificateError> {
+        let (certificate_path, key_path) = (dir.join("ca.pem"), dir.join("ca.key"));
+        let certificate_pem = read(&certificate_path)?;
+        let wrong = |path: &Path, problem: String| CertificateError::NotAnAuthority {
+            path: path.to_owned(),
+            problem,
+        };
+        let key = KeyPair::from_pem(&read(&key_path)?)
+            .map_err(|error| wrong(&key_path, error.to_string()))?;
+        let bad = |problem: String| wrong(&certificate_path, problem);
+        let pem = x509_parser::pem::parse_x509_pem(certificate_pem.as_bytes())
+            .map_err(|error| bad(error.to_string()))?;
+        let (_, parsed) =
+            X509Certificate::from_der(&pem.1.contents).map_err(|error| bad(error.to_string()))?;
+        let trust_domain = trust_domain_of(&parsed)
+            .ok_or_else(|| bad("not a CA certificate with one spiffe://DOMAIN name".to_owned()))?;
+        if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
+            return Err(wrong(&key_path, "does not belong to ca.pem".to_owned()));
+        }
+        let until = parsed.validity().not_after.timestamp();
+        let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key)?;
+        Ok(Self {
+            certificate_pem,
+            trust_domain,
+            until,
+            issuer,
+        })
+    }
+
+    /// Write `ca.pem` and `ca.key` to `dir`.
+    pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
+        let key = self.issuer.key().serialize_pem();
+        save(
+            dir,
+            &[("ca.key", &key), ("ca.pem", &self.certificate_pem)],
+            force,
+        )
+    }
+
+    /// The trust domain of all its nodes.
+    pub fn trust_domain(&self) -> &str {
+        &self.trust_domain
+    }
+
+    /// The authority's certificate.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// Certify a node. The certificate ends no later than the authority's own.
+    pub fn issue(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
+        check_name(name)?;
+        let until = validity.until.min(self.until);
+        if until < validity.until && until <= validity.from + SKEW_SECONDS {
+            return Err(CertificateError::AuthorityExpired);
+        }
+        if until <= validity.from {
+            return Err(CertificateError::Validity(validity.from, validity.until));
+        }
+        let mut params = CertificateParams::default();
+        let from = validity.from;
+        Validity { from, until }.set(&mut params)?;
+        params.distinguished_name = named(name);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let uri = node_uri(&self.trust_domain, name);
+        params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Issued {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            authority_pem: self.certificate_pem.clone(),
+        })
+    }
+}
+
+/// A node's certificate, its key, and the authority to believe others by.
+pub struct Issued {
+    /// The node's certificate.
+    pub certificate_pem: String,
+    /// Its key.
+    pub key_pem: String,
+    /// The authority's certificate.
+    pub authority_pem: String,
+}
+
+impl Issued {
+    /// Write `node.pem`, `node.key` and `ca.pem` to `dir`.
+    pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
+        let files: [(&str, &str); 3] = [
+            ("node.key", &self.key_pem),
+            ("node.pem", &self.certificate_pem),
+            ("ca.pem", &self.authority_pem),
+        ];
+        save(dir, &files, force)
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
+
+fn trust_domain_of(authority: &X509Certificate<'_>) -> Option<String> {
+    if !authority.is_ca() {
+        return None;
+    }
+    let names = authority.subject_alternative_name().ok()??;
+    let [GeneralName::URI(uri)] = names.value.general_names.as_slice() else {
+        return None;
+    };
+    uri.strip_prefix("spiffe://").map(str::to_owned)
+}
+
+fn read(path: &Path) -> Result<String, CertificateError> {
+    fs::read_to_string(path).map_err(|source| CertificateError::File {
+        doing: "read",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn save(dir: &Path, files: &[(&str, &str)], force: bool) -> Result<(), CertificateError> {
+    let failed = |doing, path: &Path| {
+        let path = path.to_owned();
+        move |source| CertificateError::File {
+            doing,
+            path,
+            source,
+        }
+    };
+    let exists = |(name, _): &&(&str, &str)| fs::symlink_metadata(dir.join(name)).is_ok();
+    if let Some((name, _)) = files.iter().find(exists).filter(|_| !force) {
+        return Err(CertificateError::Exists(dir.join(name)));
+    }
+    private_dir(dir).map_err(failed("create", dir))?;
+    for (name, text) in files {
+        let path = dir.join(name);
+        replace(&path, text.as_bytes()).map_err(failed("write", &path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::credentials::{Credentials, Problem};
+    use crate::settings::NodeConfig;
+
+    fn authority() -> Authority {
+        Authority::generate("test.local", Validity::days(10)).unwrap()
+    }
+
+    #[test]
+    fn a_saved_authority_issues_certificates_that_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, node) = (dir.path().join("ca"), dir.path().join("node"));
+        authority().save(&ca, false).unwrap();
+        let loaded = Authority::load(&ca).unwrap();
+        assert_eq!(loaded.trust_domain(), "test.local");
+        let issued = loaded.issue("node-7", Validity::days(1)).unwrap();
+        issued.save(&node, false).unwrap();
+        let credentials = Credentials::load(&NodeConfig::new("node-7", &node, "s")).unwrap();
+        assert_eq!(credentials.name, "node-7");
+        assert_eq!(credentials.trust_domain, "test.local");
+        for private in [ca.join("ca.key"), node.join("node.key")] {
+            let mode = fs::metadata(private).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(
+            fs::metadata(&ca).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+    }
+
+    #[test]
+    fn leaves_carry_one_uri_and_both_usages() {
+        let issued = authority().issue("n", Validity::days(1)).unwrap();
+        let pem = x509_parser::pem::parse_x509_pem(issued.certificate_pem.as_bytes()).unwrap();
+        let leaf = pem.1.parse_x509().unwrap();
+        let names = leaf.subject_alternative_name().unwrap().unwrap();
+        let expected = [GeneralName::URI("spiffe://test.local/node/n")];
+        assert_eq!(names.value.general_names, expected);
+        let usage = leaf.extended_key_usage().unwrap().unwrap().value;
+        assert!(usage.server_auth && usage.client_auth && !leaf.is_ca());
+        let now = i64::try_from(wall_clock_ms() / 1000).unwrap();
+        assert!(leaf.validity().not_before.timestamp() <= now - SKEW_SECONDS + 5);
+    }
+
+    #[test]
+    fn nothing_is_overwritten_without_force() {
+        let dir = tempfile::tempdir().unwrap();
+        authority().save(dir.path(), false).unwrap();
+        let before = fs::read(dir.path().join("ca.key")).unwrap();
+        fs::remove_file(dir.path().join("ca.pem")).unwrap();
+        let refused = authority().save(dir.path(), false);
+        assert!(matches!(refused, Err(CertificateError::Exists(_))));
+        assert_eq!(fs::read(dir.path().join("ca.key")).unwrap(), before);
+        assert!(!dir.path().join("ca.pem").exists());
+        authority().save(dir.path(), true).unwrap();
+        assert_ne!(fs::read(dir.path().join("ca.key")).unwrap(), before);
+    }
+
+    #[test]
+    fn a_leaf_never_outlives_its_authority() {
+        let ca = authority();
+        let long = Credentials::load(&saved(&ca.issue("n", Validity::days(100)).unwrap(), "n").1);
+        assert!(long.is_ok());
+        let past = Validity {
+            from: 1_000_000,
+            until: 2_000_000,
+        };
+        let old = Authority::generate("test.local", past).unwrap();
+        let refused = old.issue("n", Validity::days(1));
+        assert!(matches!(refused, Err(CertificateError::AuthorityExpired)));
+    }
+
+    #[test]
+    fn a_foreign_key_in_the_authority_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        authority().save(dir.path(), false).unwrap();
+        authority().save(other.path(), false).unwrap();
+        fs::copy(other.path().join("ca.key"), dir.path().join("ca.key")).unwrap();
+        let error = Authority::load(dir.path()).err().unwrap().to_string();
+        assert!(
+            error.contains("ca.key") && error.contains("belong"),
+            "{error}"
+        );
+    }
+
+    fn saved(issued: &Issued, name: &str) -> (tempfile::TempDir, NodeConfig) {
+        let dir = tempfile::tempdir().unwrap();
+        issued.save(dir.path(), false).unwrap();
+        let config = NodeConfig::new(name, dir.path(), dir.path());
+        // The folder must outlive the test's load, not more.
+        (dir, config)
+    }
+
+    #[test]
+    fn credentials_that_cannot_work_name_file_and_remedy() {
+        let ca = authority();
+        let good = ca.issue("n", Validity::days(1)).unwrap();
+        let expired = Validity {
+            from: 1_000_000,
+            until: 2_000_000,
+        };
+        let expired = ca.issue("n", expired).unwrap();
+        let now = Validity::days(0).until;
+        let early = Validity {
+            from: now + 1000,
+            until: now + 9000,
+        };
+        let early = ca.issue("n", early).unwrap();
+        let swapped = Issued {
+            certificate_pem: good.certificate_pem.clone(),
+            key_pem: expired.key_pem.clone(),
+            authority_pem: good.authority_pem.clone(),
+        };
+        let garbage = Issued {
+            certificate_pem: "no pem".into(),
+            key_pem: good.key_pem.clone(),
+            authority_pem: good.authority_pem.clone(),
+        };
+        for (issued, name, key, wanted) in [
+            (&expired, "n", "certificate", "expired"),
+            (&early, "n", "certificate", "clock"),
+            (&good, "m", "certificate", "correct `name`"),
+            (&swapped, "n", "key", "belong"),
+            (&garbage, "n", "certificate", "issue it again"),
+        ] {
+            let (_dir, config) = saved(issued, name);
+            let error = Credentials::load(&config).err().unwrap();
+            assert_eq!(error.key, key);
+            assert!(error.to_string().contains(wanted), "{error}");
+        }
+        let (dir, config) = saved(&good, "n");
+        fs::remove_file(dir.path().join("node.key")).unwrap();
+        let error = Credentials::load(&config).err().unwrap();
+        assert!(matches!(error.problem, Problem::Unreadable(_)), "{error}");
+    }
+}

@@ -1,0 +1,150 @@
+//! The commands. Standard output carries only data, logs go to standard error.
+//!
+//! Exit status: 0 all right, 1 failed check or partial receipt, 2 usage,
+//! 3 unreachable, 4 timeout.
+
+mod arguments;
+mod ask;
+mod authority;
+mod output;
+mod run;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use arguments::{Arguments, Command};
+use output::Output;
+
+use crate::client::ClientError;
+
+/// Parse the arguments of this process and do what they say.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help is data; a broken pipe is no reason to complain.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = dispatch(arguments.command);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("binomesh: {}", failure.message);
+            }
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    // `run` takes its log settings from its file.
+    if !matches!(command, Command::Run(_)) {
+        let filter = std::env::var("BINOMESH_LOG").unwrap_or_else(|_| "warn".to_owned());
+        start_log(&filter, false)?;
+    }
+    match command {
+        Command::Ca(command) => authority::ca(&command),
+        Command::Run(flags) => runtime()?.block_on(run::run(flags)),
+        Command::Up(flags) => {
+            let output = Output::stdout(flags.json);
+            runtime()?.block_on(up::up(flags, output))
+        }
+        Command::Status(flags) => {
+            let output = Output::stdout(flags.json);
+            small_runtime()?.block_on(ask::status(&flags.target, output))
+        }
+        Command::Topology(flags) => {
+            let output = Output::stdout(flags.json);
+            small_runtime()?.block_on(ask::topology(&flags.target, output))
+        }
+        Command::Send(flags) => small_runtime()?.block_on(ask::send(&flags)),
+        Command::Broadcast(flags) => small_runtime()?.block_on(ask::broadcast(&flags)),
+        Command::Subscribe(flags) => small_runtime()?.block_on(ask::subscribe(&flags)),
+        Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
+    }
+}
+
+/// Why a command did not succeed, and its exit status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    status: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(status: u8, message: impl ToString) -> Self {
+        let message = message.to_string();
+        Self { status, message }
+    }
+
+    /// A check failed, or something is not right on this host.
+    fn failed(message: impl ToString) -> Self {
+        Self::new(1, message)
+    }
+
+    /// The command cannot be meant so.
+    fn usage(message: impl ToString) -> Self {
+        Self::new(2, message)
+    }
+
+    fn unreachable(message: impl ToString) -> Self {
+        Self::new(3, message)
+    }
+
+    fn timeout(message: impl ToString) -> Self {
+        Self::new(4, message)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Unreachable { .. } => Self::unreachable(error),
+            ClientError::Refused { status: 400, .. } => Self::usage(error),
+            _ if error.is_timeout() => Self::timeout(error),
+            _ => Self::failed(error),
+        }
+    }
+}
+
+/// Nobody reads our output any more: we are done, quietly, as `head` expects.
+impl From<output::Closed> for Failure {
+    fn from(output::Closed: output::Closed) -> Self {
+        Self::new(0, "")
+    }
+}
+
+fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
+    let remedy = "use levels and targets such as `info,binomesh=debug`";
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| Failure::usage(format!("log filter {filter:?}: {error}; {remedy}")))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    let started = if json {
+        builder.json().try_init()
+    } else {
+        builder.with_ansi(false).try_init()
+    };
+    started.map_err(|error| Failure::failed(format!("cannot start the log: {error}")))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    built.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+}
+
+fn small_runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    built.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+}

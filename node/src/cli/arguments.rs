@@ -1,0 +1,372 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::client::Endpoint;
+use crate::settings::{Profile, Seed};
+use crate::shape::Shape;
+
+/// A resilient communication layer for clusters.
+#[derive(Debug, Parser)]
+#[command(name = "binomesh", version, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Start a local cluster of real processes; it stays until Ctrl-C.
+    #[command(visible_alias = "dev")]
+    Up(UpFlags),
+    /// Make a certificate authority, or certify a node with it.
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Run one node.
+    Run(RunFlags),
+    /// Say who the nodes are and whether they are healthy.
+    Status(LookFlags),
+    /// Print the nodes' own tables.
+    Topology(LookFlags),
+    /// Send a message to some nodes and print its receipt.
+    Send(SendFlags),
+    /// Send a message to all nodes and print its receipt.
+    Broadcast(BroadcastFlags),
+    /// Print the messages that a node delivers.
+    Subscribe(SubscribeFlags),
+    /// Have a node leave its cluster and stop.
+    Leave(LeaveFlags),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  binomesh up --nodes 16 --demo
+  binomesh up --nodes 64 --shape binary --json")]
+pub(super) struct UpFlags {
+    /// How many nodes.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) nodes: u32,
+    /// How the overlay is bootstrapped.
+    #[arg(long, value_enum, default_value_t = Bootstrap::Tree)]
+    pub(super) bootstrap: Bootstrap,
+    /// The deployment tree: binomial, binary, flat or random.
+    #[arg(long, default_value_t = Shape::Binomial)]
+    pub(super) shape: Shape,
+    /// Children per node of the shape `binary`.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) fanout: u32,
+    /// The seed of the shape `random`.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How messages find their way.
+    #[arg(long, value_enum, default_value_t = Router::Auto)]
+    pub(super) router: Router,
+    /// How eagerly the nodes watch each other: default, fast or quiet.
+    #[arg(long, default_value_t = Profile::Fast)]
+    pub(super) profile: Profile,
+    /// How long a dead member's rank stays vacant.
+    #[arg(long, default_value_t = 0)]
+    pub(super) grace_seconds: u64,
+    /// How long forming, or the whole demo, may take.
+    #[arg(long, default_value_t = 120)]
+    pub(super) timeout_seconds: u64,
+    /// Show that the cluster forms, delivers and heals; then stop.
+    #[arg(long)]
+    pub(super) demo: bool,
+    /// Print events as JSON, one per line.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// The log filter of the nodes; their logs are in the cluster's folder.
+    #[arg(long, default_value = "info")]
+    pub(super) log: String,
+    /// A bug that the nodes are to have.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    pub(super) planted: Option<binomesh_overlay::Bug>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Bootstrap {
+    /// Each node knows at most its parent.
+    Tree,
+    /// Each node knows all others; not supported yet.
+    Clique,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Router {
+    /// The best that there is.
+    Auto,
+    /// Over the fingers of the binomial graph.
+    Binomial,
+    /// Over the sibling tree; not supported yet.
+    Basic,
+    /// Over the sibling tree, least cost; not supported yet.
+    Variant,
+    /// Over the sibling tree, avoiding dead ranks; not supported yet.
+    Aware,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CaCommand {
+    /// Make an authority: DIR/ca.pem and DIR/ca.key.
+    #[command(after_help = "Example:
+  binomesh ca init --dir ca --trust-domain cluster-7.example")]
+    Init {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// The trust domain of all its nodes.
+        #[arg(long, default_value = "binomesh.local")]
+        trust_domain: String,
+        /// How long the authority is valid.
+        #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        valid_days: u32,
+        /// Replace an authority that is there. All its certificates lose their worth.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Certify a node: OUT/node.pem, OUT/node.key and OUT/ca.pem.
+    #[command(after_help = "Example:
+  binomesh ca issue --dir ca --name node-7 --out node-7")]
+    Issue {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// The name of the node.
+        #[arg(long)]
+        name: String,
+        /// How long the certificate is valid.
+        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        valid_days: u32,
+        /// The folder to write to.
+        #[arg(long)]
+        out: PathBuf,
+        /// Replace files that are there.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Flags override BINOMESH_* variables, which override the file.
+The first line on standard output says where the node listens.
+
+Example:
+  binomesh run --config /etc/binomesh/node.toml --log info,binomesh=debug"
+)]
+pub(super) struct RunFlags {
+    /// The settings; see deploy/node.toml.
+    #[arg(long, env = "BINOMESH_CONFIG")]
+    pub(super) config: PathBuf,
+    /// The node's name.
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// Where it listens.
+    #[arg(long)]
+    pub(super) bind: Option<SocketAddr>,
+    /// Its parent, as name@address:port.
+    #[arg(long)]
+    pub(super) parent: Option<Seed>,
+    /// The folder of its lasting state.
+    #[arg(long)]
+    pub(super) state_dir: Option<PathBuf>,
+    /// The socket of its admin API.
+    #[arg(long)]
+    pub(super) admin_socket: Option<PathBuf>,
+    /// The loopback address of its metrics.
+    #[arg(long)]
+    pub(super) metrics: Option<SocketAddr>,
+    /// How eagerly it watches its neighbours.
+    #[arg(long)]
+    pub(super) profile: Option<Profile>,
+    /// How many children it accepts.
+    #[arg(long)]
+    pub(super) max_children: Option<u32>,
+    /// The log filter.
+    #[arg(long)]
+    pub(super) log: Option<String>,
+    /// Write log lines as JSON.
+    #[arg(long)]
+    pub(super) log_json: bool,
+    /// Leave when standard input closes.
+    #[arg(long)]
+    pub(super) watch_stdin: bool,
+}
+
+/// Whom to ask.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Target {
+    /// The folder of a local cluster, as `up` names it.
+    #[arg(
+        long,
+        env = "BINOMESH_CLUSTER",
+        value_name = "DIR",
+        conflicts_with = "admin"
+    )]
+    pub(super) cluster: Option<PathBuf>,
+    /// One node of that cluster.
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    pub(super) node: Option<String>,
+    /// The admin API of a node: a socket's path, or http://ADDRESS:PORT.
+    #[arg(long, env = "BINOMESH_ADMIN", value_name = "SOCKET|URL")]
+    pub(super) admin: Option<Endpoint>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  binomesh status --admin /run/binomesh/admin.sock
+  binomesh topology --cluster /tmp/binomesh-x --json")]
+pub(super) struct LookFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What to send.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Payload {
+    /// The payload; read from standard input if neither it nor --file is given.
+    #[arg(conflicts_with = "file")]
+    pub(super) payload: Option<String>,
+    /// A file that holds the payload.
+    #[arg(long)]
+    pub(super) file: Option<PathBuf>,
+    /// The topic.
+    #[arg(long, default_value = "default")]
+    pub(super) topic: String,
+    /// When the receipt is due at the latest.
+    #[arg(long, default_value_t = 30)]
+    pub(super) timeout_seconds: u64,
+    /// Print the receipt as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  binomesh send --cluster /tmp/binomesh-x --to node-3,node-5 'hello'")]
+pub(super) struct SendFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// The receivers' names, separated by commas.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub(super) to: Vec<String>,
+    #[command(flatten)]
+    pub(super) message: Payload,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  binomesh broadcast --cluster /tmp/binomesh-x 'hello'
+  tar c conf | binomesh broadcast --admin /run/binomesh/admin.sock --topic conf --json")]
+pub(super) struct BroadcastFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    #[command(flatten)]
+    pub(super) message: Payload,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  binomesh subscribe --admin /run/binomesh/admin.sock --topic 'jobs/#' --json")]
+pub(super) struct SubscribeFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// Which topics: one, `prefix/#`, or `#`.
+    #[arg(long, default_value = "#")]
+    pub(super) topic: String,
+    /// Stop after so many messages.
+    #[arg(long)]
+    pub(super) count: Option<u64>,
+    /// Give up after so long.
+    #[arg(long)]
+    pub(super) timeout_seconds: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  binomesh leave --cluster /tmp/binomesh-x --node node-3")]
+pub(super) struct LeaveFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// How long open messages may take.
+    #[arg(long, default_value_t = 10)]
+    pub(super) drain_seconds: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_consistent_and_have_examples() {
+        let mut command = Arguments::command();
+        command.clone().debug_assert();
+        command.build();
+        let mut all: Vec<&clap::Command> = command.get_subcommands().collect();
+        while let Some(command) = all.pop() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            if command.has_subcommands() {
+                all.extend(command.get_subcommands());
+                continue;
+            }
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.is_some_and(|help| help.contains("Example")),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn the_contract_parses_and_nonsense_is_usage() {
+        for line in [
+            "up",
+            "dev --nodes 3",
+            "up --nodes 16 --bootstrap tree --shape flat --fanout 2 --router auto --profile fast \
+             --grace-seconds 0 --timeout-seconds 120 --demo --json",
+            "ca init --dir d",
+            "ca issue --dir d --name n --valid-days 3 --out o",
+            "run --config node.toml --watch-stdin",
+            "status --cluster d --node node-1 --json",
+            "topology --admin /run/s --json",
+            "send --cluster d --to a,b hello",
+            "broadcast --cluster d --file f",
+            "subscribe --admin http://127.0.0.1:1 --topic x",
+            "leave --cluster d --node node-1",
+        ] {
+            let words = std::iter::once("binomesh").chain(line.split_whitespace());
+            assert!(Arguments::try_parse_from(words).is_ok(), "{line}");
+        }
+        for line in [
+            "",
+            "up --nodes 0",
+            "up --nodes many",
+            "up --shape round",
+            "send --cluster d hello",
+            "status --cluster d --admin s",
+            "status --node n --admin s",
+            "broadcast --cluster d word --file f",
+            "run",
+        ] {
+            let words = std::iter::once("binomesh").chain(line.split_whitespace());
+            let error = Arguments::try_parse_from(words).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

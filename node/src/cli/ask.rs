@@ -1,0 +1,349 @@
+//! The client commands.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde::Serialize;
+
+use super::Failure;
+use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, SubscribeFlags, Target};
+use super::output::Output;
+use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
+use crate::cluster::Directory;
+use crate::report::{NodeReport, Receipt, Status};
+
+/// How long a node may take to answer a question about itself.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How much longer than its deadline a receipt is awaited.
+const LATE: Duration = Duration::from_secs(10);
+
+/// The clients that the flags mean: one, or all of a cluster.
+fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
+    if let Some(endpoint) = &target.admin {
+        return Ok(vec![(endpoint.to_string(), Client::new(endpoint.clone()))]);
+    }
+    let Some(dir) = &target.cluster else {
+        return Err(Failure::usage(
+            "whom to ask? give --cluster DIR, or --admin SOCKET",
+        ));
+    };
+    let directory = Directory::open(dir).map_err(Failure::unreachable)?;
+    let wanted = |name: &str| target.node.as_ref().is_none_or(|node| node == name);
+    let found: Vec<(String, Client)> = directory
+        .nodes
+        .into_iter()
+        .filter(|node| wanted(&node.name))
+        .map(|node| (node.name, Client::new(Endpoint::Unix(node.admin_socket))))
+        .collect();
+    match (found.is_empty(), &target.node) {
+        (false, _) => Ok(found),
+        (true, Some(node)) => Err(Failure::usage(format!(
+            "the cluster has no node {node}; `status` lists them"
+        ))),
+        (true, None) => Err(Failure::usage("the cluster has no nodes")),
+    }
+}
+
+/// The one node that is meant, or the first of a cluster that answers.
+async fn one(target: &Target) -> Result<Client, Failure> {
+    let mut last = Failure::unreachable("no node answers");
+    let clients = clients(target)?;
+    if let [(_, client)] = clients.as_slice() {
+        return Ok(client.clone());
+    }
+    for (_, client) in clients {
+        match bounded(client.status()).await {
+            Ok(_) => return Ok(client),
+            Err(failure) => last = failure,
+        }
+    }
+    Err(last)
+}
+
+async fn bounded<T>(asking: impl Future<Output = Result<T, ClientError>>) -> Result<T, Failure> {
+    match tokio::time::timeout(ANSWER, asking).await {
+        Ok(answer) => answer.map_err(Failure::from),
+        Err(_) => Err(Failure::timeout(format!(
+            "no answer within {} s",
+            ANSWER.as_secs()
+        ))),
+    }
+}
+
+pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Failure> {
+    let mut outcome = Ok(());
+    for (name, client) in clients(target)? {
+        match bounded(client.status()).await {
+            Ok(status) => {
+                output.line(&status, described)?;
+                if !status.healthy && outcome.is_ok() {
+                    outcome = Err(Failure::failed(format!("{} is not healthy", status.name)));
+                }
+            }
+            Err(failure) => {
+                eprintln!("{name}: {}", failure.message);
+                outcome = Err(Failure::new(failure.status, ""));
+            }
+        }
+    }
+    outcome
+}
+
+fn described(status: &Status) -> String {
+    let rank = status
+        .rank
+        .map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+    let population = status.population.unwrap_or(0);
+    let health = match (&status.reason, status.healthy) {
+        (_, true) => "healthy",
+        (Some(reason), false) => reason,
+        (None, false) => "not healthy",
+    };
+    let Status {
+        name,
+        pid,
+        address,
+        links,
+        ..
+    } = status;
+    format!(
+        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}"
+    )
+}
+
+#[derive(Serialize)]
+struct Topology {
+    nodes: Vec<NodeReport>,
+}
+
+/// Dead nodes of a cluster are left out, with a word on standard error.
+pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), Failure> {
+    let mut nodes = Vec::new();
+    let mut last = None;
+    for (name, client) in clients(target)? {
+        match bounded(client.topology()).await {
+            Ok(report) => nodes.push(report),
+            Err(failure) => {
+                eprintln!("{name}: {}", failure.message);
+                last = Some(failure);
+            }
+        }
+    }
+    if let (true, Some(failure)) = (nodes.is_empty(), last) {
+        return Err(Failure::new(failure.status, "no node answers"));
+    }
+    output.line(&Topology { nodes }, |topology| {
+        let mut nodes: Vec<&NodeReport> = topology.nodes.iter().collect();
+        nodes.sort_by_key(|node| node.rank);
+        let lines: Vec<String> = nodes.into_iter().map(drawn).collect();
+        lines.join("\n")
+    })?;
+    Ok(())
+}
+
+fn drawn(node: &NodeReport) -> String {
+    let row = |entries: &[Option<String>]| {
+        let shown: Vec<&str> = entries
+            .iter()
+            .map(|one| one.as_deref().unwrap_or("-"))
+            .collect();
+        shown.join(" ")
+    };
+    let rank = node
+        .rank
+        .map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+    format!(
+        "{rank:>4} {:<12} parent {:<12} clockwise [{}] counterclockwise [{}]{}",
+        node.name,
+        node.parent.as_deref().unwrap_or("(root)"),
+        row(&node.clockwise),
+        row(&node.counterclockwise),
+        if node.healthy { "" } else { "  not healthy" },
+    )
+}
+
+fn payload(message: &Payload) -> Result<Vec<u8>, Failure> {
+    let failed =
+        |from: &str, error| Failure::usage(format!("cannot read the payload from {from}: {error}"));
+    if let Some(text) = &message.payload {
+        return Ok(text.clone().into_bytes());
+    }
+    if let Some(path) = &message.file {
+        return read_file(path).map_err(|error| failed(&path.display().to_string(), error));
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(|error| failed("standard input", error))?;
+    Ok(bytes)
+}
+
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+pub(super) async fn send(flags: &SendFlags) -> Result<(), Failure> {
+    let payload = payload(&flags.message)?;
+    let client = one(&flags.target).await?;
+    let timeout = Duration::from_secs(flags.message.timeout_seconds);
+    let sending = client.send(&flags.to, &flags.message.topic, payload, Some(timeout));
+    receipt(sending, &flags.message).await
+}
+
+pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
+    let payload = payload(&flags.message)?;
+    let client = one(&flags.target).await?;
+    let timeout = Duration::from_secs(flags.message.timeout_seconds);
+    let sending = client.broadcast(&flags.message.topic, payload, Some(timeout));
+    receipt(sending, &flags.message).await
+}
+
+async fn receipt(
+    sending: impl Future<Output = Result<Receipt, ClientError>>,
+    message: &Payload,
+) -> Result<(), Failure> {
+    let limit = Duration::from_secs(message.timeout_seconds).saturating_add(LATE);
+    let answer = tokio::time::timeout(limit, sending).await;
+    let receipt = answer.map_err(|_| Failure::timeout("no receipt in time"))??;
+    Output::stdout(message.json).line(&receipt, |receipt| {
+        let mut text = format!(
+            "{} reached {} of {} in {:.3} s",
+            receipt.id, receipt.reached_count, receipt.expected_count, receipt.elapsed_seconds
+        );
+        for one in &receipt.unreached {
+            text.push_str(&format!(
+                "\n  {:?}: {} ({})",
+                one.state, one.name, one.reason
+            ));
+        }
+        for one in &receipt.absent {
+            text.push_str(&format!("\n  absent: {}", one.name));
+        }
+        text
+    })?;
+    if receipt.is_complete() {
+        return Ok(());
+    }
+    let (reached, expected) = (receipt.reached_count, receipt.expected_count);
+    Err(Failure::failed(format!("reached {reached} of {expected}")))
+}
+
+#[derive(Serialize)]
+struct Subscribed {
+    event: &'static str,
+}
+
+#[derive(Serialize)]
+struct Missed {
+    event: &'static str,
+    count: u64,
+}
+
+pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
+    let reading = read(flags);
+    let limited = async {
+        match flags.timeout_seconds {
+            None => reading.await,
+            Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), reading)
+                .await
+                .unwrap_or_else(|_| Err(Failure::timeout("not enough messages in time"))),
+        }
+    };
+    tokio::select! {
+        outcome = limited => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
+    let client = one(&flags.target).await?;
+    let mut output = Output::stdout(flags.json);
+    let mut events = client.subscribe(&flags.topic).await?;
+    if output.is_json() {
+        output.line(
+            &Subscribed {
+                event: "subscribed",
+            },
+            |_| "",
+        )?;
+    } else {
+        eprintln!("subscribed to {}", flags.topic);
+    }
+    let mut left = flags.count;
+    while left != Some(0) {
+        match events.next().await {
+            Some(Ok(SubscriptionEvent::Delivery(delivery))) => {
+                output.line(&delivery, |delivery| {
+                    let bytes = base64::engine::general_purpose::STANDARD
+                        .decode(&delivery.payload_base64)
+                        .unwrap_or_default();
+                    let payload = String::from_utf8_lossy(&bytes).into_owned();
+                    format!("{} {} {payload}", delivery.origin, delivery.topic)
+                })?;
+                left = left.map(|left| left - 1);
+            }
+            Some(Ok(SubscriptionEvent::Missed(count))) => {
+                let missed = Missed {
+                    event: "missed",
+                    count,
+                };
+                if output.is_json() {
+                    output.line(&missed, |_| "")?;
+                }
+                eprintln!("{count} messages were not read in time");
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err(Failure::unreachable("the node has stopped")),
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
+    let clients = clients(&flags.target)?;
+    let [(name, client)] = clients.as_slice() else {
+        return Err(Failure::usage("which node is to leave? give --node NAME"));
+    };
+    let drain = Duration::from_secs(flags.drain_seconds);
+    let leaving = client.leave(Some(drain));
+    match tokio::time::timeout(drain.saturating_add(LATE), leaving).await {
+        Ok(left) => left?,
+        Err(_) => return Err(Failure::timeout(format!("{name} did not leave in time"))),
+    }
+    eprintln!("{name} has left");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(admin: Option<&str>, cluster: Option<&Path>, node: Option<&str>) -> Target {
+        Target {
+            cluster: cluster.map(Path::to_owned),
+            node: node.map(str::to_owned),
+            admin: admin.map(|text| text.parse().unwrap()),
+        }
+    }
+
+    #[tokio::test]
+    async fn exit_status_tells_unreachable_from_usage() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = dir.path().join("s").display().to_string();
+        let failure = status(&target(None, None, None), Output::stdout(true)).await;
+        assert_eq!(failure.unwrap_err().status, 2);
+        let failure = topology(&target(Some(&nowhere), None, None), Output::stdout(true)).await;
+        assert_eq!(failure.unwrap_err().status, 3);
+        let failure = clients(&target(None, Some(dir.path()), None))
+            .err()
+            .unwrap();
+        assert_eq!(failure.status, 3, "no cluster.json: no cluster");
+        let empty = r#"{"pid":1,"nodes":[]}"#;
+        std::fs::write(dir.path().join("cluster.json"), empty).unwrap();
+        let failure = clients(&target(None, Some(dir.path()), Some("n")))
+            .err()
+            .unwrap();
+        assert_eq!(failure.status, 2);
+    }
+}

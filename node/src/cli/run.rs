@@ -1,0 +1,159 @@
+//! `run`: one node, until it is asked to leave.
+
+use std::io::Read;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::arguments::RunFlags;
+use super::output::Output;
+use super::{Failure, start_log};
+use crate::admin::Admin;
+use crate::cluster::{Listening, Member};
+use crate::config::{Layer, load};
+use crate::exporter::Exporter;
+use crate::node::{Ended, Node};
+use crate::settings::NodeConfig;
+
+/// How much longer than its drain a leave may take.
+const GOODBYE: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
+    let config = settings(&flags)?;
+    start_log(&config.log, config.log_json)?;
+    let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
+    let node =
+        Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
+    let admin = Admin::serve(node.clone(), exporter, &config)
+        .await
+        .map_err(Failure::failed)?;
+    tracing::info!(name = node.name(), id = %node.id(), address = %node.address(), "listening");
+    let member = Member {
+        name: node.name().to_owned(),
+        id: node.id().to_string(),
+        pid: std::process::id(),
+        address: node.address(),
+        admin_socket: config.admin_socket.clone().unwrap_or_default(),
+        metrics_url: admin
+            .metrics_address()
+            .map(|address| format!("http://{address}/metrics"))
+            .unwrap_or_default(),
+    };
+    let listening = Listening {
+        event: "listening".to_owned(),
+        member,
+    };
+    // A node that nobody listens to is still a node.
+    let _ = Output::stdout(true).line(&listening, |_| "");
+    let mut stop = Stop::new(config.watch_stdin)?;
+    let ended = tokio::select! {
+        ended = node.stopped() => ended,
+        reason = stop.asked() => {
+            tracing::info!(reason, "leaving");
+            leave(&node, &mut stop, Duration::from_secs(config.drain_seconds)).await
+        }
+    };
+    admin.stop().await;
+    match ended {
+        Ended::Asked => Ok(()),
+        Ended::Panicked => Err(Failure::failed(
+            "the node's loop panicked; see the log above",
+        )),
+    }
+}
+
+/// Leave; give up when asked a second time, or when it takes too long.
+async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
+    let leaving = tokio::time::timeout(drain.saturating_add(GOODBYE), node.leave(drain));
+    tokio::select! {
+        left = leaving => {
+            if left.is_err() {
+                tracing::warn!("leaving took too long, stopping");
+            }
+        }
+        reason = stop.signalled() => tracing::warn!(reason, "stopping at once"),
+    }
+    node.shutdown().await;
+    node.stopped().await
+}
+
+fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
+    let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
+    let path =
+        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let given = |flag: bool| flag.then(|| "true".to_owned());
+    let overrides = Layer::flags([
+        ("name", flags.name.clone()),
+        ("bind", text(flags.bind.as_ref().map(|it| it as _))),
+        ("parent", text(flags.parent.as_ref().map(|it| it as _))),
+        ("state_dir", path(&flags.state_dir)),
+        ("admin_socket", path(&flags.admin_socket)),
+        ("metrics", text(flags.metrics.as_ref().map(|it| it as _))),
+        ("profile", text(flags.profile.as_ref().map(|it| it as _))),
+        (
+            "max_children",
+            text(flags.max_children.as_ref().map(|it| it as _)),
+        ),
+        ("log", flags.log.clone()),
+        ("log_json", given(flags.log_json)),
+        ("watch_stdin", given(flags.watch_stdin)),
+    ]);
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let environment = Layer::environment(variables).map_err(Failure::usage)?;
+    load(&flags.config, environment, overrides).map_err(Failure::usage)
+}
+
+/// Everything that asks a daemon to stop.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    orphaned: Option<oneshot::Receiver<()>>,
+}
+
+impl Stop {
+    fn new(watch_stdin: bool) -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            orphaned: watch_stdin.then(stdin_closed),
+        })
+    }
+
+    async fn asked(&mut self) -> &'static str {
+        let orphaned = async {
+            match self.orphaned.as_mut() {
+                Some(orphaned) => drop(orphaned.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            () = orphaned => "standard input closed",
+        }
+    }
+
+    async fn signalled(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Told when standard input ends. A thread of its own, which dies with the
+/// process: a runtime would wait for a blocked read.
+fn stdin_closed() -> oneshot::Receiver<()> {
+    let (sender, closed) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut ignored = [0; 256];
+        let mut stdin = std::io::stdin().lock();
+        while stdin.read(&mut ignored).is_ok_and(|read| read > 0) {}
+        let _ = sender.send(());
+    });
+    closed
+}

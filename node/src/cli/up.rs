@@ -1,0 +1,324 @@
+//! `up`: a local cluster of real processes, and what it promises.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use super::Failure;
+use super::arguments::{Bootstrap, Router, UpFlags};
+use super::output::Output;
+use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
+use crate::demo::{Demo, DemoError, Event, FEWEST};
+use crate::shape::Shape;
+
+/// How long the nodes may take to leave.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// How often it is looked whether our own parent and our nodes live.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Serialize)]
+struct Ready<'a> {
+    event: &'static str,
+    elapsed_seconds: f64,
+    cluster_dir: &'a std::path::Path,
+    nodes: Vec<&'a Member>,
+}
+
+pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure> {
+    let config = supported(&flags)?;
+    let stop = stopped()?;
+    tokio::pin!(stop);
+    let started = now();
+    let limit = Duration::from_secs(flags.timeout_seconds);
+    let spawning = tokio::time::timeout(limit, Cluster::spawn(config));
+    let spawned = tokio::select! {
+        spawned = spawning => spawned,
+        reason = &mut stop => {
+            tracing::info!(reason, "stopping");
+            return Ok(());
+        }
+    };
+    let cluster = match spawned {
+        Ok(Ok(cluster)) => cluster,
+        Ok(Err(error @ ClusterError::Silent { .. })) => return Err(Failure::timeout(error)),
+        Ok(Err(error)) => return Err(Failure::failed(error)),
+        Err(_) => return Err(Failure::timeout("the processes did not listen in time")),
+    };
+    let outcome = tokio::select! {
+        outcome = present(&cluster, &flags, &mut output, started, limit) => outcome,
+        reason = &mut stop => {
+            tracing::info!(reason, "stopping");
+            Ok(())
+        }
+    };
+    if let Err(failure) = &outcome {
+        keep_logs(&cluster, failure);
+    }
+    cluster.shutdown(FAREWELL).await;
+    outcome
+}
+
+/// What is asked for, as far as it exists.
+fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
+    if flags.bootstrap == Bootstrap::Clique {
+        return Err(Failure::usage(
+            "--bootstrap clique is not supported yet; use --bootstrap tree",
+        ));
+    }
+    if !matches!(flags.router, Router::Auto | Router::Binomial) {
+        return Err(Failure::usage(
+            "this router is not supported yet; use --router auto or binomial",
+        ));
+    }
+    if flags.grace_seconds != 0 {
+        return Err(Failure::usage(
+            "--grace-seconds above 0 is not supported yet; ranks are compacted at once",
+        ));
+    }
+    if flags.demo && flags.nodes < FEWEST {
+        return Err(Failure::usage(format!(
+            "--demo kills three nodes and needs at least {FEWEST}; use --nodes {FEWEST}"
+        )));
+    }
+    let mut config = ClusterConfig::new(flags.nodes);
+    config.shape = match flags.shape {
+        Shape::Balanced { .. } => Shape::Balanced {
+            fanout: flags.fanout,
+        },
+        Shape::Random { .. } => Shape::Random { seed: flags.seed },
+        other => other,
+    };
+    config.profile = flags.profile;
+    config.log.clone_from(&flags.log);
+    #[cfg(feature = "planted")]
+    {
+        config.planted = flags.planted.map(|bug| bug.to_string());
+    }
+    Ok(config)
+}
+
+async fn present(
+    cluster: &Cluster,
+    flags: &UpFlags,
+    output: &mut Output,
+    started: Instant,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let ready = Ready {
+        event: "ready",
+        elapsed_seconds: 0.0,
+        cluster_dir: cluster.dir(),
+        nodes: cluster.members().collect(),
+    };
+    let mut closed = Ok(());
+    let mut tell = |output: &mut Output, event: &Event| {
+        if closed.is_ok() {
+            closed = output.line(event, described);
+        }
+    };
+    let deadline = started + limit;
+    if flags.demo {
+        let mut demo = Demo::new(cluster, started, deadline, |event: &Event| {
+            tell(output, event);
+        });
+        demo.run().await?;
+        return Ok(closed?);
+    }
+    let mut demo = Demo::new(cluster, started, deadline, |event: &Event| {
+        tell(output, event);
+    });
+    demo.formed().await?;
+    demo.verified().await?;
+    closed?;
+    let elapsed_seconds = started.elapsed().as_secs_f64();
+    let ready = Ready {
+        elapsed_seconds,
+        ..ready
+    };
+    output.line(&ready, |ready| {
+        let dir = ready.cluster_dir.display();
+        format!(
+            "ready: {} nodes in {dir}\n  binomesh topology --cluster {dir}\n  \
+             binomesh broadcast --cluster {dir} hello\nCtrl-C stops them",
+            ready.nodes.len()
+        )
+    })?;
+    watch(cluster).await
+}
+
+/// Say when a node has died, which a user may want; end with the last one.
+async fn watch(cluster: &Cluster) -> Result<(), Failure> {
+    let mut known: Vec<String> = cluster.live().map(|member| member.name.clone()).collect();
+    while !known.is_empty() {
+        tokio::time::sleep(LOOK).await;
+        let live: Vec<String> = cluster.live().map(|member| member.name.clone()).collect();
+        for gone in known.iter().filter(|name| !live.contains(name)) {
+            eprintln!("{gone} has ended");
+        }
+        known = live;
+    }
+    Err(Failure::failed("every node has ended"))
+}
+
+fn described(event: &Event) -> String {
+    let mut text = format!("{:8.3} s  {:<9}", event.elapsed_seconds, event.event);
+    let nodes = event.nodes.unwrap_or(0);
+    let name = event.name.as_deref().unwrap_or("?");
+    let rank = event
+        .rank
+        .map_or_else(|| "no".to_owned(), |rank| rank.to_string());
+    text.push_str(&match event.event {
+        "formed" => format!("{nodes} nodes are one overlay"),
+        "verified" => format!(
+            "BMG verified: {} entries of {nodes} nodes are right, agree and are linked",
+            event.entries.unwrap_or(0)
+        ),
+        "broadcast" => format!(
+            "from {name} (rank {rank}) reached {} of {}, duplicates {}",
+            event.reached_count.unwrap_or(0),
+            event.expected_count.unwrap_or(0),
+            event.duplicates.unwrap_or(0)
+        ),
+        "killed" => format!(
+            "kill -9 of {name}, {} of rank {rank}; {nodes} nodes left",
+            event.role.unwrap_or("node")
+        ),
+        "healed" => format!("{nodes} nodes are one overlay under the root {name}"),
+        _ => format!(
+            "{nodes} nodes, duplicates {}",
+            event.duplicates.unwrap_or(0)
+        ),
+    });
+    if let Some(seconds) = event.step_seconds {
+        text.push_str(&format!(" ({seconds:.3} s)"));
+    }
+    if event.ok == Some(false) {
+        text.push_str("  FAILED");
+    }
+    text
+}
+
+/// The folder goes with the cluster; what went wrong should not.
+fn keep_logs(cluster: &Cluster, failure: &Failure) {
+    if failure.status == 0 {
+        return;
+    }
+    let kept = std::env::temp_dir().join(format!("binomesh-logs-{}", std::process::id()));
+    let copied = crate::state::private_dir(&kept).and_then(|()| {
+        for member in cluster.members() {
+            let log = cluster.log_file(&member.name);
+            std::fs::copy(log, kept.join(format!("{}.log", member.name)))?;
+        }
+        Ok(())
+    });
+    if copied.is_ok() {
+        eprintln!("the nodes' logs are in {}", kept.display());
+    }
+}
+
+impl From<DemoError> for Failure {
+    fn from(error: DemoError) -> Self {
+        match error {
+            DemoError::TimedOut { .. } => Self::timeout(error),
+            DemoError::Client(error) => error.into(),
+            DemoError::Failed { .. } | DemoError::Cluster(_) => Self::failed(error),
+        }
+    }
+}
+
+/// Ends when a signal asks for it, or when whoever started us has died.
+fn stopped() -> Result<impl Future<Output = &'static str>, Failure> {
+    let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let parent = rustix::process::getppid();
+    Ok(async move {
+        let orphaned = async {
+            while rustix::process::getppid() == parent {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let reason = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            () = orphaned => "the parent process has died",
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            eprintln!("stopping at once");
+            std::process::exit(1);
+        });
+        reason
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "formation is measured by the clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::arguments::{Arguments, Command};
+    use super::super::output::Closed;
+    use super::*;
+
+    fn parsed(line: &str) -> Result<ClusterConfig, Failure> {
+        let words = ["binomesh", "up"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        match Arguments::try_parse_from(words).unwrap().command {
+            Command::Up(flags) => supported(&flags),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_yet_is_usage_with_a_remedy() {
+        for (line, remedy) in [
+            ("--bootstrap clique", "--bootstrap tree"),
+            ("--router aware", "--router auto"),
+            ("--grace-seconds 30", "compacted at once"),
+            ("--demo --nodes 4", "--nodes 5"),
+        ] {
+            let failure = parsed(line).err().unwrap();
+            assert_eq!(failure.status, 2, "{line}");
+            assert!(failure.message.contains(remedy), "{failure:?}");
+        }
+        let config = parsed("--shape binary --fanout 3 --nodes 7").unwrap();
+        assert_eq!(
+            (config.shape, config.nodes),
+            (Shape::Balanced { fanout: 3 }, 7)
+        );
+    }
+
+    #[test]
+    fn failures_of_the_demo_have_their_exit_status() {
+        let step = "forming".to_owned();
+        let late = DemoError::TimedOut {
+            step: step.clone(),
+            missing: "node-3".into(),
+        };
+        assert_eq!(Failure::from(late).status, 4);
+        let wrong = DemoError::Failed {
+            step,
+            problem: "node-3".into(),
+        };
+        assert_eq!(Failure::from(wrong).status, 1);
+    }
+
+    #[test]
+    fn broken_pipes_are_quiet() {
+        assert_eq!(Failure::from(Closed), Failure::new(0, ""));
+    }
+}

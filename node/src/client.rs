@@ -1,0 +1,433 @@
+//! A client of the admin API, over a Unix socket or a loopback port.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::report::{Delivery, NodeReport, Receipt, Status};
+
+/// The longest answer that is read; a report of a large node is far below.
+const MAX_ANSWER: usize = 16 << 20;
+/// The longest line of an event; the largest payload in base64 fits.
+const MAX_EVENT: usize = 96 << 20;
+
+/// Where an admin API is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A port, which serves only metrics and health.
+    Tcp(SocketAddr),
+}
+
+/// A text that names no admin API.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no admin API; expected a socket's path, unix:PATH, or http://ADDRESS:PORT")]
+pub struct InvalidEndpoint(String);
+
+impl FromStr for Endpoint {
+    type Err = InvalidEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidEndpoint(text.to_owned());
+        if let Some(rest) = text.strip_prefix("http://") {
+            let address = rest.trim_end_matches('/').parse().map_err(|_| invalid())?;
+            return Ok(Self::Tcp(address));
+        }
+        let path = text.strip_prefix("unix:").unwrap_or(text);
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if path.is_empty() || path.contains("://") {
+            return Err(invalid());
+        }
+        Ok(Self::Unix(path.into()))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "http://{address}"),
+        }
+    }
+}
+
+/// A request that was not answered as hoped.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers.
+    #[error("cannot reach the node at {endpoint}: {reason}; is it running?")]
+    Unreachable {
+        /// Where.
+        endpoint: Endpoint,
+        /// Why.
+        reason: String,
+    },
+    /// The node said no.
+    #[error("{error}; {remedy}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        error: String,
+        /// What it proposed.
+        remedy: String,
+    },
+    /// The answer was not understood.
+    #[error("the answer of {endpoint} is not understood: {problem}; do the versions match?")]
+    Garbled {
+        /// Who answered.
+        endpoint: Endpoint,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl ClientError {
+    /// Whether the node, or its receipt, took too long.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Refused { status: 504, .. })
+    }
+
+    /// Whether the node cannot be talked to at all.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
+
+/// A client. Each request uses a connection of its own.
+#[derive(Debug, Clone)]
+pub struct Client {
+    endpoint: Endpoint,
+}
+
+impl Client {
+    /// A client of the API at `endpoint`.
+    pub const fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint }
+    }
+
+    /// Who the node is and whether it is healthy.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.json(Method::GET, "/v1/status", Bytes::new()).await
+    }
+
+    /// The node's own tables.
+    pub async fn topology(&self) -> Result<NodeReport, ClientError> {
+        self.json(Method::GET, "/v1/topology", Bytes::new()).await
+    }
+
+    /// Send to all members.
+    pub async fn broadcast(
+        &self,
+        topic: &str,
+        payload: impl Into<Bytes>,
+        timeout: Option<Duration>,
+    ) -> Result<Receipt, ClientError> {
+        let query = query(&[
+            ("topic", Some(topic)),
+            ("timeout_ms", ms(timeout).as_deref()),
+        ]);
+        let path = format!("/v1/broadcast{query}");
+        self.json(Method::POST, &path, payload.into()).await
+    }
+
+    /// Send to the members with these names.
+    pub async fn send(
+        &self,
+        to: &[String],
+        topic: &str,
+        payload: impl Into<Bytes>,
+        timeout: Option<Duration>,
+    ) -> Result<Receipt, ClientError> {
+        let to = to.join(",");
+        let query = query(&[
+            ("to", Some(&to)),
+            ("topic", Some(topic)),
+            ("timeout_ms", ms(timeout).as_deref()),
+        ]);
+        let path = format!("/v1/send{query}");
+        self.json(Method::POST, &path, payload.into()).await
+    }
+
+    /// Have the node leave its overlay and stop.
+    pub async fn leave(&self, drain: Option<Duration>) -> Result<(), ClientError> {
+        let path = format!("/v1/leave{}", query(&[("drain_ms", ms(drain).as_deref())]));
+        let answer: serde_json::Value = self.json(Method::POST, &path, Bytes::new()).await?;
+        tracing::debug!(%answer, "left");
+        Ok(())
+    }
+
+    /// The deliveries that match a topic filter. When this returns, the node has
+    /// confirmed the subscription.
+    pub async fn subscribe(&self, filter: &str) -> Result<Events, ClientError> {
+        let path = format!("/v1/messages{}", query(&[("topic", Some(filter))]));
+        let response = self.request(Method::GET, &path, Bytes::new()).await?;
+        let mut events = Events {
+            endpoint: self.endpoint.clone(),
+            body: response.into_body(),
+            buffer: Vec::new(),
+        };
+        match events.next_raw().await {
+            Some(Ok((name, _))) if name == "subscribed" => Ok(events),
+            Some(Err(error)) => Err(error),
+            Some(Ok((name, _))) => Err(self.garbled(format!("first event is `{name}`"))),
+            None => Err(self.garbled("no event at all".to_owned())),
+        }
+    }
+
+    /// The text at a path, such as `/metrics`.
+    pub async fn text(&self, path: &str) -> Result<String, ClientError> {
+        let body = self.body(Method::GET, path, Bytes::new()).await?;
+        String::from_utf8(body.into()).map_err(|error| self.garbled(error.to_string()))
+    }
+
+    async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Bytes,
+    ) -> Result<T, ClientError> {
+        let body = self.body(method, path, payload).await?;
+        serde_json::from_slice(&body).map_err(|error| self.garbled(error.to_string()))
+    }
+
+    async fn body(&self, method: Method, path: &str, payload: Bytes) -> Result<Bytes, ClientError> {
+        let response = self.request(method, path, payload).await?;
+        self.collect(response).await
+    }
+
+    async fn collect(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        let collected = Limited::new(response.into_body(), MAX_ANSWER)
+            .collect()
+            .await;
+        let body = collected.map_err(|error| self.garbled(error.to_string()))?;
+        Ok(body.to_bytes())
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        payload: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "binomesh")
+            .body(Full::new(payload))
+            .map_err(|error| self.garbled(error.to_string()))?;
+        let unreachable = |error: &dyn fmt::Display| self.unreachable(error.to_string());
+        let response = match &self.endpoint {
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(|e| unreachable(&e))?;
+                exchange(TokioIo::new(stream), request).await
+            }
+            Endpoint::Tcp(address) => {
+                let stream = TcpStream::connect(address)
+                    .await
+                    .map_err(|e| unreachable(&e))?;
+                exchange(TokioIo::new(stream), request).await
+            }
+        };
+        let response = response.map_err(|error| unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+            remedy: String,
+        }
+        let status = response.status();
+        let body = self.collect(response).await?;
+        let Refusal { error, remedy } = serde_json::from_slice(&body).unwrap_or_else(|_| Refusal {
+            error: format!("the node answered {status}"),
+            remedy: "look at the node's log".to_owned(),
+        });
+        let status = status.as_u16();
+        Err(ClientError::Refused {
+            status,
+            error,
+            remedy,
+        })
+    }
+
+    fn unreachable(&self, reason: String) -> ClientError {
+        let endpoint = self.endpoint.clone();
+        ClientError::Unreachable { endpoint, reason }
+    }
+
+    fn garbled(&self, problem: String) -> ClientError {
+        let endpoint = self.endpoint.clone();
+        ClientError::Garbled { endpoint, problem }
+    }
+}
+
+async fn exchange<S>(
+    stream: TokioIo<S>,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, hyper::Error>
+where
+    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(stream).await?;
+    // Ends with the response's body, or when that is dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "an admin connection ended");
+        }
+    });
+    sender.send_request(request).await
+}
+
+fn ms(duration: Option<Duration>) -> Option<String> {
+    duration.map(|duration| duration.as_millis().to_string())
+}
+
+fn query(pairs: &[(&str, Option<&str>)]) -> String {
+    let mut text = String::new();
+    for (key, value) in pairs {
+        let Some(value) = value else { continue };
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(key);
+        text.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    text
+}
+
+/// What a subscription yields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriptionEvent {
+    /// A message.
+    Delivery(Delivery),
+    /// This many messages were left out because they were not read in time.
+    Missed(u64),
+}
+
+/// A stream of deliveries. Dropping it unsubscribes.
+#[derive(Debug)]
+pub struct Events {
+    endpoint: Endpoint,
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Events {
+    /// The next event, or `None` once the node has stopped.
+    pub async fn next(&mut self) -> Option<Result<SubscriptionEvent, ClientError>> {
+        loop {
+            let (name, data) = match self.next_raw().await? {
+                Ok(event) => event,
+                Err(error) => return Some(Err(error)),
+            };
+            let event = match name.as_str() {
+                "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
+                "missed" => serde_json::from_str(&data)
+                    .map(|Missed { count }| SubscriptionEvent::Missed(count)),
+                // Later versions may say more.
+                _ => continue,
+            };
+            return Some(event.map_err(|error| self.garbled(error.to_string())));
+        }
+    }
+
+    /// The name and data of the next server-sent event; comments are skipped.
+    async fn next_raw(&mut self) -> Option<Result<(String, String), ClientError>> {
+        loop {
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                if let Some(event) = parse_event(&String::from_utf8_lossy(&block)) {
+                    return Some(Ok(event));
+                }
+            }
+            let frame = match self.body.frame().await? {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let (endpoint, reason) = (self.endpoint.clone(), error.to_string());
+                    return Some(Err(ClientError::Unreachable { endpoint, reason }));
+                }
+            };
+            if let Some(data) = frame.data_ref() {
+                self.buffer.extend_from_slice(data);
+            }
+            if self.buffer.len() > MAX_EVENT {
+                return Some(Err(self.garbled("an event is too long".to_owned())));
+            }
+        }
+    }
+
+    fn garbled(&self, problem: String) -> ClientError {
+        let endpoint = self.endpoint.clone();
+        ClientError::Garbled { endpoint, problem }
+    }
+}
+
+#[derive(Deserialize)]
+struct Missed {
+    count: u64,
+}
+
+fn parse_event(block: &str) -> Option<(String, String)> {
+    let field = |name: &str| {
+        let lines = block.lines().filter_map(|line| line.strip_prefix(name));
+        let values: Vec<&str> = lines
+            .filter_map(|rest| rest.strip_prefix(':'))
+            .map(|value| value.strip_prefix(' ').unwrap_or(value))
+            .collect();
+        (!values.is_empty()).then(|| values.join("\n"))
+    };
+    Some((field("event")?, field("data").unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_paths_or_loopback_urls() {
+        for (text, expected) in [
+            ("/run/b.sock", Some(Endpoint::Unix("/run/b.sock".into()))),
+            ("unix:b.sock", Some(Endpoint::Unix("b.sock".into()))),
+            ("unix:///run/b", Some(Endpoint::Unix("/run/b".into()))),
+            (
+                "http://127.0.0.1:80/",
+                Some(Endpoint::Tcp(([127, 0, 0, 1], 80).into())),
+            ),
+            ("https://x", None),
+            ("http://nowhere", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse().ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_are_escaped_and_events_parsed() {
+        let text = query(&[("a", Some("x #/ü")), ("b", None), ("c", Some("1"))]);
+        assert_eq!(text, "?a=x%20%23/%C3%BC&c=1");
+        let event = parse_event("event: message\ndata: {\"a\":1}\n\n");
+        assert_eq!(event, Some(("message".into(), "{\"a\":1}".into())));
+        assert_eq!(parse_event(":\n\n"), None);
+    }
+}

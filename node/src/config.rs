@@ -1,0 +1,359 @@
+//! `node.toml`, overridden by `BINOMESH_*` variables, overridden by flags.
+//!
+//! Relative paths in the file are relative to the file; others to where the
+//! process runs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use figment::error::Kind;
+use figment::providers::{Format, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+
+use crate::settings::NodeConfig;
+
+/// The fields whose text is parsed; all others are taken as they are, so that a
+/// node may be called `7`.
+const PARSED: [&str; 10] = [
+    "advertise",
+    "seeds",
+    "grace_seconds",
+    "max_children",
+    "priority",
+    "max_payload_bytes",
+    "log_json",
+    "drain_seconds",
+    "watch_stdin",
+    // Not a setting of the file; listed so that the variable is no error.
+    "config",
+];
+
+const TAKEN: [&str; 13] = [
+    "name",
+    "bind",
+    "parent",
+    "certificate",
+    "key",
+    "ca",
+    "crl",
+    "state_dir",
+    "profile",
+    "admin_socket",
+    "metrics",
+    "log",
+    "planted",
+];
+
+/// The variables that are options of other commands.
+const OTHER: [&str; 3] = ["config", "cluster", "admin"];
+
+/// The settings cannot be used. Nothing was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, variable or flag.
+    pub origin: String,
+    /// The setting, if it is about one.
+    pub key: Option<String>,
+    /// What is wrong, with the value.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if let Some(key) = &self.key {
+            write!(f, "`{key}`: ")?;
+        }
+        write!(f, "{}; {}", self.problem, self.remedy)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Settings from one place, as texts.
+#[derive(Debug, Clone, Default)]
+pub struct Layer {
+    origin: &'static str,
+    values: Vec<(String, String)>,
+}
+
+impl Layer {
+    /// The `BINOMESH_*` among `variables`.
+    pub fn environment(
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut values = Vec::new();
+        for (name, value) in variables {
+            let Some(key) = name.strip_prefix("BINOMESH_").map(str::to_lowercase) else {
+                continue;
+            };
+            if OTHER.contains(&key.as_str()) {
+                continue;
+            }
+            if !PARSED.contains(&key.as_str()) && !TAKEN.contains(&key.as_str()) {
+                return Err(ConfigError {
+                    origin: format!("environment variable {name}"),
+                    key: None,
+                    problem: format!("there is no setting `{key}`"),
+                    remedy: "unset it, or see the list in deploy/node.toml".to_owned(),
+                });
+            }
+            values.push((key, value));
+        }
+        Ok(Self {
+            origin: "environment variable BINOMESH_",
+            values,
+        })
+    }
+
+    /// Flags, by the setting that each overrides.
+    pub fn flags(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        let given = |(key, value): (&str, Option<String>)| Some((key.to_owned(), value?));
+        Self {
+            origin: "flag --",
+            values: values.into_iter().filter_map(given).collect(),
+        }
+    }
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let value = |key: &String, text: &String| {
+            if PARSED.contains(&key.as_str()) {
+                text.parse().unwrap_or_else(|never| match never {})
+            } else {
+                Value::from(text.clone())
+            }
+        };
+        let dict = self.values.iter().map(|(k, v)| (k.clone(), value(k, v)));
+        Ok(Profile::Default.collect(dict.collect()))
+    }
+}
+
+/// Read the settings: `file`, under `environment`, under `flags`.
+pub fn load(file: &Path, environment: Layer, flags: Layer) -> Result<NodeConfig, ConfigError> {
+    let whole = |problem: String, remedy: &str| ConfigError {
+        origin: file.display().to_string(),
+        key: None,
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    std::fs::read_to_string(file).map_err(|error| {
+        whole(
+            format!("cannot be read: {error}"),
+            "give an existing file with `--config`",
+        )
+    })?;
+    let figment = Figment::from(Toml::file_exact(file))
+        .merge(environment)
+        .merge(flags);
+    let mut config: NodeConfig = figment.extract().map_err(|error| explained(error, file))?;
+    rebase(&figment, file, &mut config);
+    config.check().map_err(|invalid| {
+        let origin = figment.find_metadata(invalid.key).map_or_else(
+            || file.display().to_string(),
+            |found| origin_of(found, invalid.key, file),
+        );
+        ConfigError {
+            origin,
+            key: Some(invalid.key.to_owned()),
+            problem: format!("is {}", invalid.value),
+            remedy: format!("expected {}", invalid.expected),
+        }
+    })?;
+    Ok(config)
+}
+
+/// Make paths from the file relative to the file.
+fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let from_file = |key: &str| {
+        let source = figment.find_metadata(key).and_then(|it| it.source.as_ref());
+        source.is_some_and(|source| source.file_path().is_some())
+    };
+    let move_path = |key: &str, path: &mut PathBuf| {
+        if from_file(key) {
+            *path = folder.join(&*path);
+        }
+    };
+    move_path("certificate", &mut config.certificate);
+    move_path("key", &mut config.key);
+    move_path("ca", &mut config.ca);
+    move_path("state_dir", &mut config.state_dir);
+    if let Some(path) = &mut config.crl {
+        move_path("crl", path);
+    }
+    if let Some(path) = &mut config.admin_socket {
+        move_path("admin_socket", path);
+    }
+}
+
+fn origin_of(metadata: &Metadata, key: &str, file: &Path) -> String {
+    match metadata.name.as_ref() {
+        "flag --" => format!("flag --{}", key.replace('_', "-")),
+        "environment variable BINOMESH_" => {
+            format!("environment variable BINOMESH_{}", key.to_uppercase())
+        }
+        _ => file.display().to_string(),
+    }
+}
+
+fn explained(error: figment::Error, file: &Path) -> ConfigError {
+    let key = error.path.join(".");
+    let origin = match &error.metadata {
+        Some(metadata) => origin_of(metadata, &key, file),
+        None => file.display().to_string(),
+    };
+    let (key, remedy) = match &error.kind {
+        Kind::UnknownField(name, known) => (
+            name.clone(),
+            match nearest(name, known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("remove it; known are {}", known.join(", ")),
+            },
+        ),
+        Kind::MissingField(name) => (name.to_string(), format!("add `{name} = …`")),
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
+            (key, format!("expected {expected}"))
+        }
+        Kind::UnknownVariant(_, known) => (key, format!("expected one of {}", known.join(", "))),
+        _ => (
+            key,
+            "correct it; deploy/node.toml shows every setting".to_owned(),
+        ),
+    };
+    ConfigError {
+        origin,
+        key: (!key.is_empty()).then_some(key),
+        problem: error.kind.to_string(),
+        remedy,
+    }
+}
+
+/// The known word that differs from `word` in at most two letters.
+fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().map(|other| (distance(word, other), *other));
+    scored
+        .filter(|(d, _)| *d <= 2)
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// The edit distance of two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            let best = (diagonal + usize::from(x != *y))
+                .min(*cell + 1)
+                .min(left + 1);
+            diagonal = std::mem::replace(cell, best);
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        name = "node-1"
+        bind = "127.0.0.1:7400"
+        parent = "node-0@127.0.0.1:7401"
+        certificate = "node.pem"
+        key = "node.key"
+        ca = "/etc/ca.pem"
+        state_dir = "state"
+    "#;
+
+    fn read(text: &str, env: &[(&str, &str)], flags: Layer) -> Result<NodeConfig, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.toml");
+        std::fs::write(&file, text).unwrap();
+        let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let loaded = load(&file, Layer::environment(env)?, flags)?;
+        assert_eq!(loaded.certificate.parent(), Some(dir.path()));
+        Ok(loaded)
+    }
+
+    #[test]
+    fn flags_beat_variables_beat_the_file() {
+        let env = [
+            ("BINOMESH_NAME", "7"),
+            ("BINOMESH_MAX_CHILDREN", "3"),
+            ("BINOMESH_SEEDS", r#"["a@127.0.0.1:1"]"#),
+            ("BINOMESH_KEY", "here.key"),
+            ("PATH", "x"),
+        ];
+        let flags = Layer::flags([("max_children", Some("4".to_owned())), ("log", None)]);
+        let config = read(GOOD, &env, flags).unwrap();
+        assert_eq!(config.name, "7");
+        assert_eq!(config.max_children, 4);
+        assert_eq!(config.seeds.len(), 1);
+        assert_eq!(config.key, Path::new("here.key"));
+        assert_eq!(config.ca, Path::new("/etc/ca.pem"));
+    }
+
+    #[test]
+    fn errors_name_place_key_value_and_remedy() {
+        for (extra, key, words) in [
+            (
+                "max_childen = 3",
+                "max_childen",
+                "did you mean `max_children`",
+            ),
+            ("colour = 3", "colour", "known are name, bind"),
+            (
+                "max_children = \"many\"",
+                "max_children",
+                "found string \"many\", expected u32",
+            ),
+            ("max_children = -1", "max_children", "-1"),
+            ("seeds = [\"x\"]", "seeds", "name@address:port"),
+            ("profile = \"loud\"", "profile", "loud"),
+            ("grace_seconds = 30", "grace_seconds", "is 30; expected 0"),
+        ] {
+            let text = format!("{GOOD}\n{extra}");
+            let error = read(&text, &[], Layer::default()).unwrap_err();
+            let shown = error.to_string();
+            assert!(shown.contains("node.toml"), "{shown}");
+            assert!(shown.contains(key) && shown.contains(words), "{shown}");
+        }
+        let missing = GOOD.replace("name = \"node-1\"", "");
+        let error = read(&missing, &[], Layer::default()).unwrap_err();
+        assert_eq!(error.key.as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn errors_in_variables_and_flags_name_them() {
+        let error = read(GOOD, &[("BINOMESH_BIND", "nowhere")], Layer::default()).unwrap_err();
+        assert_eq!(error.origin, "environment variable BINOMESH_BIND");
+        let error = read(GOOD, &[("BINOMESH_COLOUR", "1")], Layer::default()).unwrap_err();
+        assert!(error.to_string().contains("BINOMESH_COLOUR"), "{error}");
+        let flags = Layer::flags([("max_children", Some("0".to_owned()))]);
+        let error = read(GOOD, &[], flags).unwrap_err();
+        assert_eq!(error.origin, "flag --max-children");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let layers = (Layer::default(), Layer::default());
+        let error = load(Path::new("/nowhere/node.toml"), layers.0, layers.1).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/node.toml"), "{error}");
+    }
+}

@@ -1,0 +1,667 @@
+//! What a cluster promises, shown on real processes: it forms, its tables are
+//! the binomial graph, a broadcast reaches everybody once, and it heals after
+//! the death of a leaf, of an inner node and of the root.
+//!
+//! Deliveries are counted at the receivers, never taken from a receipt.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::client::{ClientError, SubscriptionEvent};
+use crate::cluster::{Cluster, ClusterError, Member};
+use crate::report::{Delivery, NodeReport, Receipt};
+use crate::verify::{Defect, Verified, verify};
+
+/// The fewest nodes that can be shown: three die, two must be left.
+pub const FEWEST: u32 = 5;
+
+/// How often the nodes are asked while something is awaited.
+const POLL: Duration = Duration::from_millis(50);
+/// How long tables may differ from each other after all nodes called themselves
+/// healthy: they are read one after the other, not at one moment.
+const AGREE: Duration = Duration::from_secs(5);
+/// How long one node may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long duplicates are looked for after the last delivery. They are counted
+/// until the end of the demo.
+const LINGER: Duration = Duration::from_millis(250);
+
+/// One line of `up --json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Event {
+    /// What happened.
+    pub event: &'static str,
+    /// Since the start of the cluster.
+    pub elapsed_seconds: f64,
+    /// Of this step alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_seconds: Option<f64>,
+    /// How many nodes live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// The node that the event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What that node was, or is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<&'static str>,
+    /// Its rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// How many were to receive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_count: Option<u32>,
+    /// How many did, counted at the receivers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached_count: Option<u32>,
+    /// How many deliveries were more than the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<u32>,
+    /// Table entries that were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<usize>,
+    /// Whether the step is as promised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+}
+
+/// A step that is not as promised.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// It took too long.
+    #[error("{step} did not finish in time; still missing: {missing}")]
+    TimedOut {
+        /// Which step.
+        step: String,
+        /// What it waited for.
+        missing: String,
+    },
+    /// A check failed.
+    #[error("{step} failed: {problem}")]
+    Failed {
+        /// Which step.
+        step: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A node does not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A node cannot be managed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// A demo at work.
+pub struct Demo<'a, F> {
+    cluster: &'a Cluster,
+    started: Instant,
+    deadline: Instant,
+    emit: F,
+}
+
+impl<'a, F: FnMut(&Event)> Demo<'a, F> {
+    /// A demo of a cluster that was started at `started`; it gives up at
+    /// `deadline`. Each event is handed to `emit`.
+    pub const fn new(cluster: &'a Cluster, started: Instant, deadline: Instant, emit: F) -> Self {
+        Self {
+            cluster,
+            started,
+            deadline,
+            emit,
+        }
+    }
+
+    /// Wait until all live nodes are healthy in one epoch of all of them.
+    pub async fn formed(&mut self) -> Result<Vec<NodeReport>, DemoError> {
+        let reports = self.settled("forming").await?;
+        let nodes = Some(count(&reports));
+        let step_seconds = Some(self.started.elapsed().as_secs_f64());
+        self.tell(Event {
+            event: "formed",
+            nodes,
+            step_seconds,
+            ok: Some(true),
+            ..Event::default()
+        });
+        Ok(reports)
+    }
+
+    /// Check that the tables of all live nodes are the graph.
+    pub async fn verified(&mut self) -> Result<Verified, DemoError> {
+        let begun = now();
+        let expected = self.live().len();
+        let until = (begun + AGREE).min(self.deadline);
+        loop {
+            let reports = reports(&self.live()).await;
+            let reports: Vec<NodeReport> = reports.into_iter().filter_map(Result::ok).collect();
+            let checked = verify(&reports, u32::try_from(expected).unwrap_or(u32::MAX));
+            match checked {
+                Ok(verified) => {
+                    self.tell(Event {
+                        event: "verified",
+                        step_seconds: Some(begun.elapsed().as_secs_f64()),
+                        nodes: Some(verified.nodes),
+                        entries: Some(verified.entries),
+                        ok: Some(true),
+                        ..Event::default()
+                    });
+                    return Ok(verified);
+                }
+                Err(defects) if now() >= until => {
+                    return Err(DemoError::Failed {
+                        step: "verifying the binomial graph".to_owned(),
+                        problem: listed(&defects),
+                    });
+                }
+                Err(_) => pause().await,
+            }
+        }
+    }
+
+    /// Everything, in order.
+    pub async fn run(&mut self) -> Result<(), DemoError> {
+        self.formed().await?;
+        self.verified().await?;
+        let mut tally = Tally::open(&self.live()).await?;
+        self.broadcast(&mut tally, "before").await?;
+
+        let reports = self.settled("looking for victims").await?;
+        let [leaf, inner] = victims(&reports);
+        let begun = now();
+        for (report, role) in [leaf, inner].into_iter().flatten() {
+            self.kill(report, role).await?;
+        }
+        self.healed(begun).await?;
+        self.verified().await?;
+
+        let reports = self.settled("looking for the root").await?;
+        let root = reports.iter().find(|report| report.parent.is_none());
+        let root = root.ok_or_else(|| DemoError::Failed {
+            step: "looking for the root".to_owned(),
+            problem: "every node has a parent".to_owned(),
+        })?;
+        let begun = now();
+        self.kill(root, "root").await?;
+        self.healed(begun).await?;
+        self.verified().await?;
+        self.broadcast(&mut tally, "after").await?;
+        self.done(&mut tally)
+    }
+
+    fn done(&mut self, tally: &mut Tally) -> Result<(), DemoError> {
+        tally.take_waiting();
+        let duplicates = tally.duplicates();
+        let ok = duplicates == 0 && tally.missed == 0;
+        self.tell(Event {
+            event: "done",
+            nodes: u32::try_from(self.live().len()).ok(),
+            duplicates: Some(duplicates),
+            ok: Some(ok),
+            ..Event::default()
+        });
+        if ok {
+            return Ok(());
+        }
+        Err(DemoError::Failed {
+            step: "counting deliveries".to_owned(),
+            problem: format!("{duplicates} duplicates, {} missed", tally.missed),
+        })
+    }
+
+    async fn kill(&mut self, report: &NodeReport, role: &'static str) -> Result<(), DemoError> {
+        self.cluster.kill(&report.name).await?;
+        self.tell(Event {
+            event: "killed",
+            nodes: u32::try_from(self.live().len()).ok(),
+            name: Some(report.name.clone()),
+            role: Some(role),
+            rank: report.rank,
+            ..Event::default()
+        });
+        Ok(())
+    }
+
+    async fn healed(&mut self, begun: Instant) -> Result<(), DemoError> {
+        let reports = self.settled("healing").await?;
+        let root = reports.iter().find(|report| report.parent.is_none());
+        self.tell(Event {
+            event: "healed",
+            step_seconds: Some(begun.elapsed().as_secs_f64()),
+            nodes: Some(count(&reports)),
+            name: root.map(|root| root.name.clone()),
+            role: root.map(|_| "root"),
+            rank: root.and_then(|root| root.rank),
+            ok: Some(true),
+            ..Event::default()
+        });
+        Ok(())
+    }
+
+    /// Broadcast once from a node that is not the root, and count.
+    async fn broadcast(&mut self, tally: &mut Tally, word: &str) -> Result<(), DemoError> {
+        let step = format!("the broadcast {word} the deaths");
+        let reports = self.settled(&step).await?;
+        let origin = reports.iter().rev().find(|report| report.parent.is_some());
+        let origin = origin.ok_or_else(|| failed(&step, "there is no node but the root"))?;
+        let others: Vec<String> = reports
+            .iter()
+            .map(|report| report.name.clone())
+            .filter(|name| *name != origin.name)
+            .collect();
+        let live = self.live();
+        let member = live.iter().find(|member| member.name == origin.name);
+        let client = member
+            .ok_or_else(|| failed(&step, "the origin died"))?
+            .client();
+        let payload = format!("a word {word}, from {}", origin.name);
+        let blake3 = blake3::hash(payload.as_bytes()).to_hex().to_string();
+        let begun = now();
+        let remaining = self.deadline.saturating_duration_since(begun);
+        let receipt = client.broadcast("demo", payload, Some(remaining)).await?;
+        let reached = tally
+            .reached(&receipt, &blake3, &others, self.deadline)
+            .await;
+        let seconds = begun.elapsed().as_secs_f64();
+        tally.linger().await;
+        let duplicates = tally.duplicates();
+        let expected = u32::try_from(others.len()).unwrap_or(u32::MAX);
+        let missing: Vec<&String> = others
+            .iter()
+            .filter(|name| !reached.contains(*name))
+            .collect();
+        let ok = missing.is_empty() && duplicates == 0 && receipt.reached_count == expected;
+        self.tell(Event {
+            event: "broadcast",
+            step_seconds: Some(seconds),
+            nodes: Some(count(&reports)),
+            name: Some(origin.name.clone()),
+            rank: origin.rank,
+            expected_count: Some(expected),
+            reached_count: u32::try_from(reached.len()).ok(),
+            duplicates: Some(duplicates),
+            ok: Some(ok),
+            ..Event::default()
+        });
+        if ok {
+            return Ok(());
+        }
+        let problem = format!(
+            "not delivered at {missing:?}, {duplicates} duplicates, the receipt names {} of \
+             {expected} as reached and as unreached {:?}",
+            receipt.reached_count, receipt.unreached
+        );
+        Err(failed(&step, problem))
+    }
+
+    /// The reports of all live nodes, once each calls itself healthy in the same
+    /// epoch of exactly as many members.
+    async fn settled(&mut self, step: &str) -> Result<Vec<NodeReport>, DemoError> {
+        loop {
+            let live = self.live();
+            let reports = reports(&live).await;
+            let missing = missing(&live, &reports);
+            if missing.is_empty() {
+                let mut reports: Vec<NodeReport> = reports.into_iter().flatten().collect();
+                reports.sort_by_key(|report| report.rank);
+                return Ok(reports);
+            }
+            if now() >= self.deadline {
+                return Err(DemoError::TimedOut {
+                    step: step.to_owned(),
+                    missing: missing.join("; "),
+                });
+            }
+            pause().await;
+        }
+    }
+
+    fn live(&self) -> Vec<Member> {
+        self.cluster.live().cloned().collect()
+    }
+
+    fn tell(&mut self, mut event: Event) {
+        event.elapsed_seconds = self.started.elapsed().as_secs_f64();
+        (self.emit)(&event);
+    }
+}
+
+fn failed(step: &str, problem: impl Into<String>) -> DemoError {
+    DemoError::Failed {
+        step: step.to_owned(),
+        problem: problem.into(),
+    }
+}
+
+fn count(reports: &[NodeReport]) -> u32 {
+    u32::try_from(reports.len()).unwrap_or(u32::MAX)
+}
+
+/// The first defects; one cause usually shows in many tables.
+fn listed(defects: &[Defect]) -> String {
+    let shown: Vec<String> = defects.iter().take(10).map(ToString::to_string).collect();
+    let more = defects.len().saturating_sub(shown.len());
+    let rest = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{rest}", shown.join("; "))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a demo measures real processes by the clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+async fn pause() {
+    tokio::time::sleep(POLL).await;
+}
+
+/// Ask all members at once; the answers are in their order.
+pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
+    let mut asked = JoinSet::new();
+    for (number, member) in members.iter().enumerate() {
+        let client = member.client();
+        asked.spawn(async move {
+            let answer = tokio::time::timeout(ANSWER, client.topology()).await;
+            let answer = answer.map(|answer| answer.map_err(|error| error.to_string()));
+            (
+                number,
+                answer.unwrap_or_else(|_| Err("does not answer".to_owned())),
+            )
+        });
+    }
+    let mut answers: Vec<_> = members
+        .iter()
+        .map(|_| Err("not asked".to_owned()))
+        .collect();
+    while let Some(joined) = asked.join_next().await {
+        if let Ok((number, answer)) = joined
+            && let Some(slot) = answers.get_mut(number)
+        {
+            *slot = answer;
+        }
+    }
+    answers
+}
+
+/// What keeps the members from being one settled overlay, in words.
+fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<String> {
+    let expected = u32::try_from(members.len()).ok();
+    let mut epochs: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut missing = Vec::new();
+    for (member, report) in members.iter().zip(reports) {
+        let name = &member.name;
+        match report {
+            Err(error) => missing.push(format!("{name}: {error}")),
+            Ok(report) if !report.healthy => {
+                let reason = report.reason.as_deref().unwrap_or("not healthy");
+                missing.push(format!("{name}: {reason}"));
+            }
+            Ok(report) if report.population != expected => {
+                let found = report.population.unwrap_or(0);
+                missing.push(format!("{name}: counts {found} of {} nodes", members.len()));
+            }
+            Ok(report) => {
+                *epochs
+                    .entry(report.epoch.as_deref().unwrap_or("none"))
+                    .or_default() += 1
+            }
+        }
+    }
+    if missing.is_empty() && epochs.len() > 1 {
+        missing.push(format!("one epoch instead of {epochs:?}"));
+    }
+    missing
+}
+
+/// A leaf, and an inner node that is not the root, or in its absence another
+/// leaf. The reports are in the order of ranks.
+fn victims(reports: &[NodeReport]) -> [Option<(&NodeReport, &'static str)>; 2] {
+    let below = |report: &&NodeReport| report.parent.is_some();
+    let is_leaf = |report: &&NodeReport| report.children.is_empty();
+    let inner = reports.iter().filter(below).find(|report| !is_leaf(report));
+    // Not a child of the inner node, so that its orphans are many.
+    let mut leaves = reports.iter().filter(below).filter(is_leaf);
+    let apart =
+        |leaf: &&NodeReport| inner.is_none_or(|inner| leaf.parent.as_ref() != Some(&inner.name));
+    let leaf = leaves.clone().find(apart).or_else(|| leaves.next());
+    let other = || {
+        let mut others = reports.iter().filter(below).filter(is_leaf);
+        others.find(|other| leaf.is_none_or(|leaf| leaf.name != other.name))
+    };
+    let second = match inner {
+        Some(inner) => Some((inner, "inner")),
+        None => other().map(|other| (other, "leaf")),
+    };
+    [leaf.map(|leaf| (leaf, "leaf")), second]
+}
+
+/// Deliveries counted at the receivers, over one subscription at each.
+struct Tally {
+    incoming: mpsc::UnboundedReceiver<(String, SubscriptionEvent)>,
+    counts: BTreeMap<(String, String), u32>,
+    hashes: BTreeMap<String, String>,
+    missed: u64,
+    _readers: JoinSet<()>,
+}
+
+impl Tally {
+    /// Subscribe at every member; each has confirmed when this returns.
+    async fn open(members: &[Member]) -> Result<Self, DemoError> {
+        // Unbounded, but it holds a few small demo messages per node at most.
+        let (sender, incoming) = mpsc::unbounded_channel();
+        let mut readers = JoinSet::new();
+        for member in members {
+            let mut events = member.client().subscribe("demo").await?;
+            let (sender, name) = (sender.clone(), member.name.clone());
+            readers.spawn(async move {
+                // Ends with the node, or with the tally.
+                while let Some(Ok(event)) = events.next().await {
+                    if sender.send((name.clone(), event)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            incoming,
+            counts: BTreeMap::new(),
+            hashes: BTreeMap::new(),
+            missed: 0,
+            _readers: readers,
+        })
+    }
+
+    fn count(&mut self, (node, event): (String, SubscriptionEvent)) {
+        match event {
+            SubscriptionEvent::Delivery(Delivery { id, blake3, .. }) => {
+                self.hashes.insert(id.clone(), blake3);
+                *self.counts.entry((id, node)).or_default() += 1;
+            }
+            SubscriptionEvent::Missed(count) => self.missed += count,
+        }
+    }
+
+    fn take_waiting(&mut self) {
+        while let Ok(event) = self.incoming.try_recv() {
+            self.count(event);
+        }
+    }
+
+    /// Which of `others` have the message, once all have or at the deadline.
+    async fn reached(
+        &mut self,
+        receipt: &Receipt,
+        blake3: &str,
+        others: &[String],
+        deadline: Instant,
+    ) -> Vec<String> {
+        loop {
+            self.take_waiting();
+            let right = self
+                .hashes
+                .get(&receipt.id)
+                .is_none_or(|found| found == blake3);
+            let has = |name: &&String| {
+                right
+                    && self
+                        .counts
+                        .contains_key(&(receipt.id.clone(), (*name).clone()))
+            };
+            let reached: Vec<String> = others.iter().filter(has).cloned().collect();
+            if reached.len() == others.len() || !right {
+                return reached;
+            }
+            // A receipt that names fewer has nothing more to come.
+            let until = if receipt.is_complete() {
+                deadline
+            } else {
+                (now() + LINGER).min(deadline)
+            };
+            match tokio::time::timeout_at(until, self.incoming.recv()).await {
+                Ok(Some(event)) => self.count(event),
+                _ => return reached,
+            }
+        }
+    }
+
+    async fn linger(&mut self) {
+        let until = now() + LINGER;
+        while let Ok(Some(event)) = tokio::time::timeout_at(until, self.incoming.recv()).await {
+            self.count(event);
+        }
+    }
+
+    fn duplicates(&self) -> u32 {
+        self.counts.values().map(|count| count - 1).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::tests::flawless;
+
+    fn member(report: &NodeReport) -> Member {
+        Member {
+            name: report.name.clone(),
+            id: report.id.to_string(),
+            pid: 1,
+            address: report.address,
+            admin_socket: "s".into(),
+            metrics_url: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_per_node() {
+        let reports = flawless(4);
+        let members: Vec<Member> = reports.iter().map(member).collect();
+        let answers = |edit: fn(&mut Vec<NodeReport>)| {
+            let mut reports = reports.clone();
+            edit(&mut reports);
+            missing(&members, &reports.into_iter().map(Ok).collect::<Vec<_>>())
+        };
+        assert_eq!(answers(|_| ()), [""; 0]);
+        let sick = answers(|all| {
+            all[2].healthy = false;
+            all[2].reason = Some("clockwise[1] unset".into());
+        });
+        assert_eq!(sick, ["node-2: clockwise[1] unset"]);
+        let few = answers(|all| all[1].population = Some(3));
+        assert_eq!(few, ["node-1: counts 3 of 4 nodes"]);
+        let split = answers(|all| all[1].epoch = Some("other".into()));
+        assert_eq!(split.len(), 1);
+        let mut silent: Vec<Result<NodeReport, String>> = reports.into_iter().map(Ok).collect();
+        silent[3] = Err("does not answer".into());
+        assert_eq!(missing(&members, &silent), ["node-3: does not answer"]);
+    }
+
+    #[test]
+    fn victims_are_a_leaf_and_an_inner_node_and_never_the_root() {
+        let flat = flawless(5);
+        let [leaf, second] = victims(&flat);
+        assert_eq!(
+            leaf.map(|(report, role)| (report.rank, role)),
+            Some((Some(1), "leaf"))
+        );
+        assert_eq!(
+            second.map(|(report, role)| (report.rank, role)),
+            Some((Some(2), "leaf"))
+        );
+        let mut deep = flawless(5);
+        deep[2].parent = Some("node-1".into());
+        deep[1].children = vec!["node-2".into()];
+        let [leaf, second] = victims(&deep);
+        assert_eq!(
+            leaf.map(|(report, role)| (report.rank, role)),
+            Some((Some(3), "leaf"))
+        );
+        assert_eq!(
+            second.map(|(report, role)| (report.rank, role)),
+            Some((Some(1), "inner"))
+        );
+    }
+
+    fn tally() -> (mpsc::UnboundedSender<(String, SubscriptionEvent)>, Tally) {
+        let (sender, incoming) = mpsc::unbounded_channel();
+        let tally = Tally {
+            incoming,
+            counts: BTreeMap::new(),
+            hashes: BTreeMap::new(),
+            missed: 0,
+            _readers: JoinSet::new(),
+        };
+        (sender, tally)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deliveries_are_counted_at_the_receivers() {
+        let delivery = |blake3: &str| {
+            SubscriptionEvent::Delivery(Delivery {
+                id: "m".into(),
+                origin: "node-1".into(),
+                sequence: 1,
+                topic: "demo".into(),
+                size_bytes: 1,
+                blake3: blake3.into(),
+                payload_base64: String::new(),
+            })
+        };
+        let receipt = Receipt {
+            id: "m".into(),
+            epoch: "e".into(),
+            origin: "node-1".into(),
+            expected_count: 2,
+            reached_count: 2,
+            reached: vec!["node-0".into(), "node-2".into()],
+            unreached: vec![],
+            absent: vec![],
+            redelegated: 0,
+            elapsed_seconds: 0.0,
+        };
+        let others = receipt.reached.clone();
+        let soon = now() + Duration::from_secs(1);
+        let (sender, mut tally) = tally();
+        sender.send(("node-0".into(), delivery("h"))).unwrap();
+        let reached = tally.reached(&receipt, "h", &others, soon).await;
+        assert_eq!(reached, ["node-0"], "the receipt lies about node-2");
+        sender.send(("node-2".into(), delivery("h"))).unwrap();
+        sender.send(("node-2".into(), delivery("h"))).unwrap();
+        assert_eq!(tally.reached(&receipt, "h", &others, soon).await, others);
+        tally.linger().await;
+        assert_eq!(tally.duplicates(), 1);
+        let altered = tally.reached(&receipt, "other", &others, soon).await;
+        assert_eq!(altered, [""; 0], "another payload is no delivery");
+    }
+}

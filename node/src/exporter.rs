@@ -1,0 +1,109 @@
+//! The metrics of one node for Prometheus, with a recorder of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+use crate::recorded::{SharedRecorder, recording};
+use crate::report::NodeReport;
+
+/// From a loopback's half millisecond to a minute of repair.
+const SECONDS: [f64; 14] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
+];
+/// From one frame to the largest payload.
+const BYTES: [f64; 8] = [
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    1_048_576.0,
+    16_777_216.0,
+];
+/// Counts: hops, batch sizes, levels.
+const COUNTS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
+
+/// How often histograms are folded; otherwise their samples pile up until the
+/// next scrape.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// A node's recorder and what renders it.
+#[derive(Clone)]
+pub struct Exporter {
+    recorder: SharedRecorder,
+    handle: PrometheusHandle,
+}
+
+impl Exporter {
+    /// A recorder whose metrics carry the label `node`.
+    pub fn new(node: &str) -> Result<Self, BuildError> {
+        let recorder = PrometheusBuilder::new()
+            .add_global_label("node", node)
+            .set_buckets(&COUNTS)?
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
+            .set_buckets_for_metric(Matcher::Suffix("_bytes".to_owned()), &BYTES)?
+            .build_recorder();
+        let handle = recorder.handle();
+        let recorder: SharedRecorder = Arc::new(recorder);
+        recording(Some(&recorder), describe);
+        Ok(Self { recorder, handle })
+    }
+
+    /// Where the node's metrics are to go.
+    pub fn recorder(&self) -> SharedRecorder {
+        self.recorder.clone()
+    }
+
+    /// The text of a scrape, with the gauges of `report` brought up to date.
+    pub fn render(&self, report: &NodeReport) -> String {
+        recording(Some(&self.recorder), || observe(report));
+        self.handle.render()
+    }
+
+    /// Fold histograms from time to time; runs until dropped.
+    pub async fn upkeep(self) {
+        let mut ticks = tokio::time::interval(UPKEEP);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.handle.run_upkeep();
+        }
+    }
+}
+
+fn describe() {
+    use metrics::{Unit, describe_counter, describe_gauge};
+    describe_gauge!(
+        "binomesh_healthy",
+        "1 if placed and every entry is set and linked"
+    );
+    describe_gauge!("binomesh_rank", "position in the ring; -1 without a place");
+    describe_gauge!(
+        "binomesh_population",
+        "members of the current epoch; 0 without a place"
+    );
+    describe_gauge!("binomesh_links", "peers with a live authenticated link");
+    describe_gauge!("binomesh_children", "children in the deployment tree");
+    describe_gauge!(
+        "binomesh_boot_milliseconds",
+        Unit::Milliseconds,
+        "the life of this process"
+    );
+    describe_counter!(
+        "binomesh_subscriber_missed_total",
+        "messages that local subscribers had no room for"
+    );
+}
+
+fn observe(report: &NodeReport) {
+    use metrics::gauge;
+    gauge!("binomesh_healthy").set(if report.healthy { 1.0 } else { 0.0 });
+    gauge!("binomesh_rank").set(report.rank.map_or(-1.0, f64::from));
+    gauge!("binomesh_population").set(f64::from(report.population.unwrap_or(0)));
+    gauge!("binomesh_links").set(report.links.len() as f64);
+    gauge!("binomesh_children").set(report.children.len() as f64);
+    gauge!("binomesh_boot_milliseconds").set(report.boot as f64);
+}

@@ -1,0 +1,403 @@
+//! The handle of a node: what a program does with it.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binomesh_overlay::PeerId;
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
+use crate::credentials::{Credentials, CredentialsError};
+use crate::recorded::{Recorded, SharedRecorder, recording};
+use crate::report::{NodeReport, PlacementView, Receipt};
+use crate::settings::{InvalidSetting, NodeConfig};
+use crate::state::{NodeState, StateError};
+use crate::subscription::{Subscription, subscription};
+use crate::topic::{Topic, TopicFilter};
+
+/// A running node. Clones are handles of the same node; when the last one is
+/// dropped the node stops at once, without a goodbye.
+#[derive(Debug, Clone)]
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    id: PeerId,
+    boot: u64,
+    address: SocketAddr,
+    max_payload_bytes: usize,
+    commands: mpsc::Sender<Command>,
+    placement: watch::Receiver<Option<PlacementView>>,
+    ended: watch::Receiver<Option<Ended>>,
+    stop: CancellationToken,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// How a node's loop came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Asked,
+    /// It panicked: a defect, logged with its message.
+    Panicked,
+}
+
+/// A node did not start. Its state folder may have been made and its boot noted;
+/// nothing else has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
+    /// The certificate, key or authorities cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The lasting state cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The address cannot be bound.
+    #[error("cannot bind {address}: {source}; choose another `bind` or stop what holds it")]
+    Bind {
+        /// The configured address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The transport refused its settings.
+    #[error("cannot start the transport: {0}")]
+    Transport(String),
+}
+
+/// Everything that a node's loop is given. The loop ends when `stop` is
+/// cancelled (at once), after [`Command::Leave`], or when `commands` is closed.
+pub(crate) struct Seat {
+    /// The checked settings.
+    pub(crate) config: NodeConfig,
+    /// The checked credentials.
+    pub(crate) credentials: Credentials,
+    /// Secret and boot.
+    pub(crate) state: NodeState,
+    /// What the handles ask.
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// Where the node stands; sent when it changes.
+    pub(crate) placement: watch::Sender<Option<PlacementView>>,
+    /// End at once.
+    pub(crate) stop: CancellationToken,
+    /// For tasks that the loop spawns: wrap them in [`Recorded`].
+    pub(crate) recorder: Option<SharedRecorder>,
+}
+
+/// A loop that is bound to its address and ready to be run.
+pub(crate) struct Opened {
+    /// The address that the node tells others.
+    pub(crate) address: SocketAddr,
+    /// The loop.
+    pub(crate) run: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Node {
+    /// Start a node on the current tokio runtime. Its metrics go to the
+    /// process's recorder, if there is one.
+    pub fn start(config: NodeConfig) -> Result<Self, StartError> {
+        Self::start_inner(config, None)
+    }
+
+    /// Start a node whose metrics go to `recorder`.
+    pub fn start_recorded(
+        config: NodeConfig,
+        recorder: SharedRecorder,
+    ) -> Result<Self, StartError> {
+        Self::start_inner(config, Some(recorder))
+    }
+
+    fn start_inner(
+        config: NodeConfig,
+        recorder: Option<SharedRecorder>,
+    ) -> Result<Self, StartError> {
+        config.check()?;
+        let credentials = Credentials::load(&config)?;
+        let state = NodeState::open(&config.state_dir)?;
+        Self::seated(config, credentials, state, recorder, crate::host::open)
+    }
+
+    /// Run the loop that `open` makes of its seat.
+    pub(crate) fn seated(
+        config: NodeConfig,
+        credentials: Credentials,
+        state: NodeState,
+        recorder: Option<SharedRecorder>,
+        open: impl FnOnce(Seat) -> Result<Opened, StartError>,
+    ) -> Result<Self, StartError> {
+        let (name, id, boot) = (config.name.clone(), credentials.id(), state.boot);
+        let max_payload_bytes = config.max_payload_bytes;
+        let (commands, receiver) = mpsc::channel(QUEUE);
+        let (placement_sender, placement) = watch::channel(None);
+        let (ended_sender, ended) = watch::channel(None);
+        let stop = CancellationToken::new();
+        let seat = Seat {
+            config,
+            credentials,
+            state,
+            commands: receiver,
+            placement: placement_sender,
+            stop: stop.clone(),
+            recorder: recorder.clone(),
+        };
+        let opened = recording(recorder.as_ref(), || open(seat))?;
+        let task = tokio::spawn(Recorded::new(recorder, opened.run));
+        tokio::spawn(async move {
+            let ended = match task.await {
+                Err(error) if error.is_panic() => Ended::Panicked,
+                _ => Ended::Asked,
+            };
+            ended_sender.send_replace(Some(ended));
+        });
+        let shared = Arc::new(Shared {
+            name,
+            id,
+            boot,
+            address: opened.address,
+            max_payload_bytes,
+            commands,
+            placement,
+            ended,
+            stop,
+        });
+        Ok(Self { shared })
+    }
+
+    /// Its configured name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Its lasting identity.
+    pub fn id(&self) -> PeerId {
+        self.shared.id
+    }
+
+    /// The life of this process.
+    pub fn boot(&self) -> u64 {
+        self.shared.boot
+    }
+
+    /// The address that it tells others.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// The longest payload that it accepts.
+    pub fn max_payload_bytes(&self) -> usize {
+        self.shared.max_payload_bytes
+    }
+
+    /// Wait until the node is settled in an epoch of at least `quorum` members.
+    pub async fn ready(&self, quorum: u32) -> Result<PlacementView, Stopped> {
+        let mut placement = self.placement();
+        let there = |view: &Option<PlacementView>| {
+            let view = view.as_ref();
+            view.is_some_and(|view| view.settled && view.population >= quorum)
+        };
+        let found = placement.wait_for(there).await.map_err(|_| Stopped)?;
+        found.clone().ok_or(Stopped)
+    }
+
+    /// Where the node stands, now and from now on; `None` while it has no place.
+    pub fn placement(&self) -> watch::Receiver<Option<PlacementView>> {
+        self.shared.placement.clone()
+    }
+
+    /// How the node sees itself and its neighbours.
+    pub async fn report(&self) -> Result<NodeReport, Stopped> {
+        let (reply, report) = oneshot::channel();
+        self.ask(Command::Report { reply }).await?;
+        report.await.map_err(|_| Stopped)
+    }
+
+    /// Send to some members. Dropping the handle cancels nothing.
+    pub fn send<D: Into<Destination>>(
+        &self,
+        to: impl IntoIterator<Item = D>,
+        payload: impl Into<Bytes>,
+        options: SendOptions,
+    ) -> PublishHandle {
+        let to: Vec<Destination> = to.into_iter().map(Into::into).collect();
+        if to.is_empty() {
+            return PublishHandle::refused(SendError::NoDestination);
+        }
+        let command = |outgoing| Command::Send { to, outgoing };
+        self.submit(payload.into(), options, command)
+    }
+
+    /// A topic to publish on.
+    pub fn topic(&self, topic: Topic) -> TopicHandle<'_> {
+        let node = self;
+        TopicHandle { node, topic }
+    }
+
+    /// Send to all members. Dropping the handle cancels nothing.
+    pub fn publish(&self, payload: impl Into<Bytes>, options: SendOptions) -> PublishHandle {
+        self.submit(payload.into(), options, Command::Publish)
+    }
+
+    /// Receive matching messages; see [`Subscription`] for slow readers. When
+    /// this returns, no later message is missed.
+    pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
+        self.subscribe_bounded(filter, Subscription::DEFAULT_CAPACITY)
+            .await
+    }
+
+    /// As [`Node::subscribe`], with room for `capacity` waiting messages.
+    pub async fn subscribe_bounded(
+        &self,
+        filter: TopicFilter,
+        capacity: usize,
+    ) -> Result<Subscription, SubscribeError> {
+        let (subscriber, subscription) = subscription(filter, capacity);
+        let (reply, held) = oneshot::channel();
+        let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
+        asked.map_err(|Stopped| SubscribeError::Stopped)?;
+        match held.await {
+            Ok(()) => Ok(subscription),
+            Err(_) if self.shared.commands.is_closed() => Err(SubscribeError::Stopped),
+            Err(_) => Err(SubscribeError::TooMany),
+        }
+    }
+
+    /// Leave the overlay: finish what is open for at most `drain`, tell the
+    /// neighbours, and stop.
+    pub async fn leave(&self, drain: Duration) -> Result<(), Stopped> {
+        let (reply, left) = oneshot::channel();
+        self.ask(Command::Leave { drain, reply }).await?;
+        left.await.map_err(|_| Stopped)?;
+        self.stopped().await;
+        Ok(())
+    }
+
+    /// Stop at once, without a goodbye; the others find out by themselves.
+    pub async fn shutdown(&self) {
+        self.shared.stop.cancel();
+        self.stopped().await;
+    }
+
+    /// Wait until the node has stopped, for whatever reason.
+    pub async fn stopped(&self) -> Ended {
+        let mut ended = self.shared.ended.clone();
+        let found = ended.wait_for(Option::is_some).await;
+        found.ok().and_then(|ended| *ended).unwrap_or(Ended::Asked)
+    }
+
+    async fn ask(&self, command: Command) -> Result<(), Stopped> {
+        let sent = self.shared.commands.send(command).await;
+        sent.map_err(|_| Stopped)
+    }
+
+    fn submit(
+        &self,
+        payload: Bytes,
+        options: SendOptions,
+        command: impl FnOnce(Outgoing) -> Command,
+    ) -> PublishHandle {
+        let (size_bytes, max_bytes) = (payload.len(), self.shared.max_payload_bytes);
+        if size_bytes > max_bytes {
+            return PublishHandle::refused(SendError::TooLarge {
+                size_bytes,
+                max_bytes,
+            });
+        }
+        let (reply, receipt) = oneshot::channel();
+        let SendOptions { topic, timeout } = options;
+        let outgoing = Outgoing {
+            topic,
+            payload,
+            timeout,
+            reply,
+        };
+        match self.shared.commands.try_send(command(outgoing)) {
+            Ok(()) => PublishHandle(Outcome::Pending(receipt)),
+            Err(mpsc::error::TrySendError::Full(_)) => PublishHandle::refused(SendError::Busy),
+            Err(mpsc::error::TrySendError::Closed(_)) => PublishHandle::refused(SendError::Stopped),
+        }
+    }
+}
+
+/// A topic of a node.
+#[derive(Debug, Clone)]
+pub struct TopicHandle<'a> {
+    node: &'a Node,
+    topic: Topic,
+}
+
+impl TopicHandle<'_> {
+    /// Send to all members. Dropping the handle cancels nothing.
+    pub fn publish(&self, payload: impl Into<Bytes>) -> PublishHandle {
+        let options = SendOptions {
+            topic: self.topic.clone(),
+            timeout: None,
+        };
+        self.node.publish(payload, options)
+    }
+}
+
+/// A message on its way. Await it for its receipt; dropping it cancels nothing.
+#[derive(Debug)]
+#[must_use = "a refusal is only told to whoever awaits the handle"]
+pub struct PublishHandle(Outcome);
+
+#[derive(Debug)]
+enum Outcome {
+    Pending(oneshot::Receiver<Result<Receipt, SendError>>),
+    Refused(Option<SendError>),
+}
+
+impl PublishHandle {
+    fn refused(error: SendError) -> Self {
+        Self(Outcome::Refused(Some(error)))
+    }
+}
+
+impl Future for PublishHandle {
+    type Output = Result<Receipt, SendError>;
+
+    fn poll(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        match &mut self.0 {
+            Outcome::Pending(receipt) => Pin::new(receipt)
+                .poll(context)
+                .map(|outcome| outcome.unwrap_or(Err(SendError::Stopped))),
+            Outcome::Refused(error) => {
+                std::task::Poll::Ready(Err(error.take().unwrap_or(SendError::Stopped)))
+            }
+        }
+    }
+}
+
+/// The node has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the node has stopped")]
+pub struct Stopped;
+
+/// A subscription was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// There are as many as a node holds.
+    #[error("the node has as many subscribers as it holds; drop one first")]
+    TooMany,
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Stopped,
+}

@@ -1,0 +1,241 @@
+//! What a node says of itself and of its broadcasts: plain data, the same in the
+//! library, in the admin API and on standard output.
+//!
+//! Peers go by name; one whose name is not known yet goes by its hexadecimal id.
+
+use std::net::SocketAddr;
+
+use binomesh_overlay::{Epoch, PeerId};
+use serde::{Deserialize, Serialize};
+
+/// One node's view of itself: an element of `topology --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its configured name.
+    pub name: String,
+    /// Its lasting identity.
+    #[serde(with = "hex")]
+    pub id: PeerId,
+    /// Its process.
+    pub pid: u32,
+    /// The life of that process.
+    pub boot: u64,
+    /// The address that it tells others.
+    pub address: SocketAddr,
+    /// Its position in the ring, if placed.
+    pub rank: Option<u32>,
+    /// The numbering that `rank` belongs to; see [`epoch_name`].
+    pub epoch: Option<String>,
+    /// How many members that numbering has.
+    pub population: Option<u32>,
+    /// The parent in the deployment tree; none for the root.
+    pub parent: Option<String>,
+    /// The children in their order.
+    pub children: Vec<String>,
+    /// The next in the ring.
+    pub successor: Option<String>,
+    /// The one before in the ring.
+    pub predecessor: Option<String>,
+    /// Level i is the node 2^i places ahead; `null` if not known yet. Duplicates
+    /// are kept, and a lone node has no level.
+    pub clockwise: Vec<Option<String>>,
+    /// Level i is the node 2^i places behind.
+    pub counterclockwise: Vec<Option<String>>,
+    /// The peers with a live, mutually authenticated link, each once.
+    pub links: Vec<String>,
+    /// Whether this node is placed, all its entries are set and linked.
+    pub healthy: bool,
+    /// What is missing, when not healthy.
+    pub reason: Option<String>,
+}
+
+/// The text by which reports name an epoch: root, its boot, count and noise.
+pub fn epoch_name(epoch: &Epoch<PeerId>) -> String {
+    let Epoch {
+        root,
+        boot,
+        counter,
+        nonce,
+    } = epoch;
+    format!("{root}-{boot}-{counter}-{nonce:016x}")
+}
+
+/// Where a node stands, as [`Node::placement`](crate::Node::placement) tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementView {
+    /// The numbering; see [`epoch_name`].
+    pub epoch: String,
+    /// How many members it has.
+    pub population: u32,
+    /// The position of this node, counted from the root.
+    pub rank: u32,
+    /// Whether every finger of this epoch is set and linked.
+    pub settled: bool,
+}
+
+/// What became of one message, for every member of its epoch but the origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The message's id, the same at every receiver.
+    pub id: String,
+    /// The numbering whose members were addressed.
+    pub epoch: String,
+    /// Who sent it.
+    pub origin: String,
+    /// How many were to get it; the origin is not counted.
+    pub expected_count: u32,
+    /// How many confirmed that they delivered it.
+    pub reached_count: u32,
+    /// Who did.
+    pub reached: Vec<String>,
+    /// Who did not, and why.
+    pub unreached: Vec<Unreached>,
+    /// Hosts of the inventory that were no members.
+    pub absent: Vec<Absent>,
+    /// How many parts were given to somebody else because a delegate was late.
+    pub redelegated: u32,
+    /// From acceptance to this receipt.
+    pub elapsed_seconds: f64,
+}
+
+impl Receipt {
+    /// Whether everybody expected was reached.
+    pub fn is_complete(&self) -> bool {
+        self.unreached.is_empty() && self.absent.is_empty()
+    }
+}
+
+/// A member that did not confirm a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreached {
+    /// Its name.
+    pub name: String,
+    /// Its identity, if known.
+    #[serde(with = "optional_hex")]
+    pub id: Option<PeerId>,
+    /// Its position in the receipt's epoch, if it had one.
+    pub rank: Option<u32>,
+    /// What is certain about it.
+    pub state: UnreachedState,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What is certain about a member that did not confirm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnreachedState {
+    /// It said no and did not deliver.
+    Refused,
+    /// It may have delivered.
+    Unconfirmed,
+}
+
+/// A host of the inventory that was not a member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Its name.
+    pub name: String,
+    /// How long ago it was last a member, if ever.
+    pub last_seen_seconds: Option<f64>,
+}
+
+/// One delivered message, as `subscribe` prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The message's id, the same as in its receipt.
+    pub id: String,
+    /// Who sent it.
+    pub origin: String,
+    /// The origin's count of its messages.
+    pub sequence: u64,
+    /// The topic it was published on.
+    pub topic: String,
+    /// The payload's length.
+    pub size_bytes: u64,
+    /// The payload's BLAKE3 hash in hexadecimal.
+    pub blake3: String,
+    /// The payload.
+    pub payload_base64: String,
+}
+
+/// What a lively node answers to `status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Its lasting identity.
+    #[serde(with = "hex")]
+    pub id: PeerId,
+    /// Its process.
+    pub pid: u32,
+    /// The life of that process.
+    pub boot: u64,
+    /// The address that it tells others.
+    pub address: SocketAddr,
+    /// Its position in the ring, if placed.
+    pub rank: Option<u32>,
+    /// The numbering that `rank` belongs to.
+    pub epoch: Option<String>,
+    /// How many members that numbering has.
+    pub population: Option<u32>,
+    /// How many peers have a live link.
+    pub links: usize,
+    /// Whether this node is placed, all its entries are set and linked.
+    pub healthy: bool,
+    /// What is missing, when not healthy.
+    pub reason: Option<String>,
+}
+
+impl From<&NodeReport> for Status {
+    fn from(report: &NodeReport) -> Self {
+        Self {
+            name: report.name.clone(),
+            id: report.id,
+            pid: report.pid,
+            boot: report.boot,
+            address: report.address,
+            rank: report.rank,
+            epoch: report.epoch.clone(),
+            population: report.population,
+            links: report.links.len(),
+            healthy: report.healthy,
+            reason: report.reason.clone(),
+        }
+    }
+}
+
+/// A [`PeerId`] as 32 hexadecimal digits.
+pub(crate) mod hex {
+    use binomesh_overlay::PeerId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(id: &PeerId, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(id)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PeerId, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+mod optional_hex {
+    use binomesh_overlay::PeerId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(id: &Option<PeerId>, to: S) -> Result<S::Ok, S::Error> {
+        match id {
+            Some(id) => to.collect_str(id),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D>(from: D) -> Result<Option<PeerId>, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        let text = Option::<String>::deserialize(from)?;
+        let id = text.map(|text| text.parse().map_err(D::Error::custom));
+        id.transpose()
+    }
+}

@@ -1,0 +1,341 @@
+//! How one node is set up: the fields of `node.toml`, also for library users.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The settings of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Its name, as in its certificate.
+    pub name: String,
+    /// Where it listens. Port 0 takes a free one.
+    #[serde(default = "any_address")]
+    pub bind: SocketAddr,
+    /// The addresses that it tells others; empty for the bound one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advertise: Vec<SocketAddr>,
+    /// The parent in the deployment tree; none for the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Seed>,
+    /// Further nodes to try when the parent cannot be reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<Seed>,
+    /// The node's certificate and its chain, PEM.
+    pub certificate: PathBuf,
+    /// The private key of that certificate, PEM.
+    pub key: PathBuf,
+    /// The certificates of the cluster's authorities, PEM.
+    pub ca: PathBuf,
+    /// Revoked certificates, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crl: Option<PathBuf>,
+    /// The folder for what must outlive the process: node secret and boot.
+    pub state_dir: PathBuf,
+    /// How eagerly the node watches its neighbours.
+    #[serde(default)]
+    pub profile: Profile,
+    /// How long a dead member's rank stays vacant. Only 0 is supported: the
+    /// ranks are compacted at once.
+    #[serde(default)]
+    pub grace_seconds: u64,
+    /// How many children this node accepts before it redirects newcomers.
+    #[serde(default = "sixteen")]
+    pub max_children: u32,
+    /// Which tree wins a merge of two of equal size: that of the smaller.
+    #[serde(default)]
+    pub priority: u32,
+    /// The longest payload that the node accepts from its users.
+    #[serde(default = "one_mebibyte")]
+    pub max_payload_bytes: usize,
+    /// Where the admin API listens; nowhere if not given. Read by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_socket: Option<PathBuf>,
+    /// Where metrics are served; must be a loopback address. Read by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
+    /// Which log lines to write, such as `info,binomesh=debug`. Read by the daemon.
+    #[serde(default = "info")]
+    pub log: String,
+    /// Write log lines as JSON. Read by the daemon.
+    #[serde(default)]
+    pub log_json: bool,
+    /// How long open messages may take when the daemon is asked to stop.
+    #[serde(default = "ten")]
+    pub drain_seconds: u64,
+    /// Leave when standard input closes: whoever started the daemon has died.
+    #[serde(default)]
+    pub watch_stdin: bool,
+    /// A bug that tests want to see go red.
+    #[cfg(feature = "planted")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planted: Option<String>,
+}
+
+fn any_address() -> SocketAddr {
+    SocketAddr::from(([0u16; 8], 0))
+}
+
+/// DESIGN's cap: at N = 2^16 a tree of this arity is four deep.
+const fn sixteen() -> u32 {
+    16
+}
+
+/// A guess: large enough for commands and small files. Larger payloads wait for
+/// chunks.
+const fn one_mebibyte() -> usize {
+    1 << 20
+}
+
+fn info() -> String {
+    "info".to_owned()
+}
+
+/// A guess: below the 90 s after which service managers usually kill.
+const fn ten() -> u64 {
+    10
+}
+
+impl NodeConfig {
+    /// The defaults for a node `name` whose `node.pem`, `node.key` and `ca.pem`
+    /// are in `credentials` and whose state is in `state_dir`.
+    pub fn new(
+        name: impl Into<String>,
+        credentials: impl Into<PathBuf>,
+        state_dir: impl Into<PathBuf>,
+    ) -> Self {
+        let credentials = credentials.into();
+        Self {
+            name: name.into(),
+            bind: any_address(),
+            advertise: Vec::new(),
+            parent: None,
+            seeds: Vec::new(),
+            certificate: credentials.join("node.pem"),
+            key: credentials.join("node.key"),
+            ca: credentials.join("ca.pem"),
+            crl: None,
+            state_dir: state_dir.into(),
+            profile: Profile::default(),
+            grace_seconds: 0,
+            max_children: sixteen(),
+            priority: 0,
+            max_payload_bytes: one_mebibyte(),
+            admin_socket: None,
+            metrics: None,
+            log: info(),
+            log_json: false,
+            drain_seconds: ten(),
+            watch_stdin: false,
+            #[cfg(feature = "planted")]
+            planted: None,
+        }
+    }
+
+    /// Whether the settings make sense together; the first one that does not.
+    pub fn check(&self) -> Result<(), InvalidSetting> {
+        let invalid = |key, value: String, expected| {
+            Err(InvalidSetting {
+                key,
+                value,
+                expected,
+            })
+        };
+        if let Err(error) = check_name(&self.name) {
+            return invalid("name", format!("{:?}", self.name), error.expected);
+        }
+        if self.grace_seconds != 0 {
+            let expected = "0: vacant ranks are not supported yet";
+            return invalid("grace_seconds", self.grace_seconds.to_string(), expected);
+        }
+        if !(1..=4096).contains(&self.max_children) {
+            let expected = "1 to 4096";
+            return invalid("max_children", self.max_children.to_string(), expected);
+        }
+        if !(1..=64 << 20).contains(&self.max_payload_bytes) {
+            let value = self.max_payload_bytes.to_string();
+            return invalid("max_payload_bytes", value, "1 to 67108864");
+        }
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            let expected =
+                "a loopback address, such as 127.0.0.1:9464: metrics carry no authentication";
+            return invalid("metrics", address.to_string(), expected);
+        }
+        let unspecified =
+            |address: &&SocketAddr| address.ip().is_unspecified() || address.port() == 0;
+        if let Some(address) = self.advertise.iter().find(unspecified) {
+            let expected = "an address and port that others can reach";
+            return invalid("advertise", address.to_string(), expected);
+        }
+        if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {
+            return invalid("parent", parent.to_string(), "another node");
+        }
+        Ok(())
+    }
+}
+
+/// A setting with a value that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {value}; expected {expected}")]
+pub struct InvalidSetting {
+    /// The field.
+    pub key: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it may hold.
+    pub expected: &'static str,
+}
+
+/// How eagerly a node watches its neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// For a data centre.
+    #[default]
+    Default,
+    /// For tests and small clusters: notices deaths sooner, idles dearer.
+    Fast,
+    /// For many nodes on a host or slow links: the reverse.
+    Quiet,
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Fast => "fast",
+            Self::Quiet => "quiet",
+        })
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = [Self::Default, Self::Fast, Self::Quiet];
+        let found = known.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| "expected default, fast or quiet".to_owned())
+    }
+}
+
+/// A node to dial first: who it must be and where, written `name@address:port`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Seed {
+    /// Its name; the dial is refused if another answers.
+    pub name: String,
+    /// Its address.
+    pub address: SocketAddr,
+}
+
+/// A text that is not `name@address:port`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a node: expected `name@address:port`, such as `node-0@10.0.0.1:7400`")]
+pub struct InvalidSeed(String);
+
+impl FromStr for Seed {
+    type Err = InvalidSeed;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidSeed(text.chars().take(128).collect());
+        let (name, address) = text.split_once('@').ok_or_else(invalid)?;
+        check_name(name).map_err(|_| invalid())?;
+        Ok(Self {
+            name: name.to_owned(),
+            address: address.parse().map_err(|_| invalid())?,
+        })
+    }
+}
+
+impl TryFrom<String> for Seed {
+    type Error = InvalidSeed;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Seed> for String {
+    fn from(seed: Seed) -> Self {
+        seed.to_string()
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.address)
+    }
+}
+
+/// A name that no node can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a name; expected {expected}")]
+pub struct InvalidName {
+    name: String,
+    expected: &'static str,
+}
+
+/// Whether `name` can name a node: it becomes the last segment of a SPIFFE URI
+/// and part of file names.
+pub fn check_name(name: &str) -> Result<(), InvalidName> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let fits = (1..=128).contains(&name.len()) && !name.starts_with('.');
+    if fits && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(InvalidName {
+        name: name.chars().take(64).collect(),
+        expected: "1 to 128 letters, digits, `-`, `_` and `.`, not starting with `.`",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_round_trip_and_wrong_ones_are_refused() {
+        for text in ["node-0@127.0.0.1:7400", "a.b@[::1]:1"] {
+            assert_eq!(text.parse::<Seed>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "node-0",
+            "@127.0.0.1:1",
+            "a@127.0.0.1",
+            "a b@127.0.0.1:1",
+            "a@@127.0.0.1:1",
+        ] {
+            assert!(text.parse::<Seed>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_work_name_key_and_value() {
+        let good = NodeConfig::new("node-1", "c", "s");
+        assert_eq!(good.check(), Ok(()));
+        let mut bad = Vec::new();
+        let mut change = |key, edit: fn(&mut NodeConfig)| {
+            let mut config = good.clone();
+            edit(&mut config);
+            bad.push((key, config));
+        };
+        change("name", |c| c.name = "a/b".into());
+        change("grace_seconds", |c| c.grace_seconds = 30);
+        change("max_children", |c| c.max_children = 0);
+        change("max_payload_bytes", |c| c.max_payload_bytes = 0);
+        change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
+        change("advertise", |c| {
+            c.advertise = vec!["0.0.0.0:1".parse().unwrap()]
+        });
+        change("parent", |c| c.parent = "node-1@127.0.0.1:1".parse().ok());
+        for (key, config) in bad {
+            assert_eq!(config.check().unwrap_err().key, key);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A Unix socket that only its owner may use, and that outlives nobody.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+
+/// The longest path that a socket address holds, less its final zero.
+const MAX_PATH: usize = 107;
+
+/// The socket was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Somebody answers at that path.
+    #[error("{} is in use by another process; stop it or choose another `admin_socket`", .0.display())]
+    InUse(PathBuf),
+    /// There is a file that is no socket.
+    #[error("{} is not a socket; remove it or choose another `admin_socket`", .0.display())]
+    NotASocket(PathBuf),
+    /// The path does not fit in a socket address.
+    #[error("{} is longer than the {MAX_PATH} bytes that a socket's path may have; choose a shorter one", .0.display())]
+    TooLong(PathBuf),
+    /// The operating system said no.
+    #[error("cannot make the socket {path}: {source}", path = .path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// A bound socket's file, removed when dropped.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl SocketFile {
+    /// Bind `path`. A stale socket, which nobody answers at, is replaced.
+    pub(crate) async fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
+        // Bound in a private folder and moved, so that there is no moment at
+        // which others could connect.
+        let mut folder = path.as_os_str().to_owned();
+        folder.push(".d");
+        let folder = PathBuf::from(folder);
+        let inside = folder.join("s");
+        if inside.as_os_str().len() > MAX_PATH {
+            return Err(SocketError::TooLong(path.to_owned()));
+        }
+        check_stale(path).await?;
+        let made = || -> io::Result<UnixListener> {
+            if let Some(parent) = path.parent() {
+                fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(parent)?;
+            }
+            let _ = fs::remove_file(&inside);
+            let _ = fs::remove_dir(&folder);
+            fs::DirBuilder::new().mode(0o700).create(&folder)?;
+            let listener = UnixListener::bind(&inside)?;
+            fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+            fs::rename(&inside, path)?;
+            fs::remove_dir(&folder)?;
+            Ok(listener)
+        };
+        let failed = |source| SocketError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        Ok((Self(path.to_owned()), made().map_err(failed)?))
+    }
+}
+
+async fn check_stale(path: &Path) -> Result<(), SocketError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(SocketError::NotASocket(path.to_owned()));
+        }
+        _ => {}
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(source) => Err(SocketError::Io {
+            path: path.to_owned(),
+            source,
+        }),
+        Ok(_) => Err(SocketError::InUse(path.to_owned())),
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_stale_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let (file, listener) = SocketFile::bind(&path).await.unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let second = SocketFile::bind(&path).await;
+        assert!(matches!(second, Err(SocketError::InUse(_))));
+        drop(listener);
+        let (again, listener) = SocketFile::bind(&path).await.unwrap();
+        UnixStream::connect(&path).await.unwrap();
+        drop((again, listener, file));
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        let refused = SocketFile::bind(&path).await;
+        assert!(matches!(refused, Err(SocketError::NotASocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+}

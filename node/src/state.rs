@@ -1,0 +1,155 @@
+//! What outlives a node's process: its secret and the number of its last life.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The lasting state of a node, read once at its start.
+#[derive(Clone)]
+pub struct NodeState {
+    /// The secret from which reset and connection-id keys are derived. It
+    /// outlives certificates.
+    pub secret: [u8; 32],
+    /// The number of this life: above all earlier ones, and no less than the
+    /// wall clock in milliseconds.
+    pub boot: u64,
+}
+
+/// The state could not be read or written. The folder may exist now.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {path}: {source}", path = .path.display())]
+pub struct StateError {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl NodeState {
+    /// Read the state in `dir`, make what is missing, and note the new boot
+    /// before anybody hears of it.
+    pub fn open(dir: &Path) -> Result<Self, StateError> {
+        let failed = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError {
+                doing,
+                path,
+                source,
+            }
+        };
+        private_dir(dir).map_err(failed("create the state folder", dir))?;
+        let (secret_path, boot_path) = (dir.join("secret"), dir.join("boot"));
+        let secret = match fs::read(&secret_path) {
+            Ok(bytes) => bytes.try_into().map_err(|_| {
+                let wrong = "expected exactly 32 bytes; remove the file to get a new secret";
+                failed("use the node secret", &secret_path)(io::Error::other(wrong))
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let secret = random_bytes().map_err(failed("make", &secret_path))?;
+                replace(&secret_path, &secret).map_err(failed("write", &secret_path))?;
+                secret
+            }
+            Err(error) => return Err(failed("read", &secret_path)(error)),
+        };
+        let last = match fs::read_to_string(&boot_path) {
+            Ok(text) => text.trim().parse::<u64>().map_err(|_| {
+                let wrong = "expected a number; remove the file to start from the clock";
+                failed("use the last boot in", &boot_path)(io::Error::other(wrong))
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(failed("read", &boot_path)(error)),
+        };
+        let boot = last.saturating_add(1).max(wall_clock_ms());
+        let text = format!("{boot}\n");
+        replace(&boot_path, text.as_bytes()).map_err(failed("write", &boot_path))?;
+        Ok(Self { secret, boot })
+    }
+}
+
+/// Make a folder, with its parents, that only its owner may enter.
+pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+}
+
+/// Write a file that only its owner may read, all of it or nothing.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+/// Bytes from the operating system's generator.
+pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    rustls::crypto::ring::default_provider()
+        .secure_random
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("no randomness from the operating system"))?;
+    Ok(bytes)
+}
+
+/// The wall clock in milliseconds since 1970; 0 for a clock before that.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "boots are ordered across lives by the wall clock"
+)]
+pub(crate) fn wall_clock_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn secret_lasts_and_boot_grows_even_if_the_clock_is_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("state");
+        let first = NodeState::open(&dir).unwrap();
+        assert!(first.boot > 1_600_000_000_000);
+        let ahead = first.boot + 1_000_000_000;
+        fs::write(dir.join("boot"), format!("{ahead}")).unwrap();
+        let second = NodeState::open(&dir).unwrap();
+        assert_eq!(second.boot, ahead + 1);
+        assert_eq!(second.secret, first.secret);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        assert_eq!(mode(&dir.join("secret")), 0o600);
+    }
+
+    #[test]
+    fn damaged_state_is_named_and_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        NodeState::open(dir.path()).unwrap();
+        for (file, damage) in [("boot", "soon"), ("secret", "short")] {
+            let path = dir.path().join(file);
+            let good = fs::read(&path).unwrap();
+            fs::write(&path, damage).unwrap();
+            let error = NodeState::open(dir.path()).err().unwrap().to_string();
+            assert!(error.contains(file) && error.contains("remove"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), damage.as_bytes());
+            fs::write(&path, good).unwrap();
+        }
+    }
+}
