@@ -1,3 +1,22 @@
 //! Who forwards what to whom: routers, strategies, the relay and its receipts.
 //!
+//! ```text
+//!   publish ─▶ strategy: who gets which part ─▶ custody ─▶ done ─▶ receipt
+//!                 └─ router: next hop to a rank    (relay keeps the packet)
+//! ```
+//!
+//! All of it is pure: state plus `handle(input, outbox)`. Of the overlay it
+//! takes the plain vocabulary (ids, ranks, epochs) and is told its tables.
+//!
 //! Not here: building the overlay (`binomesh-overlay`), connections, clocks.
+
+pub mod packet;
+pub mod relay;
+pub mod roster;
+pub mod router;
+pub mod runs;
+pub mod strategy;
+pub mod wire;
+
+pub use packet::{Message, PacketId, Topic};
+pub use relay::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};

@@ -1,0 +1,409 @@
+//! What relays say to each other.
+//!
+//! Places in a message are *distances*: how many ranks clockwise of the origin,
+//! in the epoch that the message names. The origin is at 0, so a part that
+//! shrinks clockwise is a plain interval and never wraps.
+
+use std::fmt;
+use std::sync::Arc;
+
+use binomesh_overlay::{Epoch, Rank};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The name of one published message, the same for every copy and re-issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PacketId<I> {
+    /// Who published it.
+    pub origin: I,
+    /// In which life of that process.
+    pub boot: u64,
+    /// Its number among the origin's broadcasts, multicasts and unicasts.
+    pub sequence: u64,
+}
+
+/// What a message is about: 1 to 255 bytes of text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Arc<str>", into = "Arc<str>")]
+pub struct Topic(Arc<str>);
+
+/// A topic that is empty or longer than [`Topic::MAX_BYTES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a topic has 1 to {max} bytes, not {0}", max = Topic::MAX_BYTES)]
+pub struct InvalidTopic(usize);
+
+impl Topic {
+    /// The longest topic.
+    pub const MAX_BYTES: usize = 255;
+
+    /// The topic with this name, if it is neither empty nor too long.
+    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidTopic> {
+        let name = name.into();
+        match name.len() {
+            1..=Self::MAX_BYTES => Ok(Self(name)),
+            length => Err(InvalidTopic(length)),
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<Arc<str>> for Topic {
+    type Error = InvalidTopic;
+
+    fn try_from(name: Arc<str>) -> Result<Self, Self::Error> {
+        Self::new(name)
+    }
+}
+
+impl From<Topic> for Arc<str> {
+    fn from(topic: Topic) -> Self {
+        topic.0
+    }
+}
+
+/// The distances `start .. end`, never empty in a message that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// The first distance.
+    pub start: u32,
+    /// One past the last distance.
+    pub end: u32,
+}
+
+impl Span {
+    /// The distances `start .. end`.
+    pub const fn new(start: u32, end: u32) -> Self {
+        Self { start, end }
+    }
+
+    /// The one distance `at`.
+    pub const fn single(at: u32) -> Self {
+        Self::new(at, at.saturating_add(1))
+    }
+
+    /// How many distances it has.
+    pub const fn len(self) -> u32 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it has none.
+    pub const fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
+    /// The distances in both.
+    pub fn clip(self, other: Self) -> Self {
+        Self::new(self.start.max(other.start), self.end.min(other.end))
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn covers(self, other: Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+}
+
+/// What a receiver is asked to answer for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// The receiver stands at the start and delivers to the whole span.
+    Range(Span),
+    /// The receiver is a step on the way to the starts of these spans.
+    Routed {
+        /// What is asked for; each span's start will get it as a range.
+        spans: Vec<Span>,
+        /// The transit list: ranks that must not be visited again.
+        visited: Vec<Rank>,
+    },
+}
+
+impl Part {
+    /// The most spans of a routed part; a longer list travels as several parts.
+    pub const MAX_SPANS: usize = 256;
+    /// The longest transit list that is understood.
+    pub const MAX_VISITED: usize = 64;
+
+    /// All spans that are asked for.
+    pub fn spans(&self) -> &[Span] {
+        match self {
+            Self::Range(span) => std::slice::from_ref(span),
+            Self::Routed { spans, .. } => spans,
+        }
+    }
+
+    /// Whether the lists are within bounds and every span lies in 1 .. `n`.
+    pub fn is_within(&self, n: u32) -> bool {
+        let spans = self.spans();
+        let visited = match self {
+            Self::Range(_) => 0,
+            Self::Routed { visited, .. } => visited.len(),
+        };
+        !spans.is_empty()
+            && spans.len() <= Self::MAX_SPANS
+            && visited <= Self::MAX_VISITED
+            && spans
+                .iter()
+                .all(|span| span.start >= 1 && !span.is_empty() && span.end <= n)
+    }
+}
+
+/// What exactly is asked and answered: acknowledgements repeat it, so that each
+/// is a statement about the world and not about somebody's memory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Errand<I> {
+    /// Which message.
+    pub id: PacketId<I>,
+    /// In which numbering the distances are meant.
+    pub epoch: Epoch<I>,
+    /// The origin's count of its re-issues: a higher round asks again for what
+    /// an earlier one gave up.
+    pub round: u32,
+    /// Which members.
+    pub part: Part,
+}
+
+/// Everything about a packet but its payload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Header<I> {
+    /// What is asked.
+    pub errand: Errand<I>,
+    /// Where the origin stands in that epoch.
+    pub origin_rank: Rank,
+    /// The receiver's rank as its sender sees it.
+    pub to: Rank,
+    /// The origin answers for no sequence below this any more.
+    pub closed_below: u64,
+    /// What the message is about.
+    pub topic: Topic,
+}
+
+/// One copy of a published message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Packet<I> {
+    /// Everything but the payload.
+    pub header: Header<I>,
+    /// The user's bytes. They are no part of the serialised head: they follow it
+    /// uncopied, see [`crate::wire`].
+    #[serde(skip)]
+    pub payload: Bytes,
+}
+
+/// Whether a member that was not reached said no, or may have been reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum State {
+    /// It said no and did not deliver.
+    Refused,
+    /// Nothing is known; it may have delivered.
+    Unconfirmed,
+}
+
+/// Why a member is refused or unconfirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Reason {
+    /// A verdict says that it is down.
+    Down,
+    /// It is no member of the newest epoch.
+    Left,
+    /// No way to it was found.
+    NoRoute,
+    /// Sender and receiver have no epoch in common, or the epoch is gone.
+    Epoch,
+    /// The deadline passed.
+    Deadline,
+    /// It is leaving and takes no new message.
+    Draining,
+    /// Its payload bound is smaller than the payload.
+    TooLarge,
+    /// The message is closed, or outside its duplicate window.
+    Window,
+    /// It could not make sense of the packet.
+    Malformed,
+    /// There were more exceptions than a report holds.
+    Summarised,
+}
+
+impl Reason {
+    /// The name used in receipts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Left => "left",
+            Self::NoRoute => "no-route",
+            Self::Epoch => "epoch",
+            Self::Deadline => "deadline",
+            Self::Draining => "draining",
+            Self::TooLarge => "too-large",
+            Self::Window => "window",
+            Self::Malformed => "malformed",
+            Self::Summarised => "summarised",
+        }
+    }
+}
+
+impl State {
+    /// The name used in receipts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Unconfirmed => "unconfirmed",
+        }
+    }
+}
+
+/// Members of a part that are not known to have delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Exception<I> {
+    /// Which distances; a refusal names exactly one.
+    pub span: Span,
+    /// Who that is, if known.
+    pub peer: Option<I>,
+    /// What is known.
+    pub state: State,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a relay does not take custody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Refusal {
+    /// It has not heard of that epoch.
+    EpochUnknown,
+    /// It keeps that epoch no longer.
+    EpochGone,
+    /// It does not hold that rank in that epoch.
+    NotThatRank,
+    /// It answers for too much already; ask again later.
+    Busy,
+    /// It is leaving.
+    Draining,
+    /// The payload is above its bound.
+    TooLarge,
+    /// The message is closed or its sequence is outside the window.
+    Window,
+    /// The header contradicts itself or an earlier copy.
+    Malformed,
+    /// It has no such errand (the answer to [`Message::Inquire`]).
+    Unknown,
+}
+
+impl Refusal {
+    /// Every refusal, in the order of their declaration.
+    pub const ALL: [Self; 9] = [
+        Self::EpochUnknown,
+        Self::EpochGone,
+        Self::NotThatRank,
+        Self::Busy,
+        Self::Draining,
+        Self::TooLarge,
+        Self::Window,
+        Self::Malformed,
+        Self::Unknown,
+    ];
+
+    /// The name used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EpochUnknown => "epoch-unknown",
+            Self::EpochGone => "epoch-gone",
+            Self::NotThatRank => "not-that-rank",
+            Self::Busy => "busy",
+            Self::Draining => "draining",
+            Self::TooLarge => "too-large",
+            Self::Window => "window",
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Which stream a message belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Acknowledgements and roster queries: small, never behind payloads.
+    Control,
+    /// User packets.
+    Packet,
+}
+
+/// One message between two relays.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message<I> {
+    /// A copy of a published message, with a part to answer for.
+    Packet(Packet<I>),
+    /// I have it and answer for this part.
+    Custody(Errand<I>),
+    /// Every member of this part has delivered, but for the exceptions.
+    Done {
+        /// What is done.
+        errand: Errand<I>,
+        /// Who is not known to have delivered; at most [`Message::MAX_EXCEPTIONS`].
+        exceptions: Vec<Exception<I>>,
+        /// How many re-delegations it took.
+        redelegated: u32,
+    },
+    /// I do not answer for this part.
+    Refused {
+        /// What is refused.
+        errand: Errand<I>,
+        /// Why.
+        reason: Refusal,
+    },
+    /// How is this errand? Answered by custody, done or a refusal: it repairs a
+    /// lost acknowledgement and offers a large payload before it is sent.
+    Inquire(Errand<I>),
+    /// Which peers hold `count` ranks from `start` on?
+    RosterAsk {
+        /// In which numbering.
+        epoch: Epoch<I>,
+        /// The first rank.
+        start: Rank,
+        /// How many; at most [`Message::MAX_ROSTER`] are told.
+        count: u32,
+    },
+    /// The peers of the ranks from `start` on.
+    RosterTell {
+        /// In which numbering.
+        epoch: Epoch<I>,
+        /// The first rank.
+        start: Rank,
+        /// Its holder and the next ones, at most [`Message::MAX_ROSTER`].
+        peers: Vec<I>,
+    },
+}
+
+impl<I> Message<I> {
+    /// The most exceptions that a done names one by one.
+    pub const MAX_EXCEPTIONS: usize = 256;
+    /// The most peers in one roster answer.
+    pub const MAX_ROSTER: usize = 256;
+
+    /// Which stream it belongs to.
+    pub const fn class(&self) -> Class {
+        match self {
+            Self::Packet(_) => Class::Packet,
+            _ => Class::Control,
+        }
+    }
+
+    /// The name used in metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Packet(_) => "packet",
+            Self::Custody(_) => "custody",
+            Self::Done { .. } => "done",
+            Self::Refused { .. } => "refused",
+            Self::Inquire(_) => "inquire",
+            Self::RosterAsk { .. } => "roster-ask",
+            Self::RosterTell { .. } => "roster-tell",
+        }
+    }
+}

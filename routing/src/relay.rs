@@ -1,0 +1,352 @@
+//! The relay: custody, done, duplicates and receipts for every strategy.
+//!
+//! Like a relay of couriers: who takes a parcel signs for it (*custody*), hands
+//! parts of it on, and reports back (*done*) when everybody in its part has it,
+//! naming those for whom that is not known. Whoever handed a part on keeps the
+//! parcel until then, and hands it to somebody else if nobody signs.
+//!
+//! ```text
+//!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
+//!          ◀──custody──────    ◀──custody──────    ◀──done [7,8)────
+//!          ◀──done [4,8)────   ◀──done [6,8)────
+//! ```
+//!
+//! Suppression of duplicates applies to delivery, never to duty. Duties go only
+//! clockwise as seen from the origin, and routed steps never return to a rank in
+//! their transit list, so waiting is acyclic.
+//!
+//! Not here: connections, flow control by credits, chunks of large payloads.
+
+mod answers;
+mod budget;
+mod config;
+mod custody;
+mod delegate;
+mod duty;
+mod epochs;
+mod held;
+mod late;
+mod origin;
+mod pace;
+mod publish;
+mod receipt;
+mod stats;
+mod views;
+mod window;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh_overlay::{Epoch, Id, Outbox, Placement};
+use bytes::Bytes;
+
+pub use config::Config;
+pub use receipt::{RankRun, Receipt, Unreached};
+pub use stats::RelayStats;
+
+use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
+use crate::roster::Roster;
+
+/// What the relay asks of its host.
+pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
+
+/// This node's place and tables in one epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct View<I> {
+    /// Epoch, population and own rank.
+    pub placement: Placement<I>,
+    /// The peer at my rank + 2^i, if known; level 0 is the successor.
+    pub clockwise: Vec<Option<I>>,
+    /// The peer at my rank − 2^i, if known; level 0 is the predecessor.
+    pub counterclockwise: Vec<Option<I>>,
+}
+
+/// What a relay is told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Input<I> {
+    /// A new placement, or new tables in the newest one.
+    View(View<I>),
+    /// A message from an authenticated peer.
+    Message {
+        /// Who sent it.
+        from: I,
+        /// What it says.
+        message: Message<I>,
+    },
+    /// An armed timer fired.
+    Timer {
+        /// Which.
+        timer: Timer,
+        /// How much later than asked: large after this process was paused.
+        late: Duration,
+    },
+    /// A verdict says that this peer is down. Who expires or cancels a verdict
+    /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
+    PeerDown(I),
+    /// The verdict is withdrawn: there was contact, or it expired.
+    PeerUp(I),
+    /// The link to this peer is up or writable again: what was sent without an
+    /// answer is sent again now instead of at its timer.
+    Writable(I),
+}
+
+/// A timer of the relay; arming an equal one replaces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A part was handed out: custody is late, or done is.
+    Delegation {
+        /// Within which duty.
+        duty: u64,
+        /// Which of its delegations.
+        delegation: u64,
+    },
+    /// A packet of an unknown epoch was held long enough.
+    Held(u64),
+    /// The roster asks again.
+    Roster,
+    /// What is left of the own message with this sequence is issued again.
+    Reissue(u64),
+    /// The own message with this sequence has run out of time.
+    Deadline(u64),
+}
+
+/// What a relay tells its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event<I> {
+    /// A message for the local subscribers, once per boot.
+    Deliver {
+        /// Its name, with origin and sequence.
+        id: PacketId<I>,
+        /// What it is about.
+        topic: Topic,
+        /// The user's bytes.
+        payload: Bytes,
+    },
+    /// What became of an own message, once for each that was accepted.
+    Receipt(Receipt<I>),
+    /// Every rank of this epoch has a known peer.
+    RosterComplete(Epoch<I>),
+    /// After [`Relay::withdraw`]: no duty and no own message is open any more.
+    Drained,
+}
+
+/// To whom a message goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Destination<I> {
+    /// Every member of the epoch of acceptance but the origin.
+    All,
+    /// These members; duplicates count once.
+    Peers(Vec<I>),
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Publish<I> {
+    /// What it is about.
+    pub topic: Topic,
+    /// The user's bytes.
+    pub payload: Bytes,
+    /// To whom.
+    pub destination: Destination<I>,
+    /// When the receipt is wanted at the latest; `None` waits as long as an
+    /// unreached member stays a member.
+    pub deadline: Option<Duration>,
+}
+
+/// Why a message was not accepted; nothing was sent and no sequence was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError<I> {
+    /// This node has no place in an epoch yet.
+    #[error("this node has no rank yet")]
+    Unplaced,
+    /// This node is leaving.
+    #[error("this node is leaving")]
+    Draining,
+    /// As many messages are open as the receivers' windows hold.
+    #[error("{0} messages are open, which is the window; wait for a receipt")]
+    WindowFull(u64),
+    /// The payload is too large.
+    #[error("the payload has {bytes} bytes; at most {max} are taken")]
+    PayloadTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The payloads of the open messages fill their memory bound.
+    #[error("open messages hold {bytes} bytes, the bound is {max}; wait for a receipt")]
+    MemoryFull {
+        /// What they hold.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The list of destinations is empty.
+    #[error("the list of destinations is empty")]
+    NoDestination,
+    /// A destination is this node itself.
+    #[error("a destination is this node itself")]
+    OwnId,
+    /// A destination is no member of the current epoch.
+    #[error("{0:?} is not a member of the current epoch")]
+    UnknownPeer(I),
+    /// A destination's rank is not known, because not all ranks are (yet).
+    #[error("the rank of {0:?} is not known yet")]
+    RosterIncomplete(I),
+    /// A destination's rank is not known and never will be: the epoch has more
+    /// members than rosters are kept for.
+    #[error("the rank of {0:?} is not known: {1} members are more than a roster holds")]
+    RosterTooLarge(I, u32),
+}
+
+/// One node's relay: a pure machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Relay<I> {
+    me: I,
+    boot: u64,
+    config: Config,
+    /// The last two epochs and the names of a few older ones.
+    epochs: epochs::Epochs<I>,
+    /// Peers under a verdict; at most `config.max_peers`, further verdicts are
+    /// acted upon once but not remembered.
+    down: BTreeSet<I>,
+    windows: window::Windows<I>,
+    duties: duty::Duties<I>,
+    open: origin::OpenMessages<I>,
+    held: held::Held<I>,
+    pace: pace::Pace<I>,
+    budget: budget::Budget,
+    draining: bool,
+    /// [`Event::Drained`] was emitted.
+    drained: bool,
+    stats: RelayStats,
+}
+
+impl<I: Id> Relay<I> {
+    /// The relay of peer `me` in the life `boot` of its process.
+    pub fn new(me: I, boot: u64, config: Config) -> Self {
+        Self {
+            me,
+            boot,
+            epochs: epochs::Epochs::new(),
+            down: BTreeSet::new(),
+            windows: window::Windows::new(),
+            duties: duty::Duties::new(),
+            open: origin::OpenMessages::new(),
+            held: held::Held::new(),
+            pace: pace::Pace::new(),
+            budget: budget::Budget::full(&config),
+            draining: false,
+            drained: false,
+            stats: RelayStats::default(),
+            config,
+        }
+    }
+
+    /// Handle one input.
+    pub fn handle(&mut self, input: Input<I>, out: &mut Effects<I>) {
+        match input {
+            Input::View(view) => self.on_view(view, out),
+            Input::Message { from, message } => self.on_message(from, message, out),
+            Input::Timer { timer, late } => self.on_timer(timer, late, out),
+            Input::PeerDown(peer) => self.on_peer_down(peer, out),
+            Input::PeerUp(peer) => self.on_contact(peer, out),
+            Input::Writable(peer) => self.on_writable(peer, out),
+        }
+    }
+
+    /// Take no new message, own or to deliver; what is open is still served.
+    /// [`Event::Drained`] follows when nothing is open.
+    pub fn withdraw(&mut self, out: &mut Effects<I>) {
+        if !self.draining {
+            self.draining = true;
+            self.check_drained(out);
+        }
+    }
+
+    /// Whether no duty and no own message is open.
+    pub fn is_idle(&self) -> bool {
+        self.duties.open_count() == 0 && self.open.is_empty()
+    }
+
+    /// The roster of the newest epoch, once there is one.
+    pub fn roster(&self) -> Option<&Roster<I>> {
+        self.epochs.newest().map(|view| view.roster())
+    }
+
+    /// The newest placement.
+    pub fn placement(&self) -> Option<Placement<I>> {
+        self.epochs.newest().map(|view| view.placement())
+    }
+
+    /// Counters and gauges.
+    pub fn stats(&self) -> RelayStats {
+        RelayStats {
+            open_duties: self.duties.relayed_count(),
+            duty_bytes: self.duties.bytes(),
+            open_messages: self.open.len(),
+            message_bytes: self.open.bytes(),
+            held_packets: self.held.len(),
+            held_bytes: self.held.bytes(),
+            ..self.stats
+        }
+    }
+
+    fn on_message(&mut self, from: I, message: Message<I>, out: &mut Effects<I>) {
+        if self.down.contains(&from) {
+            self.on_contact(from, out);
+        }
+        match message {
+            Message::Packet(packet) => self.on_packet(from, packet, out),
+            Message::Custody(errand) => self.on_custody(from, &errand, out),
+            Message::Done {
+                errand,
+                exceptions,
+                redelegated,
+            } => self.on_done(from, &errand, &exceptions, redelegated, out),
+            Message::Refused { errand, reason } => self.on_refused(from, &errand, reason, out),
+            Message::Inquire(errand) => self.on_inquire(from, errand, out),
+            Message::RosterAsk {
+                epoch,
+                start,
+                count,
+            } => self.epochs.on_roster_ask(from, epoch, start, count, out),
+            Message::RosterTell {
+                epoch,
+                start,
+                peers,
+            } => self.on_roster_tell(from, epoch, start, &peers, out),
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, late: Duration, out: &mut Effects<I>) {
+        match timer {
+            Timer::Delegation { duty, delegation } => {
+                self.on_delegation_timer(duty, delegation, late, out);
+            }
+            Timer::Held(number) => self.on_held_timer(number, out),
+            Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
+            Timer::Reissue(sequence) => self.reissue(sequence, out),
+            Timer::Deadline(sequence) => self.on_deadline(sequence, out),
+        }
+    }
+
+    fn on_contact(&mut self, peer: I, out: &mut Effects<I>) {
+        if self.down.remove(&peer) {
+            self.on_writable(peer, out);
+            self.hasten_reissues(out);
+        }
+    }
+
+    fn check_drained(&mut self, out: &mut Effects<I>) {
+        if self.draining && !self.drained && self.is_idle() {
+            self.drained = true;
+            out.event(Event::Drained);
+        }
+    }
+
+    fn refuse(&mut self, to: I, errand: Errand<I>, reason: Refusal, out: &mut Effects<I>) {
+        self.stats.count_refusal(reason);
+        out.send(to, Message::Refused { errand, reason });
+    }
+}

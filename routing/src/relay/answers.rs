@@ -1,0 +1,280 @@
+//! What delegates answer: custody, done, refusals.
+
+use binomesh_overlay::Id;
+
+use super::custody::answer_to;
+use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::{Effects, Relay, Timer};
+use crate::packet::{Errand, Exception, Message, Part, Reason, Refusal, Span, State};
+use crate::runs::Runs;
+
+impl<I: Id> Relay<I> {
+    pub(super) fn on_custody(&mut self, from: I, errand: &Errand<I>, out: &mut Effects<I>) {
+        for number in self.duties.of_message(errand.id, errand.epoch) {
+            let duty = self.duties.get(number);
+            let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
+                continue;
+            };
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            if let Some(handed) = duty.delegations.get_mut(&delegation)
+                && handed.phase != Phase::Custody
+            {
+                if handed.attempts == 0 && !handed.is_excused {
+                    self.pace.on_time(from, &self.config);
+                }
+                handed.phase = Phase::Custody;
+                handed.attempts = 0;
+                handed.is_excused = false;
+                self.arm(number, delegation, self.config.inquire_after, out);
+            }
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    pub(super) fn on_done(
+        &mut self,
+        from: I,
+        errand: &Errand<I>,
+        exceptions: &[Exception<I>],
+        redelegated: u32,
+        out: &mut Effects<I>,
+    ) {
+        for number in self.duties.of_message(errand.id, errand.epoch) {
+            let duty = self.duties.get(number);
+            let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
+                continue;
+            };
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            duty.redelegated = duty.redelegated.saturating_add(redelegated);
+            if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
+                self.pace_of_done(&handed);
+                self.complete(number, &mut duty, handed, exceptions, out);
+            }
+            self.complete_others(number, &mut duty, errand, exceptions, out);
+            self.settle(number, duty, out);
+        }
+    }
+
+    pub(super) fn on_refused(
+        &mut self,
+        from: I,
+        errand: &Errand<I>,
+        reason: Refusal,
+        out: &mut Effects<I>,
+    ) {
+        for number in self.duties.of_message(errand.id, errand.epoch) {
+            let duty = self.duties.get(number);
+            let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
+                continue;
+            };
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            match reason {
+                // Its timer retries, with back-off.
+                Refusal::Busy => {}
+                Refusal::Unknown => {
+                    if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                        handed.phase = Phase::Sent;
+                    }
+                    self.send(number, &duty, delegation, out);
+                }
+                _ => {
+                    if let Some(handed) =
+                        self.withdraw_delegation(number, &mut duty, delegation, out)
+                    {
+                        self.turn_away(number, &mut duty, handed, reason, out);
+                    }
+                }
+            }
+            self.settle(number, duty, out);
+        }
+    }
+
+    /// If nothing is handed on any more, tell everybody who waits.
+    pub(super) fn settle(&mut self, number: u64, mut duty: Duty<I>, out: &mut Effects<I>) {
+        if !duty.delegations.is_empty() {
+            return self.duties.put(number, duty, &self.config);
+        }
+        let has_ended = !duty.is_finished;
+        duty.is_finished = true;
+        duty.payload = bytes::Bytes::new();
+        for (waiter, errand) in std::mem::take(&mut duty.waiters) {
+            let done = Message::Done {
+                errand: answer_to(&duty, &errand),
+                exceptions: duty.exceptions.as_slice().to_vec(),
+                redelegated: duty.redelegated,
+            };
+            out.send(waiter, done);
+        }
+        let (key, is_own) = (duty.key.clone(), duty.is_own);
+        let (exceptions, redelegated) = (duty.exceptions.clone(), duty.redelegated);
+        self.duties.put(number, duty, &self.config);
+        if has_ended {
+            if is_own {
+                self.on_round_done(&key, exceptions.as_slice(), redelegated, out);
+            }
+            self.check_drained(out);
+        }
+    }
+
+    /// Take a delegation back, with its timer.
+    pub(super) fn withdraw_delegation(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) -> Option<Delegation<I>> {
+        let handed = duty.delegations.remove(&delegation)?;
+        out.disarm(Timer::Delegation {
+            duty: number,
+            delegation,
+        });
+        Some(handed)
+    }
+
+    fn pace_of_done(&mut self, handed: &Delegation<I>) {
+        if handed.phase == Phase::Sent && handed.attempts == 0 && !handed.is_excused {
+            self.pace.on_time(handed.to, &self.config);
+        }
+    }
+
+    /// A delegate is done: what it excepts of what was wanted from it is
+    /// excepted here too, unless there is another way to try.
+    fn complete(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        handed: Delegation<I>,
+        exceptions: &[Exception<I>],
+        out: &mut Effects<I>,
+    ) {
+        let mut reached: Runs = handed.part.spans().iter().copied().collect();
+        let mut astray = Vec::new();
+        for exception in exceptions {
+            for span in handed.part.spans() {
+                let clipped = exception.span.clip(*span);
+                if clipped.is_empty() {
+                    continue;
+                }
+                reached.remove(clipped);
+                let is_routed = matches!(handed.part, Part::Routed { .. });
+                if is_routed && exception.reason == Reason::NoRoute {
+                    astray.push(clipped);
+                } else {
+                    self.except(duty, clip(exception, clipped));
+                }
+            }
+        }
+        if duty.is_own {
+            self.open.confirm(&duty.key, &reached);
+        }
+        if !astray.is_empty() {
+            self.detour(number, duty, &handed, &astray, out);
+        }
+    }
+
+    /// Spans that a hop could not get any further: another hop, or no route.
+    pub(super) fn detour(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        handed: &Delegation<I>,
+        spans: &[Span],
+        out: &mut Effects<I>,
+    ) {
+        if self.has_detour(duty, handed) {
+            let generation = handed.generation.saturating_add(1);
+            self.route(number, duty, spans, generation, &handed.tried, out);
+        } else {
+            for span in spans {
+                self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
+            }
+        }
+    }
+
+    /// A late delegate whose remainder went to others may be done with all of
+    /// it: what it does not except needs nobody else.
+    fn complete_others(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        errand: &Errand<I>,
+        exceptions: &[Exception<I>],
+        out: &mut Effects<I>,
+    ) {
+        let Part::Range(done) = errand.part else {
+            return;
+        };
+        let is_done = |handed: &Delegation<I>| {
+            handed.part.spans().iter().all(|span| {
+                done.covers(*span) && exceptions.iter().all(|e| e.span.clip(*span).is_empty())
+            })
+        };
+        let others: Vec<u64> = (duty.delegations.iter())
+            .filter(|(_, handed)| is_done(handed))
+            .map(|(other, _)| *other)
+            .collect();
+        for other in others {
+            if let Some(handed) = self.withdraw_delegation(number, duty, other, out) {
+                self.complete(number, duty, handed, &[], out);
+            }
+        }
+    }
+
+    /// A delegate said no for good: it is excepted or gone round, and the rest
+    /// of its range goes to the next rank.
+    fn turn_away(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        handed: Delegation<I>,
+        reason: Refusal,
+        out: &mut Effects<I>,
+    ) {
+        let generation = handed.generation.saturating_add(1);
+        let span = match handed.part {
+            Part::Routed { ref spans, .. } => {
+                return self.detour(number, duty, &handed, spans, out);
+            }
+            Part::Range(span) => span,
+        };
+        let (state, why) = match reason {
+            Refusal::NotThatRank => {
+                if let Some(view) = self.epochs.find_mut(duty.key.epoch) {
+                    view.deny(handed.rank);
+                }
+                return self.delegate(number, duty, span, generation, out);
+            }
+            Refusal::Draining => (State::Refused, Reason::Draining),
+            Refusal::TooLarge => (State::Refused, Reason::TooLarge),
+            Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
+            Refusal::Window => (State::Unconfirmed, Reason::Window),
+            _ => (State::Unconfirmed, Reason::Malformed),
+        };
+        let exception = Exception {
+            span: Span::single(span.start),
+            peer: Some(handed.to),
+            state,
+            reason: why,
+        };
+        self.except(duty, exception);
+        let rest = Span::new(span.start + 1, span.end);
+        self.delegate(number, duty, rest, generation, out);
+    }
+}
+
+/// A part of an exception; a refusal speaks for one member only.
+fn clip<I: Id>(exception: &Exception<I>, span: Span) -> Exception<I> {
+    let mut clipped = Exception { span, ..*exception };
+    if exception.span.len() != 1 {
+        clipped.state = State::Unconfirmed;
+        clipped.peer = None;
+    }
+    clipped
+}

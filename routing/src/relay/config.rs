@@ -1,0 +1,116 @@
+//! Bounds and times of a relay.
+
+use std::time::Duration;
+
+use binomesh_overlay::Planted;
+
+/// The bounds and times of a relay. Every member of a cluster has the same
+/// `window`; the others may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// How many messages an origin has open at most, and how far a receiver's
+    /// duplicate window reaches. Full: [`super::PublishError::WindowFull`]; a
+    /// packet beyond it is refused. A guess.
+    pub window: u64,
+    /// The largest payload; a larger one is an error or is refused.
+    pub payload_max: usize,
+    /// How long to wait for custody at first and at least, DESIGN §4.
+    pub custody_floor: Duration,
+    /// The longest wait for custody, whatever the back-off. A guess.
+    pub custody_cap: Duration,
+    /// How long after custody a missing done is asked for first; doubles up to
+    /// eight times that. A guess: longer than an ordinary broadcast takes.
+    pub inquire_after: Duration,
+    /// A timer that is later than this says that this process was paused; the
+    /// wait begins anew once, since the delay was not the peer's.
+    pub pause: Duration,
+    /// Re-delegations per hundred sends, DESIGN §4. Used up: wait and retry.
+    pub redelegation_percent: u32,
+    /// Re-delegations beyond that share, in a burst.
+    pub redelegation_burst: u32,
+    /// How many next hops a routed part tries before it gives up. A guess.
+    pub route_tries: usize,
+    /// The longest transit list; a routed part beyond it has no route. Above any
+    /// binomial graph's longest path with a dozen detours.
+    pub route_length: usize,
+    /// A payload above this is offered before it is sent again or re-delegated.
+    pub offer_above: usize,
+    /// How many duties for others may be open. Full: `Refused(Busy)`, and the
+    /// delegator retries.
+    pub max_duties: usize,
+    /// How many bytes of payload they may hold; full as above.
+    pub max_duty_bytes: usize,
+    /// How many finished duties are remembered, without payload, to answer
+    /// repeated questions. Full: the oldest is forgotten and would be served
+    /// again, without a second delivery.
+    pub max_finished: usize,
+    /// How many delegators wait for one duty. Full: `Refused(Busy)`.
+    pub max_waiters: usize,
+    /// How many exceptions a duty names before they are summarised; at most
+    /// [`crate::packet::Message::MAX_EXCEPTIONS`].
+    pub max_exceptions: usize,
+    /// How many bytes of payload own open messages may hold. Full:
+    /// [`super::PublishError::MemoryFull`].
+    pub max_message_bytes: usize,
+    /// How many packets of an unknown epoch are held. Full: refused at once.
+    pub max_held: usize,
+    /// How many bytes of payload they may hold; full as above.
+    pub max_held_bytes: usize,
+    /// How long a packet of an unknown epoch is held: an epoch takes about a
+    /// depth of hops to get everywhere. A guess.
+    pub hold: Duration,
+    /// For how many origins a duplicate window is kept. Full: one that is in
+    /// neither roster and has no open duty gives way, else `Refused(Busy)`.
+    pub max_origins: usize,
+    /// For how many peers a verdict and a pace are remembered. Full: verdicts
+    /// act once, paces stay at the floor.
+    pub max_peers: usize,
+    /// The largest population that a roster is gathered for. Above it receipts
+    /// name ranks only and sending by id fails.
+    pub roster_max: u32,
+    /// How long to wait for a roster answer at first; doubles.
+    pub roster_first: Duration,
+    /// The longest wait for a roster answer.
+    pub roster_cap: Duration,
+    /// How long until the origin first issues again what is left; doubles.
+    pub reissue_first: Duration,
+    /// The longest wait between two re-issues.
+    pub reissue_cap: Duration,
+    /// A bug that tests plant.
+    pub planted: Planted,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: 64,
+            payload_max: 16 << 20,
+            custody_floor: Duration::from_millis(25),
+            custody_cap: Duration::from_secs(2),
+            inquire_after: Duration::from_millis(500),
+            pause: Duration::from_millis(100),
+            redelegation_percent: 10,
+            redelegation_burst: 8,
+            route_tries: 4,
+            route_length: 32,
+            offer_above: 4096,
+            max_duties: 4096,
+            max_duty_bytes: 64 << 20,
+            max_finished: 16384,
+            max_waiters: 8,
+            max_exceptions: 64,
+            max_message_bytes: 64 << 20,
+            max_held: 64,
+            max_held_bytes: 32 << 20,
+            hold: Duration::from_millis(300),
+            max_origins: 8192,
+            max_peers: 4096,
+            roster_max: 4096,
+            roster_first: Duration::from_millis(50),
+            roster_cap: Duration::from_secs(1),
+            reissue_first: Duration::from_millis(100),
+            reissue_cap: Duration::from_secs(5),
+            planted: Planted::default(),
+        }
+    }
+}

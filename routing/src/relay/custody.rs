@@ -1,0 +1,277 @@
+//! Taking packets in: checks, delivery, custody.
+
+use binomesh_overlay::{Bug, Id};
+
+use super::duty::{Duty, DutyKey};
+use super::window::Verdict;
+use super::{Effects, Event, Relay, Timer};
+use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+
+impl<I: Id> Relay<I> {
+    pub(super) fn on_packet(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
+        let errand = &packet.header.errand;
+        if let Err(reason) = self.check(&packet) {
+            let errand = packet.header.errand;
+            return self.refuse(from, errand, reason, out);
+        }
+        if self.epochs.find(errand.epoch).is_none() {
+            return self.hold(from, packet, out);
+        }
+        let id = errand.id;
+        let closed_below = packet.header.closed_below;
+        let (epochs, duties) = (&self.epochs, &self.duties);
+        let may_go = |origin| !epochs.may_be_member(origin) && !duties.has_open_of(origin);
+        let before = self.windows.closed_below(id);
+        let verdict = self.windows.judge(id, closed_below, &self.config, may_go);
+        let mark = self.windows.closed_below(id);
+        if mark > before {
+            for number in self.duties.below(id, mark) {
+                self.duties.forget(number, out);
+            }
+            self.check_drained(out);
+        }
+        let reason = match verdict {
+            Verdict::Outside => Some(Refusal::Window),
+            Verdict::Full => Some(Refusal::Busy),
+            // What was delivered is never denied, leaving or not.
+            Verdict::New if self.draining => Some(Refusal::Draining),
+            Verdict::New | Verdict::Delivered => None,
+        };
+        match reason {
+            Some(reason) => self.refuse(from, packet.header.errand, reason, out),
+            None => self.serve(from, packet, verdict, out),
+        }
+    }
+
+    /// Is the errand in my hands? Whoever lost an acknowledgement asks so.
+    pub(super) fn on_inquire(&mut self, from: I, errand: Errand<I>, out: &mut Effects<I>) {
+        let number = self.duties.find(&Self::key_of(from, &errand));
+        let known = number.and_then(|number| Some((number, self.duties.get(number)?)));
+        let Some((number, duty)) = known.filter(|(_, duty)| has_asked(duty, &errand)) else {
+            let reason = if self.epochs.is_gone(errand.epoch) {
+                Refusal::EpochGone
+            } else {
+                Refusal::Unknown
+            };
+            return self.refuse(from, errand, reason, out);
+        };
+        let is_finished = duty.is_finished;
+        let room = duty.waiters.len() < self.config.max_waiters;
+        if !is_finished && !room && !duty.waiters.contains_key(&from) {
+            return self.refuse(from, errand, Refusal::Busy, out);
+        }
+        let Some(mut duty) = self.duties.take(number) else {
+            return;
+        };
+        self.enlist(&mut duty, from, errand.clone());
+        if is_finished {
+            self.settle(number, duty, out);
+        } else {
+            out.send(from, Message::Custody(answer_to(&duty, &errand)));
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    pub(super) fn on_held_timer(&mut self, number: u64, out: &mut Effects<I>) {
+        if let Some((from, packet)) = self.held.take(number) {
+            let errand = packet.header.errand;
+            self.refuse(from, errand, Refusal::EpochUnknown, out);
+        }
+    }
+
+    /// Everything that can be judged from the packet and the epoch alone.
+    fn check(&self, packet: &Packet<I>) -> Result<(), Refusal> {
+        let header = &packet.header;
+        let errand = &header.errand;
+        if packet.payload.len() > self.config.payload_max {
+            return Err(Refusal::TooLarge);
+        }
+        if errand.id.origin == self.me || header.closed_below > errand.id.sequence {
+            return Err(Refusal::Malformed);
+        }
+        if self.epochs.is_gone(errand.epoch) {
+            return Err(Refusal::EpochGone);
+        }
+        let Some(view) = self.epochs.find(errand.epoch) else {
+            return Ok(());
+        };
+        let placement = view.placement();
+        if header.to != placement.rank {
+            return Err(Refusal::NotThatRank);
+        }
+        let n = placement.population.get();
+        if !header.origin_rank.is_within(placement.population) || !errand.part.is_within(n) {
+            return Err(Refusal::Malformed);
+        }
+        let distance = view.distance_from(header.origin_rank);
+        let is_right = match &errand.part {
+            Part::Range(span) => span.start == distance,
+            Part::Routed { spans, visited } => {
+                !visited.contains(&placement.rank)
+                    && spans.iter().all(|span| span.start != distance)
+            }
+        };
+        if is_right {
+            Ok(())
+        } else {
+            Err(Refusal::Malformed)
+        }
+    }
+
+    fn hold(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
+        if self.held.has_room(packet.payload.len(), &self.config) {
+            let number = self.held.push(from, packet);
+            out.arm(Timer::Held(number), self.config.hold);
+        } else {
+            let errand = packet.header.errand;
+            self.refuse(from, errand, Refusal::EpochUnknown, out);
+        }
+    }
+
+    /// Deliver if it is new, and answer for the part.
+    fn serve(&mut self, from: I, packet: Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
+        let errand = packet.header.errand.clone();
+        let key = Self::key_of(from, &errand);
+        let found = self.duties.find(&key);
+        let known = found.and_then(|number| self.duties.get(number));
+        let waits = known.is_some_and(|duty| duty.waiters.contains_key(&from));
+        let has_waiters = known.map_or(0, |duty| duty.waiters.len());
+        let is_open = known.is_some_and(|duty| !duty.is_finished);
+        let has_room = is_open || self.duties.has_room(packet.payload.len(), &self.config);
+        if !has_room || (!waits && has_waiters >= self.config.max_waiters) {
+            return self.refuse(from, errand, Refusal::Busy, out);
+        }
+        if known.is_some_and(|duty| duty.origin_rank != packet.header.origin_rank) {
+            return self.refuse(from, errand, Refusal::Malformed, out);
+        }
+        if matches!(errand.part, Part::Range(_)) {
+            self.deliver(&packet, verdict, out);
+        }
+        let number = found.unwrap_or_else(|| self.duties.number());
+        let mut duty = match self.duties.take(number) {
+            Some(duty) => duty,
+            None => self.begin(number, key, &packet, out),
+        };
+        self.grow(number, &mut duty, &packet, out);
+        self.enlist(&mut duty, from, errand.clone());
+        if self.config.planted.has(Bug::DoneBeforeCustody) {
+            let done = Message::Done {
+                errand: answer_to(&duty, &errand),
+                exceptions: Vec::new(),
+                redelegated: 0,
+            };
+            out.send(from, done);
+        }
+        if !duty.delegations.is_empty() {
+            out.send(from, Message::Custody(answer_to(&duty, &errand)));
+        }
+        self.settle(number, duty, out);
+    }
+
+    fn deliver(&mut self, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
+        if verdict == Verdict::Delivered {
+            self.stats.duplicates += 1;
+            return;
+        }
+        let id = packet.header.errand.id;
+        self.windows.deliver(id);
+        self.stats.delivered += 1;
+        out.event(Event::Deliver {
+            id,
+            topic: packet.header.topic.clone(),
+            payload: packet.payload.clone(),
+        });
+    }
+
+    fn begin(
+        &mut self,
+        number: u64,
+        key: DutyKey<I>,
+        packet: &Packet<I>,
+        out: &mut Effects<I>,
+    ) -> Duty<I> {
+        let mut duty = Duty::of_packet(key, packet, false);
+        match &packet.header.errand.part {
+            Part::Range(span) => {
+                let rest = Span::new(span.start + 1, span.end);
+                self.assign(number, &mut duty, rest, 0, out);
+            }
+            Part::Routed { spans, .. } => self.route(number, &mut duty, spans, 0, &[], out),
+        }
+        duty
+    }
+
+    /// A copy with a larger part makes me serve the difference; one of a higher
+    /// round, what an earlier round gave up.
+    fn grow(&mut self, number: u64, duty: &mut Duty<I>, packet: &Packet<I>, out: &mut Effects<I>) {
+        let errand = &packet.header.errand;
+        let Part::Range(span) = errand.part else {
+            return;
+        };
+        let again = if errand.round > duty.round {
+            duty.exceptions.take_unconfirmed(span)
+        } else {
+            Vec::new()
+        };
+        duty.round = duty.round.max(errand.round);
+        let more = Span::new(duty.end, span.end);
+        let is_wanted = !more.is_empty() && !self.config.planted.has(Bug::DropDuplicateDuty);
+        if again.is_empty() && !is_wanted {
+            return;
+        }
+        duty.is_finished = false;
+        duty.payload = packet.payload.clone();
+        duty.closed_below = duty.closed_below.max(packet.header.closed_below);
+        for span in again {
+            self.assign(number, duty, span, 0, out);
+        }
+        if is_wanted {
+            duty.end = span.end;
+            self.assign(number, duty, more, 0, out);
+        }
+    }
+
+    /// Remember who wants to know when it is done: of two questions of one peer
+    /// the larger or later.
+    fn enlist(&self, duty: &mut Duty<I>, from: I, errand: Errand<I>) {
+        let place = duty.waiters.entry(from).or_insert_with(|| errand.clone());
+        if let (Part::Range(old), Part::Range(new)) = (&place.part, &errand.part)
+            && (new.end > old.end || errand.round > place.round)
+        {
+            let end = new.end.max(old.end);
+            place.part = Part::Range(Span::new(new.start, end));
+            place.round = place.round.max(errand.round);
+        }
+    }
+
+    fn key_of(from: I, errand: &Errand<I>) -> DutyKey<I> {
+        DutyKey {
+            id: errand.id,
+            epoch: errand.epoch,
+            routed: match &errand.part {
+                Part::Range(_) => None,
+                part => Some((from, errand.round, part.clone())),
+            },
+        }
+    }
+}
+
+/// Whether a duty includes what is asked.
+fn has_asked<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> bool {
+    match errand.part {
+        Part::Range(span) => {
+            span.start == duty.start && span.end <= duty.end && errand.round <= duty.round
+        }
+        Part::Routed { .. } => true,
+    }
+}
+
+/// What an acknowledgement of this errand is about: all that the duty includes.
+pub(super) fn answer_to<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> Errand<I> {
+    let mut answer = errand.clone();
+    if let Part::Range(span) = &mut answer.part {
+        span.end = span.end.max(duty.end);
+        answer.round = answer.round.max(duty.round);
+    }
+    answer
+}

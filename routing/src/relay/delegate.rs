@@ -1,0 +1,245 @@
+//! Handing parts on: to a range's first live rank, or hop by hop to it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh_overlay::{Id, Rank};
+
+use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::{Effects, Relay, Timer};
+use crate::packet::{Exception, Message, Part, Reason, Span};
+use crate::roster::Roster;
+use crate::router::binomial::choose_hop;
+use crate::strategy;
+
+impl<I: Id> Relay<I> {
+    /// Hand on a span behind this node, one part per finger inside it.
+    pub(super) fn assign(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        span: Span,
+        generation: u32,
+        out: &mut Effects<I>,
+    ) {
+        let Some(view) = self.epochs.find(duty.key.epoch) else {
+            return self.except(duty, unconfirmed(span, None, Reason::Epoch));
+        };
+        let from = view.distance_from(duty.origin_rank);
+        for part in strategy::binomial(from, span) {
+            self.delegate(number, duty, part, generation, out);
+        }
+    }
+
+    /// Hand a span to its first rank that is not known to be down: directly if
+    /// that peer is known, else as a routed part.
+    pub(super) fn delegate(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        mut span: Span,
+        generation: u32,
+        out: &mut Effects<I>,
+    ) {
+        while let Some((rank, peer)) = self.head_of(duty, span) {
+            let Some(reason) = self.absence(peer) else {
+                let part = Part::Range(span);
+                return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
+            };
+            let head = Span::single(span.start);
+            self.except(duty, unconfirmed(head, Some(peer), reason));
+            span.start += 1;
+        }
+        if !span.is_empty() {
+            self.route(number, duty, &[span], generation, &[], out);
+        }
+    }
+
+    /// Send spans on their way over the fingers, one copy per next hop. Hops in
+    /// the transit list, in `tried`, and those that are down are avoided.
+    pub(super) fn route(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        spans: &[Span],
+        generation: u32,
+        tried: &[I],
+        out: &mut Effects<I>,
+    ) {
+        let mut by_hop: BTreeMap<(Rank, I), Vec<Span>> = BTreeMap::new();
+        for mut span in spans.iter().copied() {
+            while let Some((_, peer)) = self.head_of(duty, span)
+                && let Some(reason) = self.absence(peer)
+            {
+                let head = Span::single(span.start);
+                self.except(duty, unconfirmed(head, Some(peer), reason));
+                span.start += 1;
+            }
+            if span.is_empty() {
+                continue;
+            }
+            match self.next_hop(duty, span, tried) {
+                Some((rank, peer)) if rank == self.rank_of_start(duty, span) => {
+                    let part = Part::Range(span);
+                    self.hand(number, duty, (rank, peer), part, generation, vec![], out);
+                }
+                Some(hop) => by_hop.entry(hop).or_default().push(span),
+                None => self.except(duty, unconfirmed(span, None, Reason::NoRoute)),
+            }
+        }
+        let mine = self.epochs.find(duty.key.epoch);
+        let mine = mine.map(|view| view.placement().rank);
+        let visited: Vec<Rank> = duty.visited().iter().copied().chain(mine).collect();
+        for (hop, spans) in by_hop {
+            for spans in spans.chunks(Part::MAX_SPANS) {
+                let part = Part::Routed {
+                    spans: spans.to_vec(),
+                    visited: visited.clone(),
+                };
+                let tried = tried.iter().copied().chain([hop.1]).collect();
+                self.hand(number, duty, hop, part, generation, tried, out);
+            }
+        }
+    }
+
+    /// Whether a routed part would find another next hop for its first span.
+    pub(super) fn has_detour(&self, duty: &Duty<I>, delegation: &Delegation<I>) -> bool {
+        let first = delegation.part.spans().first();
+        delegation.tried.len() < self.config.route_tries
+            && first.is_some_and(|span| self.next_hop(duty, *span, &delegation.tried).is_some())
+    }
+
+    /// Note an exception.
+    pub(super) fn except(&mut self, duty: &mut Duty<I>, exception: Exception<I>) {
+        let summarised = duty.exceptions.add(exception, self.config.max_exceptions);
+        self.stats.summarised += u64::from(summarised);
+    }
+
+    /// Send a delegation, or the offer of it, and wait for custody.
+    pub(super) fn send(
+        &mut self,
+        number: u64,
+        duty: &Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return;
+        };
+        if handed.phase == Phase::Offered {
+            out.send(handed.to, Message::Inquire(duty.errand_for(handed)));
+        } else {
+            self.stats.packets_sent += 1;
+            self.budget.earn();
+            out.send(handed.to, Message::Packet(duty.packet_for(handed)));
+        }
+        self.await_custody(number, handed, delegation, out);
+    }
+
+    /// Arm the timer for custody: longer after every attempt and re-delegation.
+    pub(super) fn await_custody(
+        &self,
+        number: u64,
+        handed: &Delegation<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let doublings = handed.attempts.saturating_add(handed.generation);
+        let wait = self.pace.wait(handed.to, doublings, &self.config);
+        self.arm(number, delegation, wait, out);
+    }
+
+    /// Arm the timer of a delegation.
+    pub(super) fn arm(&self, duty: u64, delegation: u64, wait: Duration, out: &mut Effects<I>) {
+        out.arm(Timer::Delegation { duty, delegation }, wait);
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site's worth of facts about a delegation"
+    )]
+    fn hand(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        (rank, to): (Rank, I),
+        part: Part,
+        generation: u32,
+        tried: Vec<I>,
+        out: &mut Effects<I>,
+    ) {
+        // A re-delegated large payload may be there already by the first way.
+        let is_offer = generation > 0 && duty.payload.len() > self.config.offer_above;
+        let delegation = self.duties.number();
+        let handed = Delegation {
+            to,
+            rank,
+            part,
+            round: duty.round,
+            phase: if is_offer {
+                Phase::Offered
+            } else {
+                Phase::Sent
+            },
+            attempts: 0,
+            generation,
+            is_excused: false,
+            tried,
+        };
+        duty.delegations.insert(delegation, handed);
+        self.send(number, duty, delegation, out);
+    }
+
+    /// Why nothing should be handed to a peer: a verdict, or it is no member any
+    /// more, whether or not a verdict said so.
+    fn absence(&self, peer: I) -> Option<Reason> {
+        let roster = self.epochs.newest().map(|view| view.roster());
+        let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
+        if self.down.contains(&peer) {
+            Some(Reason::Down)
+        } else {
+            roster
+                .filter(|roster| has_left(roster))
+                .map(|_| Reason::Left)
+        }
+    }
+
+    /// The first rank of a span and its peer, if the span is not empty and the
+    /// peer is known.
+    fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<(Rank, I)> {
+        if span.is_empty() {
+            return None;
+        }
+        let rank = self.rank_of_start(duty, span);
+        let peer = self.epochs.find(duty.key.epoch)?.peer_at(rank)?;
+        Some((rank, peer)).filter(|_| peer != self.me)
+    }
+
+    fn rank_of_start(&self, duty: &Duty<I>, span: Span) -> Rank {
+        let view = self.epochs.find(duty.key.epoch);
+        view.map_or(duty.origin_rank, |view| {
+            let population = view.placement().population;
+            duty.origin_rank.ahead(span.start, population)
+        })
+    }
+
+    fn next_hop(&self, duty: &Duty<I>, span: Span, tried: &[I]) -> Option<(Rank, I)> {
+        let view = self.epochs.find(duty.key.epoch)?;
+        let visited = duty.visited();
+        let longest = self.config.route_length.min(Part::MAX_VISITED);
+        if visited.len() >= longest {
+            return None;
+        }
+        let origin = duty.origin_rank;
+        let usable = view.fingers().filter(|(rank, peer)| {
+            !view.roster().is_denied(*rank)
+                && self.absence(*peer).is_none()
+                && !tried.contains(peer)
+                && !visited.contains(rank)
+                && *rank != origin
+                && *peer != self.me
+        });
+        let target = self.rank_of_start(duty, span);
+        choose_hop(target, view.placement().population, usable)
+    }
+}

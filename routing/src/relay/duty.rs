@@ -1,0 +1,417 @@
+//! Duties: the parts that a node answers for, and what it handed on of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh_overlay::{Epoch, Id, Rank};
+use bytes::Bytes;
+
+use super::{Config, Effects, Timer};
+use crate::packet::{
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Span, State, Topic,
+};
+
+/// What names a duty: one for the range behind each node per message and epoch,
+/// and one for each routed part by who gave it, so that routed steps wait only
+/// on steps with a longer transit list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct DutyKey<I> {
+    pub(super) id: PacketId<I>,
+    pub(super) epoch: Epoch<I>,
+    /// Of a routed part: who gave it, in which round, and the part.
+    pub(super) routed: Option<(I, u32, Part)>,
+}
+
+/// How far a delegation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Phase {
+    /// Asked whether the payload is wanted.
+    Offered,
+    /// Sent, no answer yet.
+    Sent,
+    /// The peer answers for it.
+    Custody,
+}
+
+/// A part in somebody else's hands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Delegation<I> {
+    /// Who has it.
+    pub(super) to: I,
+    /// Its rank.
+    pub(super) rank: Rank,
+    /// What is still wanted from it; what was sent may have been larger.
+    pub(super) part: Part,
+    /// The round in which it was sent.
+    pub(super) round: u32,
+    pub(super) phase: Phase,
+    /// How often it was sent, or asked after, in this phase.
+    pub(super) attempts: u32,
+    /// How many re-delegations led to it.
+    pub(super) generation: u32,
+    /// The timer was excused once because this process had been paused.
+    pub(super) is_excused: bool,
+    /// Of a routed part: the hops that were tried, this one included.
+    pub(super) tried: Vec<I>,
+}
+
+impl<I: Id> Delegation<I> {
+    /// Whether an acknowledgement of this errand is about this delegation.
+    pub(super) fn is_answered_by(&self, from: I, errand: &Errand<I>) -> bool {
+        self.to == from
+            && match (&self.part, &errand.part) {
+                (Part::Range(mine), Part::Range(theirs)) => {
+                    mine.start == theirs.start
+                        && mine.end <= theirs.end
+                        && self.round <= errand.round
+                }
+                (mine, theirs) => mine == theirs && self.round == errand.round,
+            }
+    }
+}
+
+/// Members not known to have delivered; at most `max` entries, beyond which the
+/// nearest two become one that covers both and all between them, unconfirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Exceptions<I>(Vec<Exception<I>>);
+
+impl<I: Id> Exceptions<I> {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn as_slice(&self) -> &[Exception<I>] {
+        &self.0
+    }
+
+    /// Add one; true if some had to be summarised.
+    pub(super) fn add(&mut self, exception: Exception<I>, max: usize) -> bool {
+        if exception.span.is_empty() {
+            return false;
+        }
+        let at = self.0.partition_point(|other| other.span < exception.span);
+        match self.0.get_mut(at) {
+            Some(same) if same.span == exception.span => {
+                *same = exception;
+                return false;
+            }
+            _ => self.0.insert(at, exception),
+        }
+        let is_full = self.0.len() > max.clamp(1, Message::<I>::MAX_EXCEPTIONS);
+        if is_full {
+            self.summarise();
+        }
+        is_full
+    }
+
+    fn summarise(&mut self) {
+        let gap = |pair: &[Exception<I>]| pair[1].span.start.saturating_sub(pair[0].span.end);
+        let nearest = (self.0.windows(2).enumerate()).min_by_key(|(_, pair)| gap(pair));
+        let Some((at, pair)) = nearest else { return };
+        let span = Span::new(pair[0].span.start, pair[0].span.end.max(pair[1].span.end));
+        let merged = unconfirmed(span, None, Reason::Summarised);
+        self.0.splice(at..at + 2, [merged]);
+    }
+
+    /// Take out what is unconfirmed within a span and may be tried again.
+    pub(super) fn take_unconfirmed(&mut self, within: Span) -> Vec<Span> {
+        let mut taken = Vec::new();
+        self.0.retain(|exception| {
+            let goes = exception.state == State::Unconfirmed && within.covers(exception.span);
+            if goes {
+                taken.push(exception.span);
+            }
+            !goes
+        });
+        taken
+    }
+}
+
+/// An exception without an answer of the member itself.
+pub(super) const fn unconfirmed<I>(span: Span, peer: Option<I>, reason: Reason) -> Exception<I> {
+    Exception {
+        span,
+        peer,
+        state: State::Unconfirmed,
+        reason,
+    }
+}
+
+/// One part that this node answers for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Duty<I> {
+    pub(super) key: DutyKey<I>,
+    /// The message is this node's own.
+    pub(super) is_own: bool,
+    pub(super) origin_rank: Rank,
+    pub(super) closed_below: u64,
+    pub(super) topic: Topic,
+    /// Empty once finished.
+    pub(super) payload: Bytes,
+    /// The newest round that was served.
+    pub(super) round: u32,
+    /// Of a range: my own distance from the origin.
+    pub(super) start: u32,
+    /// Of a range: the end of what is answered for.
+    pub(super) end: u32,
+    pub(super) delegations: BTreeMap<u64, Delegation<I>>,
+    pub(super) exceptions: Exceptions<I>,
+    /// Who is told when it is done; at most `config.max_waiters`.
+    pub(super) waiters: BTreeMap<I, Errand<I>>,
+    pub(super) redelegated: u32,
+    pub(super) is_finished: bool,
+}
+
+impl<I: Id> Duty<I> {
+    /// A duty that a packet begins.
+    pub(super) fn of_packet(key: DutyKey<I>, packet: &Packet<I>, is_own: bool) -> Self {
+        let header = &packet.header;
+        let range = match header.errand.part {
+            Part::Range(span) => span,
+            Part::Routed { .. } => Span::new(0, 0),
+        };
+        Self {
+            key,
+            is_own,
+            origin_rank: header.origin_rank,
+            closed_below: header.closed_below,
+            topic: header.topic.clone(),
+            payload: packet.payload.clone(),
+            round: header.errand.round,
+            start: range.start,
+            end: range.end,
+            delegations: BTreeMap::new(),
+            exceptions: Exceptions::new(),
+            waiters: BTreeMap::new(),
+            redelegated: 0,
+            is_finished: false,
+        }
+    }
+
+    /// The transit list that it came with.
+    pub(super) fn visited(&self) -> &[Rank] {
+        match &self.key.routed {
+            Some((_, _, Part::Routed { visited, .. })) => visited,
+            _ => &[],
+        }
+    }
+
+    /// What is asked with a delegation.
+    pub(super) fn errand_for(&self, delegation: &Delegation<I>) -> Errand<I> {
+        Errand {
+            id: self.key.id,
+            epoch: self.key.epoch,
+            round: delegation.round,
+            part: delegation.part.clone(),
+        }
+    }
+
+    /// The copy for a delegation.
+    pub(super) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
+        Packet {
+            header: Header {
+                errand: self.errand_for(delegation),
+                origin_rank: self.origin_rank,
+                to: delegation.rank,
+                closed_below: self.closed_below,
+                topic: self.topic.clone(),
+            },
+            payload: self.payload.clone(),
+        }
+    }
+
+    /// The delegation that an acknowledgement is about.
+    pub(super) fn answered(&self, from: I, errand: &Errand<I>) -> Option<u64> {
+        let mut all = self.delegations.iter();
+        all.find(|(_, delegation)| delegation.is_answered_by(from, errand))
+            .map(|(number, _)| *number)
+    }
+}
+
+/// All duties, by a number that timers can name. Bounds are checked by the relay
+/// before it adds one ([`Duties::has_room`]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Duties<I> {
+    duties: BTreeMap<u64, Duty<I>>,
+    /// The few duties of each message, in every epoch.
+    index: BTreeMap<PacketId<I>, Vec<u64>>,
+    open: BTreeSet<u64>,
+    finished: BTreeSet<u64>,
+    /// How many of the open ones are for others.
+    relayed: usize,
+    bytes: usize,
+    next: u64,
+}
+
+impl<I: Id> Duties<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            duties: BTreeMap::new(),
+            index: BTreeMap::new(),
+            open: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            relayed: 0,
+            bytes: 0,
+            next: 0,
+        }
+    }
+
+    /// Duties that are not finished, own ones included.
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Duties for others that are not finished.
+    pub(super) fn relayed_count(&self) -> usize {
+        self.relayed
+    }
+
+    /// Bytes of payload that duties for others hold. Own messages have a bound
+    /// of their own: they must not keep a node from serving others.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
+        self.relayed < config.max_duties
+            && self.bytes.saturating_add(payload) <= config.max_duty_bytes
+    }
+
+    /// A number for a new duty or delegation.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn find(&self, key: &DutyKey<I>) -> Option<u64> {
+        let of_id = self.index.get(&key.id).into_iter().flatten().copied();
+        let has_key = |number: &u64| self.get(*number).is_some_and(|duty| duty.key == *key);
+        of_id.into_iter().find(has_key)
+    }
+
+    /// The duties of a message in an epoch.
+    pub(super) fn of_message(&self, id: PacketId<I>, epoch: Epoch<I>) -> Vec<u64> {
+        let in_epoch = |number: &u64| {
+            self.get(*number)
+                .is_some_and(|duty| duty.key.epoch == epoch)
+        };
+        let of_id = self.index.get(&id).into_iter().flatten().copied();
+        of_id.filter(in_epoch).collect()
+    }
+
+    /// The duties of a message in any epoch.
+    pub(super) fn of_id(&self, id: PacketId<I>) -> Vec<u64> {
+        self.index.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Whether a message is being served in some epoch.
+    pub(super) fn is_open(&self, id: PacketId<I>) -> bool {
+        let of_id = self.index.get(&id).into_iter().flatten();
+        of_id.into_iter().any(|number| self.open.contains(number))
+    }
+
+    /// The open duties.
+    pub(super) fn open_numbers(&self) -> Vec<u64> {
+        self.open.iter().copied().collect()
+    }
+
+    /// All duties of an epoch.
+    pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
+        let kept = self
+            .duties
+            .iter()
+            .filter(|(_, duty)| duty.key.epoch == epoch);
+        kept.map(|(number, _)| *number).collect()
+    }
+
+    /// The duties of the same origin and boot below a sequence.
+    pub(super) fn below(&self, id: PacketId<I>, closed_below: u64) -> Vec<u64> {
+        let at = |sequence| PacketId { sequence, ..id };
+        let closed = self.index.range(at(0)..at(closed_below));
+        closed.flat_map(|(_, numbers)| numbers).copied().collect()
+    }
+
+    /// Whether a message of this origin is being served.
+    pub(super) fn has_open_of(&self, origin: I) -> bool {
+        let open = self.open.iter().filter_map(|number| self.get(*number));
+        open.into_iter().any(|duty| duty.key.id.origin == origin)
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
+        self.duties.get(&number)
+    }
+
+    /// Take a duty out to work on it; [`Duties::put`] brings it back.
+    pub(super) fn take(&mut self, number: u64) -> Option<Duty<I>> {
+        let duty = self.duties.remove(&number)?;
+        self.finished.remove(&number);
+        if self.open.remove(&number) && !duty.is_own {
+            self.relayed -= 1;
+            self.bytes -= duty.payload.len();
+        }
+        Some(duty)
+    }
+
+    /// Put a duty in; of the finished ones the oldest beyond `max_finished` is
+    /// forgotten.
+    pub(super) fn put(&mut self, number: u64, duty: Duty<I>, config: &Config) {
+        let of_id = self.index.entry(duty.key.id).or_default();
+        if !of_id.contains(&number) {
+            of_id.push(number);
+        }
+        if duty.is_finished {
+            self.finished.insert(number);
+        } else {
+            self.open.insert(number);
+            if !duty.is_own {
+                self.relayed += 1;
+                self.bytes += duty.payload.len();
+            }
+        }
+        self.duties.insert(number, duty);
+        while self.finished.len() > config.max_finished {
+            let oldest = self.finished.pop_first();
+            oldest.map(|number| self.remove(number));
+        }
+    }
+
+    /// Forget a duty and its timers.
+    pub(super) fn forget(&mut self, number: u64, out: &mut Effects<I>) {
+        let delegations = self.remove(number).map(|duty| duty.delegations);
+        for delegation in delegations.into_iter().flat_map(BTreeMap::into_keys) {
+            out.disarm(Timer::Delegation {
+                duty: number,
+                delegation,
+            });
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Duty<I>> {
+        let duty = self.take(number)?;
+        if let Some(of_id) = self.index.get_mut(&duty.key.id) {
+            of_id.retain(|other| *other != number);
+            if of_id.is_empty() {
+                self.index.remove(&duty.key.id);
+            }
+        }
+        Some(duty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_exceptions_become_wider_and_never_vanish() {
+        let mut exceptions = Exceptions::<u32>::new();
+        let excepted = [1u32, 3, 10, 20, 30, 31, 50, 70];
+        for at in excepted {
+            exceptions.add(unconfirmed(Span::single(at), None, Reason::Down), 4);
+        }
+        assert_eq!(exceptions.as_slice().len(), 4);
+        for at in excepted {
+            let covers = |exception: &Exception<u32>| exception.span.covers(Span::single(at));
+            assert!(exceptions.as_slice().iter().any(covers), "{at}");
+        }
+    }
+}

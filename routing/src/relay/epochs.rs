@@ -1,0 +1,303 @@
+//! The epochs that a relay keeps: the newest and the one before.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use binomesh_overlay::{Epoch, Id, Placement, Rank};
+
+use super::{Config, Effects, Event, Timer, View};
+use crate::packet::Message;
+use crate::roster::Roster;
+
+/// How many names of epochs that are kept no longer are remembered, to refuse
+/// their packets at once; older ones count as unknown.
+const MAX_GONE: usize = 8;
+
+/// Place, tables and roster in one epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct EpochView<I> {
+    view: View<I>,
+    roster: Roster<I>,
+}
+
+impl<I: Id> EpochView<I> {
+    pub(super) fn placement(&self) -> Placement<I> {
+        self.view.placement
+    }
+
+    pub(super) fn roster(&self) -> &Roster<I> {
+        &self.roster
+    }
+
+    /// My own distance from an origin.
+    pub(super) fn distance_from(&self, origin: Rank) -> u32 {
+        let placement = &self.view.placement;
+        origin.distance_to(placement.rank, placement.population)
+    }
+
+    /// The distance of a rank from me.
+    pub(super) fn distance_to(&self, rank: Rank) -> u32 {
+        let placement = &self.view.placement;
+        placement.rank.distance_to(rank, placement.population)
+    }
+
+    /// All fingers that are set, with their ranks.
+    pub(super) fn fingers(&self) -> impl Iterator<Item = (Rank, I)> + '_ {
+        let Placement {
+            rank, population, ..
+        } = self.view.placement;
+        let ahead = (0..population.levels()).zip(&self.view.clockwise);
+        let behind = (0..population.levels()).zip(&self.view.counterclockwise);
+        ahead
+            .filter_map(move |(level, peer)| Some((rank.ahead(1 << level, population), (*peer)?)))
+            .chain(behind.filter_map(move |(level, peer)| {
+                Some((rank.behind(1 << level, population), (*peer)?))
+            }))
+    }
+
+    /// The peer at a rank: a finger, or from the roster.
+    pub(super) fn peer_at(&self, rank: Rank) -> Option<I> {
+        self.finger_at(rank).or_else(|| self.roster.peer_at(rank))
+    }
+
+    /// The rank of a peer: of a finger, or from the roster.
+    pub(super) fn rank_of(&self, peer: I) -> Option<Rank> {
+        let finger = self.fingers().find(|(_, holder)| *holder == peer);
+        finger
+            .map(|(rank, _)| rank)
+            .or_else(|| self.roster.rank_of(peer))
+    }
+
+    /// The finger that holds a rank, unless it denied that.
+    pub(super) fn finger_at(&self, rank: Rank) -> Option<I> {
+        let holder = self.fingers().find(|(at, _)| *at == rank);
+        holder
+            .map(|(_, peer)| peer)
+            .filter(|_| !self.roster.is_denied(rank))
+    }
+
+    fn ask_roster(&self, out: &mut Effects<I>) {
+        let epoch = self.placement().epoch;
+        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise) {
+            let ask = Message::RosterAsk {
+                epoch,
+                start,
+                count,
+            };
+            out.send(peer, ask);
+        }
+    }
+
+    pub(super) fn deny(&mut self, rank: Rank) {
+        self.roster.deny(rank);
+    }
+}
+
+/// What a new view changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change<I> {
+    /// The view is of another epoch than the newest so far.
+    pub(super) is_new_epoch: bool,
+    /// An epoch is kept no longer.
+    pub(super) gone: Option<Epoch<I>>,
+}
+
+/// The last two epochs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Epochs<I> {
+    newest: Option<EpochView<I>>,
+    previous: Option<EpochView<I>>,
+    gone: VecDeque<Epoch<I>>,
+    /// The wait until the roster asks again.
+    wait: Duration,
+}
+
+impl<I: Id> Epochs<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            newest: None,
+            previous: None,
+            gone: VecDeque::new(),
+            wait: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn newest(&self) -> Option<&EpochView<I>> {
+        self.newest.as_ref()
+    }
+
+    pub(super) fn find(&self, epoch: Epoch<I>) -> Option<&EpochView<I>> {
+        let kept = [&self.newest, &self.previous];
+        let mut kept = kept.into_iter().flatten();
+        kept.find(|view| view.placement().epoch == epoch)
+    }
+
+    pub(super) fn find_mut(&mut self, epoch: Epoch<I>) -> Option<&mut EpochView<I>> {
+        let kept = [&mut self.newest, &mut self.previous];
+        let mut kept = kept.into_iter().flatten();
+        kept.find(|view| view.placement().epoch == epoch)
+    }
+
+    /// The view that has to go when this placement comes.
+    pub(super) fn leaving(&self, next: &Placement<I>) -> Option<&EpochView<I>> {
+        match &self.newest {
+            Some(newest) if newest.placement() == *next => None,
+            Some(newest) if newest.placement().epoch == next.epoch => Some(newest),
+            _ => self.previous.as_ref(),
+        }
+    }
+
+    /// Whether this epoch was kept once.
+    pub(super) fn is_gone(&self, epoch: Epoch<I>) -> bool {
+        self.gone.contains(&epoch)
+    }
+
+    /// Whether a peer is a member of a kept epoch, as far as that is known.
+    pub(super) fn may_be_member(&self, peer: I) -> bool {
+        let kept = [&self.newest, &self.previous];
+        kept.into_iter()
+            .flatten()
+            .any(|view| !view.roster.is_complete() || view.roster.rank_of(peer).is_some())
+    }
+
+    /// Take a view in. The same placement only renews the tables; the same epoch
+    /// with another rank or population is a new numbering and starts afresh.
+    pub(super) fn adopt(&mut self, me: I, view: View<I>, config: &Config) -> Change<I> {
+        if let Some(newest) = &mut self.newest
+            && newest.placement() == view.placement
+        {
+            newest.view = view;
+            newest.roster.trust_again();
+            return Change {
+                is_new_epoch: false,
+                gone: None,
+            };
+        }
+        self.gone.retain(|epoch| *epoch != view.placement.epoch);
+        let roster = Roster::new(me, view.placement, config.roster_max);
+        let newest = self.newest.replace(EpochView { view, roster });
+        let dropped = match newest {
+            Some(old) if self.is_newest(old.placement().epoch) => Some(old),
+            Some(old) => self.previous.replace(old),
+            None => None,
+        };
+        let mut gone = dropped.map(|old| old.placement().epoch);
+        if let Some(previous) = &self.previous
+            && self.is_newest(previous.placement().epoch)
+        {
+            // An earlier epoch has come back under its own name.
+            gone = gone.or(Some(previous.placement().epoch));
+            self.previous = None;
+        }
+        if let Some(epoch) = gone
+            && !self.is_newest(epoch)
+        {
+            self.gone.push_back(epoch);
+            if self.gone.len() > MAX_GONE {
+                self.gone.pop_front();
+            }
+        }
+        Change {
+            is_new_epoch: true,
+            gone,
+        }
+    }
+
+    /// Ask for what is missing in the newest roster, from now on patiently.
+    pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
+        self.wait = config.roster_first;
+        self.on_roster_timer(config, out);
+    }
+
+    pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
+        let mut is_missing = false;
+        // The previous epoch's roster tells whom its messages have yet to reach.
+        for view in [&self.newest, &self.previous].into_iter().flatten() {
+            is_missing |= view.roster.is_kept() && !view.roster.is_complete();
+            view.ask_roster(out);
+        }
+        if is_missing {
+            out.arm(Timer::Roster, self.wait);
+            self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
+        } else {
+            out.disarm(Timer::Roster);
+        }
+    }
+
+    pub(super) fn on_roster_ask(
+        &mut self,
+        from: I,
+        epoch: Epoch<I>,
+        start: Rank,
+        count: u32,
+        out: &mut Effects<I>,
+    ) {
+        let Some(view) = self.find_mut(epoch) else {
+            return;
+        };
+        if let Some(peers) = view.roster.on_ask(from, start, count) {
+            out.send(
+                from,
+                Message::RosterTell {
+                    epoch,
+                    start,
+                    peers,
+                },
+            );
+        }
+    }
+
+    /// Whether the answer was accepted and completed the newest roster; an error
+    /// if it was rejected.
+    pub(super) fn on_roster_tell(
+        &mut self,
+        from: I,
+        epoch: Epoch<I>,
+        start: Rank,
+        peers: &[I],
+        config: &Config,
+        out: &mut Effects<I>,
+    ) -> Result<bool, Rejected> {
+        let Some(view) = self.find_mut(epoch) else {
+            return Ok(false);
+        };
+        let asked = view.roster.next_ask(&view.view.clockwise);
+        let is_answer = asked.is_some_and(|(peer, at, _)| peer == from && at == start);
+        if !is_answer || peers.is_empty() {
+            return Ok(false);
+        }
+        let fingers: Vec<(Rank, I)> = view.fingers().collect();
+        let known = |rank| {
+            let at = fingers.iter().find(|(at, _)| *at == rank);
+            at.map(|(_, peer)| *peer)
+        };
+        if !view.roster.on_tell(start, peers, known) {
+            return Err(Rejected);
+        }
+        for (asker, start, peers) in view.roster.take_answers() {
+            let tell = Message::RosterTell {
+                epoch,
+                start,
+                peers,
+            };
+            out.send(asker, tell);
+        }
+        view.ask_roster(out);
+        let is_complete = view.roster.is_complete();
+        if is_complete {
+            out.event(Event::RosterComplete(epoch));
+        }
+        self.wait = config.roster_first;
+        out.arm(Timer::Roster, self.wait);
+        Ok(is_complete)
+    }
+
+    fn is_newest(&self, epoch: Epoch<I>) -> bool {
+        let newest = self.newest.as_ref();
+        newest.is_some_and(|view| view.placement().epoch == epoch)
+    }
+}
+
+/// A roster answer that contradicts what is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rejected;

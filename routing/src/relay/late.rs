@@ -1,0 +1,195 @@
+//! Late custody, missing done, and peers that are down.
+
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::duty::{Duty, Phase, unconfirmed};
+use super::{Effects, Relay};
+use crate::packet::{Message, Part, Reason, Span};
+
+impl<I: Id> Relay<I> {
+    pub(super) fn on_delegation_timer(
+        &mut self,
+        number: u64,
+        delegation: u64,
+        late: Duration,
+        out: &mut Effects<I>,
+    ) {
+        let Some(mut duty) = self.duties.take(number) else {
+            return;
+        };
+        let was_paused = late > self.config.pause;
+        match duty.delegations.get_mut(&delegation) {
+            Some(handed) if was_paused && !handed.is_excused => {
+                handed.is_excused = true;
+                let handed = handed.clone();
+                self.await_custody(number, &handed, delegation, out);
+            }
+            Some(handed) if handed.phase == Phase::Custody => {
+                let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
+                handed.attempts = handed.attempts.saturating_add(1);
+                let to = handed.to;
+                let errand = duty.delegations.get(&delegation);
+                if let Some(errand) = errand.map(|handed| duty.errand_for(handed)) {
+                    out.send(to, Message::Inquire(errand));
+                }
+                self.arm(number, delegation, wait, out);
+            }
+            Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
+            None => {}
+        }
+        self.settle(number, duty, out);
+    }
+
+    pub(super) fn on_peer_down(&mut self, peer: I, out: &mut Effects<I>) {
+        if peer == self.me {
+            return;
+        }
+        if self.down.len() < self.config.max_peers {
+            self.down.insert(peer);
+        }
+        for number in self.duties.open_numbers() {
+            self.bypass(number, peer, Reason::Down, out);
+        }
+    }
+
+    /// The link to a peer works again: what it has not answered is sent now.
+    pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
+        for number in self.duties.open_numbers() {
+            let Some(duty) = self.duties.take(number) else {
+                continue;
+            };
+            let unanswered: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| handed.to == peer && handed.phase != Phase::Custody)
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in unanswered {
+                self.stats.retries += 1;
+                self.send(number, &duty, delegation, out);
+            }
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    /// A delegate is gone for good: except it, and hand on the rest of its part.
+    pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, out: &mut Effects<I>) {
+        let Some(mut duty) = self.duties.take(number) else {
+            return;
+        };
+        let in_its_hands: Vec<u64> = (duty.delegations.iter())
+            .filter(|(_, handed)| handed.to == peer)
+            .map(|(delegation, _)| *delegation)
+            .collect();
+        for delegation in in_its_hands {
+            let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) else {
+                continue;
+            };
+            match &handed.part {
+                Part::Range(span) => {
+                    let head = Span::single(span.start);
+                    self.except(&mut duty, unconfirmed(head, Some(peer), why));
+                    let rest = Span::new(span.start + 1, span.end);
+                    if !rest.is_empty() {
+                        self.stats.bypassed += 1;
+                        duty.redelegated = duty.redelegated.saturating_add(1);
+                    }
+                    let generation = handed.generation.saturating_add(1);
+                    self.delegate(number, &mut duty, rest, generation, out);
+                }
+                Part::Routed { spans, .. } => {
+                    self.stats.bypassed += 1;
+                    self.detour(number, &mut duty, &handed, spans, out);
+                }
+            }
+        }
+        self.settle(number, duty, out);
+    }
+
+    /// No custody in time. The late one keeps a duty for itself alone, and the
+    /// remainder of its range goes to the range's next rank; a routed part goes
+    /// to another hop. Without budget, or with nothing to hand on: once more.
+    fn on_late_custody(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        if handed.attempts == 0 {
+            self.pace.on_late(handed.to, &self.config);
+        }
+        handed.attempts = handed.attempts.saturating_add(1);
+        let (part, to) = (handed.part.clone(), handed.to);
+        let generation = handed.generation.saturating_add(1);
+        match part {
+            Part::Range(span) if span.len() > 1 && self.may_redelegate(duty) => {
+                self.keep_head(number, duty, delegation, span, out);
+                let rest = Span::new(span.start + 1, span.end);
+                self.delegate(number, duty, rest, generation, out);
+            }
+            Part::Routed { spans, .. } => {
+                let handed = duty.delegations.get(&delegation).cloned();
+                let other = handed.filter(|handed| self.has_detour(duty, handed));
+                match other {
+                    Some(handed) if self.may_redelegate(duty) => {
+                        self.withdraw_delegation(number, duty, delegation, out);
+                        self.route(number, duty, &spans, generation, &handed.tried, out);
+                    }
+                    _ => self.repeat(number, duty, delegation, to, out),
+                }
+            }
+            Part::Range(_) => self.repeat(number, duty, delegation, to, out),
+        }
+    }
+
+    fn keep_head(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        span: Span,
+        out: &mut Effects<I>,
+    ) {
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.part = Part::Range(Span::single(span.start));
+            let handed = handed.clone();
+            self.await_custody(number, &handed, delegation, out);
+        }
+    }
+
+    /// Send once more; a large payload is offered instead, since it may only be
+    /// the answer that is missing.
+    fn repeat(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        to: I,
+        out: &mut Effects<I>,
+    ) {
+        let is_large = duty.payload.len() > self.config.offer_above;
+        if let Some(handed) = duty.delegations.get_mut(&delegation)
+            && handed.to == to
+            && is_large
+        {
+            handed.phase = Phase::Offered;
+        }
+        self.stats.retries += 1;
+        self.send(number, duty, delegation, out);
+    }
+
+    fn may_redelegate(&mut self, duty: &mut Duty<I>) -> bool {
+        let is_paid = self.budget.take();
+        if is_paid {
+            self.stats.redelegations += 1;
+            duty.redelegated = duty.redelegated.saturating_add(1);
+        } else {
+            self.stats.over_budget += 1;
+        }
+        is_paid
+    }
+}

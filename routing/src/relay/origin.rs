@@ -1,0 +1,327 @@
+//! Own messages that are open: what is reached, what is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binomesh_overlay::{Epoch, Id, Placement, Rank};
+use bytes::Bytes;
+
+use super::duty::DutyKey;
+use super::epochs::{EpochView, Epochs};
+use super::receipt::{RankRun, Receipt, Unreached};
+use crate::packet::{Exception, PacketId, Reason, Span, State, Topic};
+use crate::runs::Runs;
+
+/// An own message that has no receipt yet. Its distances are those of the epoch
+/// in which it was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OpenMessage<I> {
+    pub(super) id: PacketId<I>,
+    /// My place in the epoch of acceptance.
+    pub(super) accepted: Placement<I>,
+    pub(super) topic: Topic,
+    pub(super) payload: Bytes,
+    /// The members of that epoch by rank, once it is kept no longer.
+    members: Option<Arc<Vec<Option<I>>>>,
+    expected: Runs,
+    reached: Runs,
+    /// Refused, or gone from the membership: no further try.
+    settled: BTreeMap<u32, (Option<I>, State, Reason)>,
+    /// What the last round could not confirm; bounded like a report.
+    doubts: Vec<Exception<I>>,
+    /// Which distances of the last re-issue, in another epoch, stand for which.
+    issued: BTreeMap<u32, u32>,
+    issued_in: Option<Epoch<I>>,
+    pub(super) round: u32,
+    pub(super) wait: Duration,
+    pub(super) redelegated: u32,
+}
+
+/// Where a member that is left stands now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// At this distance in the newest epoch.
+    At(u32),
+    /// Not to be found, for this reason.
+    Gone(Reason),
+    /// Not known yet.
+    Unknown,
+}
+
+impl<I: Id> OpenMessage<I> {
+    /// What is neither reached nor settled.
+    pub(super) fn outstanding(&self) -> Runs {
+        let mut outstanding = self.expected.clone();
+        for span in self.reached.spans() {
+            outstanding.remove(*span);
+        }
+        for at in self.settled.keys() {
+            outstanding.remove(Span::single(*at));
+        }
+        outstanding
+    }
+
+    /// Who stands at a distance, if known.
+    pub(super) fn peer_at(&self, at: u32, epochs: &Epochs<I>) -> Option<I> {
+        let rank = self.accepted.rank.ahead(at, self.accepted.population);
+        let kept = epochs.find(self.accepted.epoch);
+        kept.and_then(|view| view.peer_at(rank)).or_else(|| {
+            let members = self.members.as_ref()?;
+            members.get(rank.0 as usize).copied().flatten()
+        })
+    }
+
+    /// Where the member at a distance stands in the newest epoch.
+    pub(super) fn whereabouts(
+        &self,
+        at: u32,
+        newest: &EpochView<I>,
+        epochs: &Epochs<I>,
+    ) -> Whereabouts {
+        if newest.placement() == self.accepted {
+            return Whereabouts::At(at);
+        }
+        let accepted = epochs.find(self.accepted.epoch);
+        let may_learn =
+            |view: &EpochView<I>| view.roster().is_kept() && !view.roster().is_complete();
+        match self.peer_at(at, epochs) {
+            Some(peer) => match newest.rank_of(peer) {
+                Some(rank) => Whereabouts::At(newest.distance_to(rank)),
+                None if newest.roster().is_complete() => Whereabouts::Gone(Reason::Left),
+                None if may_learn(newest) => Whereabouts::Unknown,
+                None => Whereabouts::Gone(Reason::Epoch),
+            },
+            None if accepted.is_some_and(may_learn) => Whereabouts::Unknown,
+            None => Whereabouts::Gone(Reason::Epoch),
+        }
+    }
+
+    /// No further try for the member at a distance.
+    pub(super) fn settle(&mut self, at: u32, peer: Option<I>, state: State, reason: Reason) {
+        self.settled.insert(at, (peer, state, reason));
+    }
+
+    /// A round begins in an epoch; `issued` maps its distances to mine.
+    pub(super) fn begin_round(&mut self, epoch: Epoch<I>, issued: BTreeMap<u32, u32>) {
+        self.round = self.round.saturating_add(1);
+        self.doubts.clear();
+        self.issued = issued;
+        self.issued_in = Some(epoch);
+    }
+
+    /// Members of this epoch have delivered.
+    pub(super) fn confirm(&mut self, epoch: Epoch<I>, reached: &Runs) {
+        if self.issued_in == Some(epoch) {
+            let confirmed = self.issued.iter().filter(|(at, _)| reached.contains(**at));
+            for (_, mine) in confirmed {
+                self.reached.insert(Span::single(*mine));
+            }
+        } else if epoch == self.accepted.epoch {
+            for span in reached.spans() {
+                self.reached.insert(*span);
+            }
+        }
+    }
+
+    /// A round is over, with these exceptions.
+    pub(super) fn end_round(&mut self, epoch: Epoch<I>, exceptions: &[Exception<I>]) {
+        let is_reissue = self.issued_in == Some(epoch);
+        for exception in exceptions {
+            let mine: Vec<Exception<I>> = if is_reissue {
+                let within = self.issued.range(exception.span.start..exception.span.end);
+                within
+                    .map(|(_, mine)| Exception {
+                        span: Span::single(*mine),
+                        ..*exception
+                    })
+                    .collect()
+            } else {
+                vec![*exception]
+            };
+            for exception in mine {
+                if exception.state == State::Refused {
+                    let Exception {
+                        span,
+                        peer,
+                        state,
+                        reason,
+                    } = exception;
+                    self.settle(span.start, peer, state, reason);
+                } else {
+                    self.doubts.push(exception);
+                }
+            }
+        }
+    }
+
+    /// The receipt as of now; what is outstanding is unconfirmed for `reason`,
+    /// or for what the last round says.
+    pub(super) fn receipt(&self, reason: Option<Reason>, epochs: &Epochs<I>) -> Receipt<I> {
+        let population = self.accepted.population;
+        let rank_at = |at: u32| self.accepted.rank.ahead(at, population);
+        let doubt = |at: u32| {
+            let covers = |doubt: &&Exception<I>| doubt.span.covers(Span::single(at));
+            self.doubts
+                .iter()
+                .rev()
+                .find(covers)
+                .map(|doubt| doubt.reason)
+        };
+        let mut unreached: Vec<Unreached<I>> = self
+            .outstanding()
+            .iter()
+            .map(|at| Unreached {
+                rank: rank_at(at),
+                peer: self.peer_at(at, epochs),
+                state: State::Unconfirmed,
+                reason: reason.or_else(|| doubt(at)).unwrap_or(Reason::NoRoute),
+            })
+            .collect();
+        for (at, (peer, state, reason)) in &self.settled {
+            if !self.reached.contains(*at) {
+                unreached.push(Unreached {
+                    rank: rank_at(*at),
+                    peer: peer.or_else(|| self.peer_at(*at, epochs)),
+                    state: *state,
+                    reason: *reason,
+                });
+            }
+        }
+        unreached.sort_by_key(|member| member.rank);
+        let ranks: Runs = self
+            .reached
+            .iter()
+            .map(|at| Span::single(rank_at(at).0))
+            .collect();
+        let peer_of = |rank: u32| {
+            let at = self.accepted.rank.distance_to(Rank(rank), population);
+            self.peer_at(at, epochs)
+        };
+        Receipt {
+            id: self.id,
+            epoch: self.accepted.epoch,
+            origin_rank: self.accepted.rank,
+            population,
+            expected_count: self.expected.len(),
+            reached_count: ranks.len(),
+            reached_peers: ranks.iter().filter_map(peer_of).collect(),
+            reached: ranks
+                .spans()
+                .iter()
+                .map(|run| RankRun {
+                    first: Rank(run.start),
+                    last: Rank(run.end - 1),
+                })
+                .collect(),
+            unreached,
+            redelegated: self.redelegated,
+        }
+    }
+}
+
+/// All own messages without a receipt; at most `config.window`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OpenMessages<I> {
+    messages: BTreeMap<u64, OpenMessage<I>>,
+    next: u64,
+    bytes: usize,
+}
+
+impl<I: Id> OpenMessages<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            messages: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The sequence of the next message.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next
+    }
+
+    /// No sequence below this is open.
+    pub(super) fn closed_below(&self) -> u64 {
+        self.messages.keys().next().copied().unwrap_or(self.next)
+    }
+
+    /// Open a message under the next sequence.
+    pub(super) fn open(
+        &mut self,
+        id: PacketId<I>,
+        accepted: Placement<I>,
+        (topic, payload): (Topic, Bytes),
+        expected: Runs,
+        wait: Duration,
+    ) {
+        self.next = id.sequence + 1;
+        self.bytes += payload.len();
+        let message = OpenMessage {
+            id,
+            accepted,
+            topic,
+            payload,
+            members: None,
+            expected,
+            reached: Runs::new(),
+            settled: BTreeMap::new(),
+            doubts: Vec::new(),
+            issued: BTreeMap::new(),
+            issued_in: None,
+            round: 0,
+            wait,
+            redelegated: 0,
+        };
+        self.messages.insert(id.sequence, message);
+    }
+
+    pub(super) fn get(&self, sequence: u64) -> Option<&OpenMessage<I>> {
+        self.messages.get(&sequence)
+    }
+
+    pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut OpenMessage<I>> {
+        self.messages.get_mut(&sequence)
+    }
+
+    pub(super) fn close(&mut self, sequence: u64) -> Option<OpenMessage<I>> {
+        let message = self.messages.remove(&sequence)?;
+        self.bytes -= message.payload.len();
+        Some(message)
+    }
+
+    pub(super) fn sequences(&self) -> Vec<u64> {
+        self.messages.keys().copied().collect()
+    }
+
+    /// Members of a duty's part have delivered.
+    pub(super) fn confirm(&mut self, key: &DutyKey<I>, reached: &Runs) {
+        let message = self.messages.get_mut(&key.id.sequence);
+        if let Some(message) = message.filter(|message| message.id == key.id) {
+            message.confirm(key.epoch, reached);
+        }
+    }
+
+    /// An epoch is about to be dropped: keep its members for those accepted in
+    /// it.
+    pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
+        for message in self.messages.values_mut() {
+            if message.accepted == view.placement() {
+                message.members = Some(view.roster().peers());
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! How long each peer usually takes to give custody.
+//!
+//! Departure: DESIGN §4 asks for a smoothed custody time, but a machine has no
+//! clock. What it sees is whether custody came before its timer, which is enough
+//! to keep the timer just above the usual time: late doubles it, in time lowers
+//! it by a sixteenth.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::Config;
+
+/// The wait for custody per peer; peers at the floor are not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Pace<I> {
+    waits: BTreeMap<I, Duration>,
+}
+
+impl<I: Id> Pace<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            waits: BTreeMap::new(),
+        }
+    }
+
+    /// The wait for custody of `peer` after `doublings` earlier failures.
+    pub(super) fn wait(&self, peer: I, doublings: u32, config: &Config) -> Duration {
+        let first = self.waits.get(&peer).copied();
+        first
+            .unwrap_or(config.custody_floor)
+            .saturating_mul(1 << doublings.min(16))
+            .min(config.custody_cap)
+    }
+
+    /// Custody was not there at the first timer.
+    pub(super) fn on_late(&mut self, peer: I, config: &Config) {
+        let wait = self
+            .wait(peer, 1, config)
+            .min(config.custody_cap.saturating_mul(1) / 4);
+        if self.waits.len() < config.max_peers || self.waits.contains_key(&peer) {
+            self.waits.insert(peer, wait.max(config.custody_floor));
+        }
+    }
+
+    /// Custody came before the first timer.
+    pub(super) fn on_time(&mut self, peer: I, config: &Config) {
+        if let Some(wait) = self.waits.get_mut(&peer) {
+            *wait -= *wait / 16;
+            if *wait <= config.custody_floor {
+                self.waits.remove(&peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_peer_gets_more_time_and_a_fast_one_less() {
+        let config = Config::default();
+        let mut pace = Pace::new();
+        assert_eq!(pace.wait(1u32, 0, &config), config.custody_floor);
+        pace.on_late(1, &config);
+        pace.on_late(1, &config);
+        assert_eq!(pace.wait(1, 0, &config), 4 * config.custody_floor);
+        assert_eq!(pace.wait(2, 0, &config), config.custody_floor);
+        (0..100).for_each(|_| pace.on_late(1, &config));
+        assert_eq!(pace.wait(1, 0, &config), config.custody_cap / 4);
+        (0..1000).for_each(|_| pace.on_time(1, &config));
+        assert_eq!(pace.wait(1, 0, &config), config.custody_floor);
+        assert_eq!(pace.wait(1, 40, &config), config.custody_cap);
+    }
+}

@@ -1,0 +1,231 @@
+//! The origin's side: accepting messages, re-issuing what is left, receipts.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+use super::duty::{Duty, DutyKey};
+use super::epochs::EpochView;
+use super::origin::Whereabouts;
+use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
+use crate::packet::{Errand, Exception, Header, Packet, PacketId, Part, Reason, Span, State};
+use crate::runs::Runs;
+
+impl<I: Id> Relay<I> {
+    /// Accept a message. Its receipt follows as [`Event::Receipt`], exactly once
+    /// while this process lives. After an error nothing was sent.
+    pub fn publish(
+        &mut self,
+        publish: Publish<I>,
+        out: &mut Effects<I>,
+    ) -> Result<PacketId<I>, PublishError<I>> {
+        if self.draining {
+            return Err(PublishError::Draining);
+        }
+        let view = self.epochs.newest().ok_or(PublishError::Unplaced)?;
+        let accepted = view.placement();
+        let expected = match &publish.destination {
+            Destination::All => Runs::from_iter([Span::new(1, accepted.population.get())]),
+            Destination::Peers(peers) => self.distances_of(view, peers)?,
+        };
+        self.check_bounds(publish.payload.len())?;
+        let sequence = self.open.next_sequence();
+        let id = PacketId {
+            origin: self.me,
+            boot: self.boot,
+            sequence,
+        };
+        self.stats.published += 1;
+        let content = (publish.topic, publish.payload);
+        let wait = self.config.reissue_first;
+        self.open
+            .open(id, accepted, content, expected.clone(), wait);
+        if let Some(deadline) = publish.deadline {
+            out.arm(Timer::Deadline(sequence), deadline);
+        }
+        if expected.is_empty() {
+            self.conclude(sequence, None, out);
+        } else {
+            let is_routed = publish.destination != Destination::All;
+            self.issue(sequence, &expected, is_routed, out);
+        }
+        Ok(id)
+    }
+
+    /// A round ended: either nothing is left, or it is issued again later.
+    pub(super) fn on_round_done(
+        &mut self,
+        key: &DutyKey<I>,
+        exceptions: &[Exception<I>],
+        redelegated: u32,
+        out: &mut Effects<I>,
+    ) {
+        let sequence = key.id.sequence;
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
+        message.redelegated = message.redelegated.saturating_add(redelegated);
+        message.end_round(key.epoch, exceptions);
+        if message.outstanding().is_empty() {
+            self.conclude(sequence, None, out);
+        } else {
+            out.arm(Timer::Reissue(sequence), message.wait);
+        }
+    }
+
+    pub(super) fn on_deadline(&mut self, sequence: u64, out: &mut Effects<I>) {
+        self.conclude(sequence, Some(Reason::Deadline), out);
+    }
+
+    /// Issue what is left again, to where its members stand in the newest epoch.
+    pub(super) fn reissue(&mut self, sequence: u64, out: &mut Effects<I>) {
+        let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
+            return;
+        };
+        if self.duties.is_open(message.id) {
+            return;
+        }
+        let mut issued = BTreeMap::new();
+        let mut gone = Vec::new();
+        for at in message.outstanding().iter() {
+            let peer = message.peer_at(at, &self.epochs);
+            let is_down = peer.is_some_and(|peer| self.down.contains(&peer));
+            match message.whereabouts(at, newest, &self.epochs) {
+                // A verdict is no end: the census decides who is a member.
+                Whereabouts::At(_) if is_down => {}
+                Whereabouts::At(now) => _ = issued.insert(now, at),
+                Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
+                Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
+                Whereabouts::Unknown => {}
+            }
+        }
+        let epoch = newest.placement().epoch;
+        let cap = self.config.reissue_cap;
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
+        for (at, peer, reason) in gone {
+            message.settle(at, peer, State::Unconfirmed, reason);
+        }
+        message.wait = message.wait.saturating_mul(2).min(cap);
+        if message.outstanding().is_empty() {
+            return self.conclude(sequence, None, out);
+        }
+        out.arm(Timer::Reissue(sequence), message.wait);
+        if !issued.is_empty() {
+            let spans: Runs = issued.keys().map(|at| Span::single(*at)).collect();
+            message.begin_round(epoch, issued);
+            self.stats.reissues += 1;
+            self.issue(sequence, &spans, false, out);
+        }
+    }
+
+    /// Something changed for the better: issue again soon what waits for it.
+    pub(super) fn hasten_reissues(&mut self, out: &mut Effects<I>) {
+        let first = self.config.reissue_first;
+        for sequence in self.open.sequences() {
+            let Some(message) = self.open.get_mut(sequence) else {
+                continue;
+            };
+            if !self.duties.is_open(message.id) {
+                message.wait = first;
+                out.arm(Timer::Reissue(sequence), first);
+            }
+        }
+    }
+
+    /// Hand out one round of a message in the newest epoch.
+    fn issue(&mut self, sequence: u64, spans: &Runs, is_routed: bool, out: &mut Effects<I>) {
+        let (Some(view), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
+            return;
+        };
+        let placement = view.placement();
+        let key = DutyKey {
+            id: message.id,
+            epoch: placement.epoch,
+            routed: None,
+        };
+        let errand = Errand {
+            id: message.id,
+            epoch: placement.epoch,
+            round: message.round,
+            part: Part::Range(Span::new(0, placement.population.get())),
+        };
+        let packet = Packet {
+            header: Header {
+                errand,
+                origin_rank: placement.rank,
+                to: placement.rank,
+                closed_below: self.open.closed_below(),
+                topic: message.topic.clone(),
+            },
+            payload: message.payload.clone(),
+        };
+        let number = self.duties.find(&key);
+        let number = number.unwrap_or_else(|| self.duties.number());
+        self.duties.forget(number, out);
+        let mut duty = Duty::of_packet(key, &packet, true);
+        if is_routed {
+            self.route(number, &mut duty, spans.spans(), 0, &[], out);
+        } else {
+            for span in spans.spans() {
+                self.assign(number, &mut duty, *span, 0, out);
+            }
+        }
+        self.settle(number, duty, out);
+    }
+
+    /// Emit the receipt and forget the message.
+    fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
+        let Some(message) = self.open.close(sequence) else {
+            return;
+        };
+        out.disarm(Timer::Reissue(sequence));
+        out.disarm(Timer::Deadline(sequence));
+        for number in self.duties.of_id(message.id) {
+            self.duties.forget(number, out);
+        }
+        self.stats.receipts += 1;
+        out.event(Event::Receipt(message.receipt(reason, &self.epochs)));
+        self.check_drained(out);
+    }
+
+    fn check_bounds(&mut self, bytes: usize) -> Result<(), PublishError<I>> {
+        let max = self.config.payload_max;
+        if bytes > max {
+            return Err(PublishError::PayloadTooLarge { bytes, max });
+        }
+        let sequence = self.open.next_sequence();
+        if sequence - self.open.closed_below() >= self.config.window {
+            self.stats.window_full += 1;
+            return Err(PublishError::WindowFull(self.config.window));
+        }
+        let max = self.config.max_message_bytes;
+        let held = self.open.bytes();
+        if held.saturating_add(bytes) > max {
+            return Err(PublishError::MemoryFull { bytes: held, max });
+        }
+        Ok(())
+    }
+
+    fn distances_of(&self, view: &EpochView<I>, peers: &[I]) -> Result<Runs, PublishError<I>> {
+        if peers.is_empty() {
+            return Err(PublishError::NoDestination);
+        }
+        let distance_of = |peer: I| {
+            if peer == self.me {
+                return Err(PublishError::OwnId);
+            }
+            match view.rank_of(peer) {
+                Some(rank) => Ok(Span::single(view.distance_to(rank))),
+                None if view.roster().is_complete() => Err(PublishError::UnknownPeer(peer)),
+                None if view.roster().is_kept() => Err(PublishError::RosterIncomplete(peer)),
+                None => {
+                    let n = view.placement().population.get();
+                    Err(PublishError::RosterTooLarge(peer, n))
+                }
+            }
+        };
+        peers.iter().map(|peer| distance_of(*peer)).collect()
+    }
+}

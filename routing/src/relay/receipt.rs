@@ -1,0 +1,61 @@
+//! What became of a message.
+
+use binomesh_overlay::{Epoch, Population, Rank};
+
+use crate::packet::{PacketId, Reason, State};
+
+/// Ranks `first ..= last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RankRun {
+    /// The first rank.
+    pub first: Rank,
+    /// The last rank.
+    pub last: Rank,
+}
+
+/// A member that is not known to have delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Unreached<I> {
+    /// Its rank in the epoch of acceptance.
+    pub rank: Rank,
+    /// Who that is, if known.
+    pub peer: Option<I>,
+    /// What is known.
+    pub state: State,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What became of a message, against the members of the epoch in which it was
+/// accepted. Every expected member is either reached or unreached; the origin is
+/// not counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Receipt<I> {
+    /// Which message.
+    pub id: PacketId<I>,
+    /// The epoch of acceptance.
+    pub epoch: Epoch<I>,
+    /// The origin's rank in it.
+    pub origin_rank: Rank,
+    /// The members of that epoch.
+    pub population: Population,
+    /// How many members should get it.
+    pub expected_count: u32,
+    /// How many confirmed.
+    pub reached_count: u32,
+    /// Which confirmed, in the order of ranks.
+    pub reached: Vec<RankRun>,
+    /// Who they are, in the order of ranks, as far as known.
+    pub reached_peers: Vec<I>,
+    /// Who did not, in the order of ranks.
+    pub unreached: Vec<Unreached<I>>,
+    /// How many parts were handed to somebody else on the way.
+    pub redelegated: u32,
+}
+
+impl<I> Receipt<I> {
+    /// Whether every expected member confirmed.
+    pub fn is_complete(&self) -> bool {
+        self.unreached.is_empty()
+    }
+}

@@ -1,0 +1,56 @@
+//! What a relay counts.
+
+use crate::packet::Refusal;
+
+/// Plain counters since the start, and a few gauges of now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RelayStats {
+    /// Own messages accepted.
+    pub published: u64,
+    /// Own messages not accepted because the window was full.
+    pub window_full: u64,
+    /// Messages delivered to local subscribers.
+    pub delivered: u64,
+    /// Packets of messages that had been delivered before.
+    pub duplicates: u64,
+    /// Packets sent, own and for others, repetitions included.
+    pub packets_sent: u64,
+    /// Packets sent again to the same peer.
+    pub retries: u64,
+    /// Parts handed to somebody else because custody was late.
+    pub redelegations: u64,
+    /// Late parts that had to wait because the budget was used up.
+    pub over_budget: u64,
+    /// Parts handed to somebody else because of a verdict.
+    pub bypassed: u64,
+    /// Re-issues of what was left of an own message.
+    pub reissues: u64,
+    /// Receipts emitted.
+    pub receipts: u64,
+    /// Exceptions folded into wider ones because there were too many.
+    pub summarised: u64,
+    /// Roster answers that contradicted what is known.
+    pub roster_rejected: u64,
+    /// Refusals given, in the order of [`Refusal::ALL`].
+    pub refused: [u64; Refusal::ALL.len()],
+    /// Gauge: duties for others that are open.
+    pub open_duties: usize,
+    /// Gauge: bytes of payload that they hold.
+    pub duty_bytes: usize,
+    /// Gauge: own messages open.
+    pub open_messages: usize,
+    /// Gauge: bytes of payload that they hold.
+    pub message_bytes: usize,
+    /// Gauge: packets held for an unknown epoch.
+    pub held_packets: usize,
+    /// Gauge: bytes of payload that they hold.
+    pub held_bytes: usize,
+}
+
+impl RelayStats {
+    pub(super) fn count_refusal(&mut self, reason: Refusal) {
+        if let Some(counter) = self.refused.get_mut(reason as usize) {
+            *counter += 1;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! New placements and tables.
+
+use binomesh_overlay::{Epoch, Id, Rank};
+
+use super::duty::unconfirmed;
+use super::{Effects, Relay, Timer, View};
+use crate::packet::Reason;
+
+impl<I: Id> Relay<I> {
+    pub(super) fn on_view(&mut self, view: View<I>, out: &mut Effects<I>) {
+        let epoch = view.placement.epoch;
+        if !view.placement.rank.is_within(view.placement.population) {
+            return;
+        }
+        if let Some(leaving) = self.epochs.leaving(&view.placement) {
+            self.open.remember_members(leaving);
+        }
+        let change = self.epochs.adopt(self.me, view, &self.config);
+        self.epochs.ask_roster(&self.config, out);
+        if !change.is_new_epoch {
+            return;
+        }
+        if let Some(gone) = change.gone {
+            self.close_epoch(gone, out);
+        }
+        for number in self.held.of_epoch(epoch) {
+            out.disarm(Timer::Held(number));
+            if let Some((from, packet)) = self.held.take(number) {
+                self.on_packet(from, packet, out);
+            }
+        }
+        self.hasten_reissues(out);
+    }
+
+    pub(super) fn on_roster_tell(
+        &mut self,
+        from: I,
+        epoch: Epoch<I>,
+        start: Rank,
+        peers: &[I],
+        out: &mut Effects<I>,
+    ) {
+        let told = self
+            .epochs
+            .on_roster_tell(from, epoch, start, peers, &self.config, out);
+        match told {
+            Ok(true) => {
+                self.bypass_departed(out);
+                self.hasten_reissues(out);
+            }
+            Ok(false) => {}
+            Err(_) => self.stats.roster_rejected += 1,
+        }
+    }
+
+    /// An epoch is kept no longer: what is still handed on in it is unconfirmed.
+    fn close_epoch(&mut self, epoch: Epoch<I>, out: &mut Effects<I>) {
+        for number in self.duties.of_epoch(epoch) {
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            let numbers: Vec<u64> = duty.delegations.keys().copied().collect();
+            for delegation in numbers {
+                let handed = self.withdraw_delegation(number, &mut duty, delegation, out);
+                let spans = handed.iter().flat_map(|handed| handed.part.spans());
+                for span in spans {
+                    self.except(&mut duty, unconfirmed(*span, None, Reason::Epoch));
+                }
+            }
+            self.settle(number, duty, out);
+            self.duties.forget(number, out);
+        }
+    }
+
+    /// The newest roster is complete: delegates of the previous epoch that are
+    /// not in it have left, whether or not a verdict said so.
+    fn bypass_departed(&mut self, out: &mut Effects<I>) {
+        for number in self.duties.open_numbers() {
+            let Some(newest) = self.epochs.newest() else {
+                return;
+            };
+            let duty = self.duties.get(number);
+            let old = duty.filter(|duty| duty.key.epoch != newest.placement().epoch);
+            let departed: Vec<I> = old
+                .into_iter()
+                .flat_map(|duty| duty.delegations.values())
+                .map(|handed| handed.to)
+                .filter(|peer| newest.roster().rank_of(*peer).is_none())
+                .collect();
+            for peer in departed {
+                self.bypass(number, peer, Reason::Left, out);
+            }
+        }
+    }
+}

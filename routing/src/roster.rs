@@ -1,0 +1,271 @@
+//! Who holds which rank in one epoch.
+//!
+//! Gathered by pulling over the clockwise fingers in doubling steps: a node that
+//! knows the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1),
+//! asks its finger i for the next ones, which lie among the finger's own first
+//! ranks. So all rosters grow together, ⌈log2 N⌉ steps while chunks suffice.
+//!
+//! It is hearsay, good for shortcuts: the receiver of a packet checks its own
+//! rank, and what it denies is not used again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use binomesh_overlay::{Id, Placement, Rank};
+
+use crate::packet::Message;
+
+/// The peers of one epoch, as far as known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Roster<I> {
+    placement: Placement<I>,
+    /// By rank; empty above the population that rosters are kept for.
+    peers: Arc<Vec<Option<I>>>,
+    ranks: BTreeMap<I, Rank>,
+    /// How many ranks from my own on are known, clockwise without a gap.
+    known: u32,
+    /// Ranks whose supposed holder denied it; at most one per rank.
+    denied: BTreeSet<Rank>,
+    /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
+    /// ask again by their own timer.
+    askers: BTreeMap<I, (Rank, u32)>,
+}
+
+const MAX_ASKERS: usize = 64;
+
+impl<I: Id> Roster<I> {
+    /// A roster that knows only that `me` stands at this placement. Above `max`
+    /// members it stays empty.
+    pub fn new(me: I, placement: Placement<I>, max: u32) -> Self {
+        let n = placement.population.get();
+        let mut roster = Self {
+            placement,
+            peers: Arc::default(),
+            ranks: BTreeMap::new(),
+            known: 0,
+            denied: BTreeSet::new(),
+            askers: BTreeMap::new(),
+        };
+        if n <= max && placement.rank.is_within(placement.population) {
+            roster.peers = Arc::new(vec![None; n as usize]);
+            roster.note(placement.rank, me);
+            roster.known = 1;
+        }
+        roster
+    }
+
+    /// The rank of a peer, if known.
+    pub fn rank_of(&self, peer: I) -> Option<Rank> {
+        self.ranks.get(&peer).copied()
+    }
+
+    /// The peer at a rank, if known and not denied.
+    pub fn peer_at(&self, rank: Rank) -> Option<I> {
+        if self.denied.contains(&rank) {
+            return None;
+        }
+        self.peers.get(rank.0 as usize).copied().flatten()
+    }
+
+    /// Whether every rank has a known peer.
+    pub fn is_complete(&self) -> bool {
+        self.is_kept() && self.known == self.placement.population.get()
+    }
+
+    /// Whether a roster is kept for this population at all.
+    pub fn is_kept(&self) -> bool {
+        !self.peers.is_empty()
+    }
+
+    /// How many ranks from the own one on are known.
+    pub fn known_count(&self) -> u32 {
+        self.known
+    }
+
+    /// The peers by rank, shared.
+    pub fn peers(&self) -> Arc<Vec<Option<I>>> {
+        Arc::clone(&self.peers)
+    }
+
+    /// The supposed holder of `rank` denied it.
+    pub(crate) fn deny(&mut self, rank: Rank) {
+        if rank.is_within(self.placement.population) {
+            self.denied.insert(rank);
+        }
+    }
+
+    /// Whether the supposed holder of `rank` denied it.
+    pub(crate) fn is_denied(&self, rank: Rank) -> bool {
+        self.denied.contains(&rank)
+    }
+
+    /// Denials are forgotten when the tables change.
+    pub(crate) fn trust_again(&mut self) {
+        self.denied.clear();
+    }
+
+    /// Whom to ask next, from which rank on and for how many.
+    pub(crate) fn next_ask(&self, clockwise: &[Option<I>]) -> Option<(I, Rank, u32)> {
+        let n = self.placement.population.get();
+        if !self.is_kept() || self.known == 0 || self.known >= n {
+            return None;
+        }
+        let level = self.known.ilog2();
+        let peer = clockwise.get(level as usize).copied().flatten()?;
+        let end = n.min(2u32.saturating_mul(1 << level));
+        let count = (end - self.known).min(Message::<I>::MAX_ROSTER as u32);
+        let start = self
+            .placement
+            .rank
+            .ahead(self.known, self.placement.population);
+        Some((peer, start, count))
+    }
+
+    /// The answer to a question, or remember who asked until there is one.
+    pub(crate) fn on_ask(&mut self, from: I, start: Rank, count: u32) -> Option<Vec<I>> {
+        let answer = self.answer(start, count);
+        if answer.is_none() && (self.askers.len() < MAX_ASKERS || self.askers.contains_key(&from)) {
+            self.askers.insert(from, (start, count));
+        }
+        answer
+    }
+
+    /// Take an answer in. False if it contradicts what is known: a peer that
+    /// has another rank already, or `known` says that the rank is another's.
+    pub(crate) fn on_tell(
+        &mut self,
+        start: Rank,
+        peers: &[I],
+        known: impl Fn(Rank) -> Option<I>,
+    ) -> bool {
+        let population = self.placement.population;
+        let next = self.placement.rank.ahead(self.known, population);
+        if !self.is_kept() || self.is_complete() || start != next {
+            return true;
+        }
+        let room = (population.get() - self.known) as usize;
+        let ranks = (0u32..).map(|step| start.ahead(step, population));
+        let new: Vec<(Rank, I)> = ranks.zip(peers.iter().copied()).take(room).collect();
+        let distinct: BTreeSet<I> = new.iter().map(|(_, peer)| *peer).collect();
+        let fits = |&(rank, peer): &(Rank, I)| {
+            self.ranks.get(&peer).is_none_or(|at| *at == rank)
+                && known(rank).is_none_or(|holder| holder == peer)
+        };
+        if distinct.len() < new.len() || !new.iter().all(fits) {
+            return false;
+        }
+        for &(rank, peer) in &new {
+            self.note(rank, peer);
+        }
+        self.known += new.len() as u32;
+        true
+    }
+
+    /// Those who asked for what is known by now, with their answers.
+    pub(crate) fn take_answers(&mut self) -> Vec<(I, Rank, Vec<I>)> {
+        let asked = std::mem::take(&mut self.askers);
+        let mut answers = Vec::new();
+        for (asker, (start, count)) in asked {
+            match self.answer(start, count) {
+                Some(peers) => answers.push((asker, start, peers)),
+                None => _ = self.askers.insert(asker, (start, count)),
+            }
+        }
+        answers
+    }
+
+    fn answer(&self, start: Rank, count: u32) -> Option<Vec<I>> {
+        let population = self.placement.population;
+        let from = self.placement.rank.distance_to(start, population);
+        if !start.is_within(population) || from >= self.known {
+            return None;
+        }
+        let count = count
+            .min(self.known - from)
+            .min(Message::<I>::MAX_ROSTER as u32);
+        (0..count)
+            .map(|step| self.peers.get(start.ahead(step, population).0 as usize))
+            .map(|peer| peer.copied().flatten())
+            .collect()
+    }
+
+    fn note(&mut self, rank: Rank, peer: I) {
+        if let Some(place) = Arc::make_mut(&mut self.peers).get_mut(rank.0 as usize) {
+            *place = Some(peer);
+            self.ranks.insert(peer, rank);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binomesh_overlay::{Epoch, Population};
+
+    fn placement(n: u32, rank: u32) -> Placement<u32> {
+        Placement {
+            epoch: Epoch {
+                root: 100,
+                boot: 1,
+                counter: 1,
+                nonce: 1,
+            },
+            population: Population::new(n).unwrap(),
+            rank: Rank(rank),
+        }
+    }
+
+    #[test]
+    fn rosters_grow_together_in_logarithmically_many_rounds() {
+        for n in [1u32, 2, 3, 5, 8, 12, 33, 64, 100] {
+            let mut rosters: Vec<_> = (0..n)
+                .map(|rank| Roster::new(rank + 100, placement(n, rank), 4096))
+                .collect();
+            let population = Population::new(n).unwrap();
+            for _ in 0..population.levels() {
+                let before = rosters.clone();
+                for (rank, roster) in (0..n).zip(&mut rosters) {
+                    let clockwise: Vec<_> = (0..population.levels())
+                        .map(|level| Some(Rank(rank).ahead(1 << level, population).0 + 100))
+                        .collect();
+                    if let Some((peer, start, count)) = roster.next_ask(&clockwise) {
+                        let told = before[peer as usize - 100].answer(start, count).unwrap();
+                        assert!(roster.on_tell(start, &told, |_| None));
+                    }
+                }
+            }
+            for roster in &rosters {
+                assert!(roster.is_complete(), "N={n}");
+                for rank in 0..n {
+                    assert_eq!(roster.peer_at(Rank(rank)), Some(rank + 100));
+                    assert_eq!(roster.rank_of(rank + 100), Some(Rank(rank)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn contradictions_are_rejected_and_denials_believed() {
+        let mut roster = Roster::new(100u32, placement(4, 0), 4096);
+        assert!(!roster.on_tell(Rank(1), &[100], |_| None), "my own id");
+        assert!(!roster.on_tell(Rank(1), &[5, 5], |_| None), "a duplicate");
+        assert!(
+            !roster.on_tell(Rank(1), &[5], |_| Some(6)),
+            "a finger says otherwise"
+        );
+        assert!(roster.on_tell(Rank(1), &[5, 6, 7, 8, 9], |_| None));
+        assert!(roster.is_complete());
+        assert_eq!(roster.rank_of(8), None, "beyond the population");
+        roster.deny(Rank(2));
+        assert_eq!(roster.peer_at(Rank(2)), None);
+    }
+
+    #[test]
+    fn an_early_question_is_answered_later() {
+        let mut roster = Roster::new(100u32, placement(4, 0), 4096);
+        assert_eq!(roster.on_ask(103, Rank(1), 1), None);
+        assert!(roster.take_answers().is_empty());
+        assert!(roster.on_tell(Rank(1), &[101], |_| None));
+        assert_eq!(roster.take_answers(), [(103, Rank(1), vec![101])]);
+    }
+}

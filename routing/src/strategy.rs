@@ -1,0 +1,71 @@
+//! Who gets which part of a broadcast: strategy `binomial`.
+//!
+//! ```text
+//!   0 ──▶ 4 ──▶ 6 ──▶ 7        a node at distance a that answers for [a, e)
+//!   │     └──▶ 5               delivers and hands [a + 2^i, …) to its
+//!   ├──▶ 2 ──▶ 3               clockwise finger i; every part is the stretch
+//!   └──▶ 1                     up to the next finger
+//! ```
+//!
+//! N − 1 messages, at most ⌈log2 N⌉ deep, over links that exist anyway. A pure
+//! function: it knows neither peers nor which of them are down.
+
+use crate::packet::Span;
+
+/// Cut what a node at distance `from` has to hand on into the parts of its
+/// clockwise fingers, the farthest (and largest) first: it is the longest way.
+///
+/// A part begins at every `from + 2^i` inside `span`; what lies before the first
+/// of them belongs to the span's own start.
+pub fn binomial(from: u32, span: Span) -> impl Iterator<Item = Span> {
+    let mut end = span.end;
+    (0..u32::BITS)
+        .rev()
+        .filter_map(move |level| from.checked_add(1 << level))
+        .filter(move |&start| span.start < start && start < span.end)
+        .chain((!span.is_empty()).then_some(span.start))
+        .map(move |start| {
+            let part = Span::new(start, end);
+            end = start;
+            part
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_tile_the_span_and_begin_at_fingers() {
+        for from in 0..20u32 {
+            for start in from + 1..40 {
+                for end in start..40 {
+                    let parts: Vec<_> = binomial(from, Span::new(start, end)).collect();
+                    let mut expected = end;
+                    for part in &parts {
+                        assert_eq!(part.end, expected);
+                        assert!(!part.is_empty());
+                        assert!(part.start == start || (part.start - from).is_power_of_two());
+                        expected = part.start;
+                    }
+                    assert_eq!(expected, start, "{from} {start}..{end}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_broadcast_takes_one_message_per_member_and_logarithmic_depth() {
+        for n in 1..=1100u32 {
+            let mut depth = vec![None; n as usize];
+            let mut open = vec![(Span::new(0, n), 0u32)];
+            while let Some((span, level)) = open.pop() {
+                assert_eq!(depth[span.start as usize].replace(level), None);
+                let rest = Span::new(span.start + 1, span.end);
+                open.extend(binomial(span.start, rest).map(|part| (part, level + 1)));
+            }
+            let bound = u32::BITS - (n - 1).leading_zeros();
+            assert!(depth.iter().all(|d| d.is_some_and(|d| d <= bound)), "N={n}");
+        }
+    }
+}

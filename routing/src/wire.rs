@@ -1,0 +1,109 @@
+//! Messages as bytes: one version byte, the head in postcard, then the payload.
+//!
+//! ```text
+//!   | version 1 | head (postcard) | payload, to the end of the frame |
+//! ```
+//!
+//! Encoding gives head and payload apart, so that a vectored write sends the
+//! payload uncopied; decoding cuts the payload out of the frame uncopied. What
+//! parses is within the bounds that are stated in [`crate::packet`]; whether it
+//! fits an epoch's population is for the relay to judge.
+
+use binomesh_overlay::Id;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::packet::{Errand, Exception, Message, Part};
+
+/// The version that this build speaks and understands.
+pub const VERSION: u8 = 1;
+
+/// The longest head, with room to spare for the largest lists of 16-byte ids.
+/// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Bytes that are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The version byte is missing or another one.
+    #[error("unknown relay message version {0:?}, expected {VERSION}")]
+    Version(Option<u8>),
+    /// The head is cut short or makes no sense.
+    #[error("malformed relay message head")]
+    Malformed,
+    /// A list or span is outside its bounds.
+    #[error("relay message field out of bounds: {0}")]
+    OutOfBounds(&'static str),
+    /// A message without payload has bytes behind its head.
+    #[error("{0} unexpected bytes behind a relay message")]
+    TrailingBytes(usize),
+}
+
+/// A message that cannot be written: only an id whose serialisation fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("relay message cannot be encoded: {0}")]
+pub struct EncodeError(String);
+
+/// The head of a message, version byte included, and the payload behind it.
+pub fn encode<I: Id + Serialize>(message: &Message<I>) -> Result<(Bytes, Bytes), EncodeError> {
+    let head = postcard::to_extend(message, vec![VERSION])
+        .map_err(|error| EncodeError(error.to_string()))?;
+    let payload = match message {
+        Message::Packet(packet) => packet.payload.clone(),
+        _ => Bytes::new(),
+    };
+    Ok((head.into(), payload))
+}
+
+/// The message in a frame; its payload is a slice of the frame.
+pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, DecodeError> {
+    let (&version, head) = frame.split_first().ok_or(DecodeError::Version(None))?;
+    if version != VERSION {
+        return Err(DecodeError::Version(Some(version)));
+    }
+    let (mut message, rest) =
+        postcard::take_from_bytes::<Message<I>>(head).map_err(|_| DecodeError::Malformed)?;
+    check(&message)?;
+    match &mut message {
+        Message::Packet(packet) => packet.payload = frame.slice(frame.len() - rest.len()..),
+        _ if rest.is_empty() => {}
+        _ => return Err(DecodeError::TrailingBytes(rest.len())),
+    }
+    Ok(message)
+}
+
+fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
+    match message {
+        Message::Packet(packet) => check_errand(&packet.header.errand),
+        Message::Custody(errand) | Message::Inquire(errand) => check_errand(errand),
+        Message::Refused { errand, .. } => check_errand(errand),
+        Message::Done {
+            errand, exceptions, ..
+        } => {
+            let fits = |exception: &Exception<I>| !exception.span.is_empty();
+            if exceptions.len() > Message::<I>::MAX_EXCEPTIONS || !exceptions.iter().all(fits) {
+                return Err(DecodeError::OutOfBounds("exceptions"));
+            }
+            check_errand(errand)
+        }
+        Message::RosterAsk { .. } => Ok(()),
+        Message::RosterTell { peers, .. } if peers.len() > Message::<I>::MAX_ROSTER => {
+            Err(DecodeError::OutOfBounds("peers"))
+        }
+        Message::RosterTell { .. } => Ok(()),
+    }
+}
+
+fn check_errand<I>(errand: &Errand<I>) -> Result<(), DecodeError> {
+    let spans = errand.part.spans();
+    if spans.is_empty() || spans.len() > Part::MAX_SPANS || spans.iter().any(|s| s.is_empty()) {
+        return Err(DecodeError::OutOfBounds("spans"));
+    }
+    match &errand.part {
+        Part::Routed { visited, .. } if visited.len() > Part::MAX_VISITED => {
+            Err(DecodeError::OutOfBounds("visited"))
+        }
+        _ => Ok(()),
+    }
+}
