@@ -209,6 +209,7 @@ impl From<SendError> for Refusal {
             SendError::NotReady | SendError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
             SendError::NoDestination => StatusCode::BAD_REQUEST,
             SendError::UnknownPeers(_) => StatusCode::NOT_FOUND,
+            SendError::RosterTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
             SendError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             SendError::Busy => StatusCode::TOO_MANY_REQUESTS,
         };

@@ -268,6 +268,7 @@ impl Cluster {
         let mut config = NodeConfig::new(name, &home, home.join("state"));
         config.bind = bind.unwrap_or(loopback);
         config.parent = parent.map(seed);
+        config.slot = u32::try_from(number).ok();
         let others = self.live().filter(|member| Some(*member) != parent);
         config.seeds = others
             .filter(|other| other.name != config.name)

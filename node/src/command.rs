@@ -123,6 +123,9 @@ pub enum SendError {
     /// Too many messages are open.
     #[error("too many messages of this node are still open")]
     Busy,
+    /// Nobody knows everybody's rank in a cluster of this size.
+    #[error("the cluster is too large to send to single members")]
+    RosterTooLarge,
     /// The node has stopped, or stopped before it knew the outcome.
     #[error("the node has stopped")]
     Stopped,
@@ -137,6 +140,7 @@ impl SendError {
             Self::UnknownPeers(_) => "`topology` lists the members",
             Self::TooLarge { .. } => "send the payload in smaller pieces",
             Self::Busy => "await the receipts of earlier messages first",
+            Self::RosterTooLarge => "broadcast, and let the receivers choose by topic",
             Self::Stopped => "start the node again",
         }
     }

@@ -15,10 +15,11 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 10] = [
+const PARSED: [&str; 11] = [
     "advertise",
     "seeds",
     "grace_seconds",
+    "slot",
     "max_children",
     "priority",
     "max_payload_bytes",

@@ -51,6 +51,8 @@ mod node;
 mod process;
 mod recorded;
 mod subscription;
+mod timers;
+mod wire;
 
 pub use command::{Destination, SendError, SendOptions};
 pub use node::{Ended, Node, PublishHandle, StartError, Stopped, SubscribeError, TopicHandle};

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
+use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
 
 /// A message between two peers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Message<I> {
     /// Maintenance of the overlay.
     Overlay(overlay::Message<I>),
+    /// User messages and what acknowledges them.
+    Relay(routing::Message<I>),
 }
 
 /// A timer of a peer.
@@ -20,6 +23,8 @@ pub enum Message<I> {
 pub enum Timer {
     /// One of the overlay's.
     Overlay(overlay::Timer),
+    /// One of the relay's.
+    Relay(routing::Timer),
 }
 
 /// What happens to a peer.
@@ -53,7 +58,15 @@ pub enum Input<I> {
         /// To whom.
         peer: I,
     },
-    /// Leave gracefully.
+    /// A peer's queue was full and has room again.
+    Writable {
+        /// Whose.
+        peer: I,
+    },
+    /// Leave gracefully: accept no more messages and tell
+    /// [`routing::Event::Drained`] when none is open.
+    Drain,
+    /// Say goodbye to the neighbours.
     Leave,
 }
 
@@ -62,6 +75,8 @@ pub enum Input<I> {
 pub enum Event<I> {
     /// Something of the overlay.
     Overlay(overlay::Event<I>),
+    /// A delivery, a receipt.
+    Relay(routing::Event<I>),
 }
 
 /// The outbox of a peer.
@@ -71,15 +86,19 @@ pub type Out<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Peer<I: Id> {
     overlay: Overlay<I>,
+    relay: Relay<I>,
     overlay_out: overlay::overlay::Out<I>,
+    relay_out: routing::Effects<I>,
 }
 
 impl<I: Id> Peer<I> {
     /// A peer that has not started yet.
-    pub fn new(config: overlay::Config<I>) -> Self {
+    pub fn new(overlay: overlay::Config<I>, relay: routing::Config) -> Self {
         Self {
-            overlay: Overlay::new(config),
+            relay: Relay::new(overlay.me, overlay.boot, relay),
+            overlay: Overlay::new(overlay),
             overlay_out: Outbox::new(),
+            relay_out: Outbox::new(),
         }
     }
 
@@ -88,31 +107,56 @@ impl<I: Id> Peer<I> {
         &self.overlay
     }
 
+    /// The relay half.
+    pub const fn relay(&self) -> &Relay<I> {
+        &self.relay
+    }
+
     /// Leave the overlay half in an arbitrary state, as a transient fault would.
     pub fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
         self.overlay.scramble(noise, peers);
+    }
+
+    /// Publish a message. Its receipt comes as an event, perhaps at once.
+    pub fn publish(
+        &mut self,
+        publish: Publish<I>,
+        out: &mut Out<I>,
+    ) -> Result<routing::PacketId<I>, PublishError<I>> {
+        let published = self.relay.publish(publish, &mut self.relay_out);
+        self.flush_relay(out);
+        published
     }
 
     /// Handle one input; what the host is to do goes to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         match input {
             Input::Start => self.on_overlay(overlay::Input::Start, out),
-            Input::Message {
-                from,
-                message: Message::Overlay(message),
-            } => {
-                self.on_overlay(overlay::Input::Message { from, message }, out);
-            }
-            Input::Timer {
-                timer: Timer::Overlay(timer),
-                late,
-            } => {
-                self.on_overlay(overlay::Input::Timer { timer, late }, out);
-            }
+            Input::Message { from, message } => match message {
+                Message::Overlay(message) => {
+                    self.on_overlay(overlay::Input::Message { from, message }, out);
+                }
+                Message::Relay(message) => {
+                    self.on_overlay(overlay::Input::Heard { peer: from }, out);
+                    self.on_relay(routing::Input::Message { from, message }, out);
+                }
+            },
+            Input::Timer { timer, late } => match timer {
+                Timer::Overlay(timer) => {
+                    self.on_overlay(overlay::Input::Timer { timer, late }, out);
+                }
+                Timer::Relay(timer) => self.on_relay(routing::Input::Timer { timer, late }, out),
+            },
             Input::LinkUp { peer, boot } => {
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);
+                self.on_relay(routing::Input::PeerUp(peer), out);
             }
             Input::LinkDown { peer } => self.on_overlay(overlay::Input::LinkDown { peer }, out),
+            Input::Writable { peer } => self.on_relay(routing::Input::Writable(peer), out),
+            Input::Drain => {
+                self.relay.withdraw(&mut self.relay_out);
+                self.flush_relay(out);
+            }
             Input::Leave => self.on_overlay(overlay::Input::Leave, out),
         }
     }
@@ -120,6 +164,7 @@ impl<I: Id> Peer<I> {
     fn on_overlay(&mut self, input: overlay::Input<I>, out: &mut Out<I>) {
         let mut effects = std::mem::take(&mut self.overlay_out);
         self.overlay.handle(input, &mut effects);
+        let mut is_view_new = false;
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => out.send(to, Message::Overlay(message)),
@@ -127,9 +172,48 @@ impl<I: Id> Peer<I> {
                 Effect::Disarm { timer } => out.disarm(Timer::Overlay(timer)),
                 Effect::Connect(peer) => out.connect(peer),
                 Effect::Disconnect(peer) => out.disconnect(peer),
-                Effect::Event(event) => out.event(Event::Overlay(event)),
+                Effect::Event(event) => {
+                    match event {
+                        overlay::Event::View => is_view_new = true,
+                        overlay::Event::Down(peer) => {
+                            self.on_relay(routing::Input::PeerDown(peer), out);
+                        }
+                        overlay::Event::Seeking { .. } => {}
+                    }
+                    out.event(Event::Overlay(event));
+                }
             }
         }
         self.overlay_out = effects;
+        if is_view_new && let Some(view) = self.view() {
+            self.on_relay(routing::Input::View(view), out);
+        }
+    }
+
+    fn view(&self) -> Option<View<I>> {
+        let fingers = self.overlay.fingers()?;
+        Some(View {
+            placement: *fingers.stamp(),
+            clockwise: fingers.clockwise().to_vec(),
+            counterclockwise: fingers.counterclockwise().to_vec(),
+        })
+    }
+
+    fn on_relay(&mut self, input: routing::Input<I>, out: &mut Out<I>) {
+        self.relay.handle(input, &mut self.relay_out);
+        self.flush_relay(out);
+    }
+
+    fn flush_relay(&mut self, out: &mut Out<I>) {
+        for effect in self.relay_out.drain() {
+            match effect {
+                Effect::Send { to, message } => out.send(to, Message::Relay(message)),
+                Effect::Arm { timer, after } => out.arm(Timer::Relay(timer), after),
+                Effect::Disarm { timer } => out.disarm(Timer::Relay(timer)),
+                Effect::Connect(peer) => out.connect(peer),
+                Effect::Disconnect(peer) => out.disconnect(peer),
+                Effect::Event(event) => out.event(Event::Relay(event)),
+            }
+        }
     }
 }

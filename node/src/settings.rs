@@ -22,6 +22,10 @@ pub struct NodeConfig {
     /// The parent in the deployment tree; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Seed>,
+    /// The place to ask for among the parent's children, so that ranks do not
+    /// depend on who starts first; behind the others if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
     /// Further nodes to try when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
@@ -114,6 +118,7 @@ impl NodeConfig {
             bind: any_address(),
             advertise: Vec::new(),
             parent: None,
+            slot: None,
             seeds: Vec::new(),
             certificate: credentials.join("node.pem"),
             key: credentials.join("node.key"),

@@ -19,4 +19,7 @@ pub mod strategy;
 pub mod wire;
 
 pub use packet::{Message, PacketId, Topic};
-pub use relay::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+pub use relay::{
+    Config, Destination, Effects, Event, Input, Publish, PublishError, RankRun, Receipt, Relay,
+    RelayStats, Timer, Unreached, View,
+};

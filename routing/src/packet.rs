@@ -386,6 +386,18 @@ impl<I> Message<I> {
     /// The most peers in one roster answer.
     pub const MAX_ROSTER: usize = 256;
 
+    /// The peers that this message introduces: the receiver may want to speak to
+    /// them, so the transport tells it where they are.
+    pub fn introduces(&self) -> Vec<I>
+    where
+        I: Copy,
+    {
+        match self {
+            Self::RosterTell { peers, .. } => peers.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Which stream it belongs to.
     pub const fn class(&self) -> Class {
         match self {

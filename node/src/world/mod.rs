@@ -36,6 +36,7 @@ pub struct World {
     queue: BTreeMap<(Duration, u64), Happening>,
     events: Vec<(Duration, Id, Event<Id>)>,
     sent: u64,
+    relay: binomesh_routing::Config,
 }
 
 /// A process and what its host keeps for it.
@@ -84,6 +85,7 @@ impl World {
             queue: BTreeMap::new(),
             events: Vec::new(),
             sent: 0,
+            relay: binomesh_routing::Config::default(),
         }
     }
 
@@ -105,6 +107,11 @@ impl World {
     /// How many messages were sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// The relays' parameters of processes that start from now on.
+    pub const fn relay(&mut self) -> &mut binomesh_routing::Config {
+        &mut self.relay
     }
 
     /// The network, to change its faults.
@@ -140,7 +147,7 @@ impl World {
         let id = config.me;
         self.crash(id);
         let host = Host {
-            peer: Some(Peer::new(config.clone())),
+            peer: Some(Peer::new(config.clone(), self.relay)),
             config,
             paused_until: Duration::ZERO,
             timers: BTreeMap::new(),

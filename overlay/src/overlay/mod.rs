@@ -133,6 +133,7 @@ impl<I: Id> Overlay<I> {
                 self.on_message(from, message, &mut moved, out);
             }
             Input::Message { .. } => {}
+            Input::Heard { peer } => self.detector.on_heard(peer),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
                 Timer::Beat => {

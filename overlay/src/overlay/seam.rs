@@ -20,6 +20,11 @@ pub enum Input<I> {
         /// What it says.
         message: Message<I>,
     },
+    /// An authenticated peer has said something to another machine.
+    Heard {
+        /// Who.
+        peer: I,
+    },
     /// A timer has fired.
     Timer {
         /// Which.

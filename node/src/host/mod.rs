@@ -1,0 +1,239 @@
+//! The loop of a node: it feeds one [`Peer`] with what the transport, the timers
+//! and the user say, and performs what the peer asks for.
+//!
+//! ```text
+//!   transport events ─┐                 ┌─▶ frames, connect, disconnect
+//!   timers ───────────┼─▶ Peer::handle ─┼─▶ timers
+//!   commands ─────────┘                 └─▶ deliveries, receipts
+//! ```
+//!
+//! Nothing here awaits a peer's queue, so one slow peer slows nobody else.
+
+mod open;
+mod outgoing;
+mod perform;
+mod report;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::{DownReason, Transport, TransportEvent};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::command::Command;
+use crate::node::{Opened, Seat, StartError};
+use crate::peer::{Input, Out, Peer, Timer};
+use crate::report::PlacementView;
+use crate::settings::NodeConfig;
+use crate::subscription::Subscribers;
+use crate::timers::TimerQueue;
+use crate::wire;
+use outgoing::OpenMessages;
+
+/// Transport events handled before timers and commands get their turn.
+const EVENTS_PER_TURN: usize = 64;
+/// How often the counters of the machines are copied to the metrics.
+const STATS_PERIOD: Duration = Duration::from_secs(1);
+
+/// Bind the transport and prepare the loop.
+pub(crate) fn open(seat: Seat) -> Result<Opened, StartError> {
+    open::open(seat)
+}
+
+/// The state of a running node.
+struct Host {
+    config: NodeConfig,
+    trust_domain: String,
+    address: std::net::SocketAddr,
+    id: PeerId,
+    boot: u64,
+    peer: Peer<PeerId>,
+    out: Out<PeerId>,
+    transport: Transport,
+    /// The process that each linked peer runs as.
+    boots: BTreeMap<PeerId, u64>,
+    timers: TimerQueue<Timer>,
+    subscribers: Subscribers,
+    messages: OpenMessages,
+    placement: watch::Sender<Option<PlacementView>>,
+    leaving: Option<Leaving>,
+}
+
+/// A graceful leave in progress.
+struct Leaving {
+    until: Instant,
+    is_drained: bool,
+    replies: Vec<oneshot::Sender<()>>,
+}
+
+impl Host {
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<TransportEvent>,
+        mut commands: mpsc::Receiver<Command>,
+        stop: CancellationToken,
+    ) {
+        self.feed(Input::Start);
+        let mut stats_due = now() + STATS_PERIOD;
+        let mut commands_open = true;
+        loop {
+            self.fire_timers();
+            self.show_placement();
+            if now() >= stats_due {
+                stats_due = now() + STATS_PERIOD;
+                self.record_stats();
+            }
+            if self.has_drained() {
+                break self.say_goodbye().await;
+            }
+            let wake = self.next_wake(stats_due);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep_until(wake) => {}
+                event = events.recv() => match event {
+                    None => break,
+                    Some(event) => {
+                        self.on_event(event);
+                        for _ in 1..EVENTS_PER_TURN {
+                            let Ok(event) = events.try_recv() else { break };
+                            self.on_event(event);
+                        }
+                    }
+                },
+                command = commands.recv(), if commands_open => match command {
+                    // Every handle is gone: the node lives as long as its task.
+                    None => commands_open = false,
+                    Some(command) => self.on_command(command),
+                },
+            }
+        }
+    }
+
+    fn next_wake(&self, stats_due: Instant) -> Instant {
+        let leave = self.leaving.as_ref().map(|leaving| leaving.until);
+        let timers = self.timers.next();
+        [timers, leave]
+            .into_iter()
+            .flatten()
+            .fold(stats_due, Instant::min)
+    }
+
+    fn fire_timers(&mut self) {
+        let now = now();
+        while let Some((timer, late)) = self.timers.pop(now) {
+            self.feed(Input::Timer { timer, late });
+        }
+    }
+
+    fn on_event(&mut self, event: TransportEvent) {
+        match event {
+            TransportEvent::LinkUp { peer, boot } => {
+                tracing::debug!(peer = %self.name_of(peer), boot, "link up");
+                self.boots.insert(peer, boot);
+                self.feed(Input::LinkUp { peer, boot });
+            }
+            TransportEvent::LinkDown { peer, reason } => {
+                tracing::debug!(peer = %self.name_of(peer), ?reason, "link down");
+                self.boots.remove(&peer);
+                if reason != DownReason::Idle {
+                    self.feed(Input::LinkDown { peer });
+                }
+            }
+            TransportEvent::Received {
+                peer,
+                boot,
+                class,
+                body,
+            } => {
+                // A frame of the peer's former process says nothing any more.
+                if self
+                    .boots
+                    .get(&peer)
+                    .is_some_and(|current| *current != boot)
+                {
+                    return;
+                }
+                match wire::message(class, &body) {
+                    Ok(message) => self.feed(Input::Message {
+                        from: peer,
+                        message,
+                    }),
+                    Err(refused) => self.refuse(peer, refused),
+                }
+            }
+            TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
+            TransportEvent::DialFailed { peer, reason } => {
+                tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
+            }
+        }
+    }
+
+    fn refuse(&self, peer: PeerId, refused: wire::Refused) {
+        let reason = refused.name();
+        metrics::counter!("binomesh_messages_refused_total", "reason" => reason).increment(1);
+        tracing::warn!(peer = %self.name_of(peer), %refused, "message refused");
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Report { reply } => {
+                let _ = reply.send(self.report());
+            }
+            Command::Subscribe { subscriber, reply } => {
+                if self.subscribers.admit(subscriber) {
+                    let _ = reply.send(());
+                }
+            }
+            Command::Send { to, outgoing } => self.submit(Some(to), outgoing),
+            Command::Publish(outgoing) => self.submit(None, outgoing),
+            Command::Leave { drain, reply } => self.leave(drain, reply),
+        }
+    }
+
+    fn leave(&mut self, drain: Duration, reply: oneshot::Sender<()>) {
+        let until = now() + drain;
+        if let Some(leaving) = &mut self.leaving {
+            leaving.until = leaving.until.min(until);
+            leaving.replies.push(reply);
+            return;
+        }
+        tracing::info!(drain_seconds = drain.as_secs_f64(), "leaving");
+        self.leaving = Some(Leaving {
+            until,
+            is_drained: false,
+            replies: vec![reply],
+        });
+        self.feed(Input::Drain);
+    }
+
+    fn has_drained(&self) -> bool {
+        let leaving = self.leaving.as_ref();
+        leaving.is_some_and(|leaving| leaving.is_drained || now() >= leaving.until)
+    }
+
+    async fn say_goodbye(&mut self) {
+        self.feed(Input::Leave);
+        self.transport.close().await;
+        let leaving = self.leaving.take();
+        for reply in leaving.into_iter().flat_map(|leaving| leaving.replies) {
+            let _ = reply.send(());
+        }
+    }
+
+    fn feed(&mut self, input: Input<PeerId>) {
+        self.peer.handle(input, &mut self.out);
+        self.perform();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the host is where the machines' timers meet the clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,152 @@
+//! From a node's settings to its running parts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh_overlay::quic::{BindError, Contact, Identity, Limits, Transport, TransportConfig};
+use binomesh_overlay::{self as overlay, PeerId, config::Pace};
+use binomesh_routing as routing;
+
+use super::Host;
+use super::outgoing::OpenMessages;
+use crate::credentials::node_uri;
+use crate::node::{Opened, Seat, StartError};
+use crate::peer::Peer;
+use crate::settings::{NodeConfig, Profile, Seed};
+use crate::subscription::Subscribers;
+use crate::timers::TimerQueue;
+
+pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
+    let Seat {
+        config,
+        credentials,
+        state,
+        commands,
+        placement,
+        stop,
+        recorder: _,
+    } = seat;
+    let trust_domain = credentials.trust_domain.clone();
+    let identity = Identity::from_der(
+        credentials.chain,
+        credentials.key,
+        credentials.authorities,
+        credentials.revocations,
+    )
+    .map_err(|error| StartError::Transport(error.to_string()))?;
+    let id = identity.id();
+    let transport = TransportConfig {
+        identity,
+        bind: vec![config.bind],
+        advertised: config.advertise.clone(),
+        boot: state.boot,
+        node_secret: state.secret,
+        limits: limits(&config),
+    };
+    let (transport, events) = Transport::bind(transport).map_err(failed_bind)?;
+    let bound = transport.local_addresses().first().copied();
+    let address = config
+        .advertise
+        .first()
+        .copied()
+        .or(bound)
+        .unwrap_or(config.bind);
+    for seed in config.parent.iter().chain(&config.seeds) {
+        let contact = Contact {
+            id: id_of(&trust_domain, &seed.name),
+            name: seed.name.clone(),
+            addresses: vec![seed.address],
+        };
+        transport
+            .add_contact(contact)
+            .map_err(|error| StartError::Transport(format!("{seed}: {error}")))?;
+    }
+    let overlay = overlay_config(&config, &trust_domain, id, state.boot);
+    let relay = relay_config(&config, overlay.planted);
+    let host = Host {
+        peer: Peer::new(overlay, relay),
+        out: overlay::Outbox::new(),
+        trust_domain,
+        address,
+        id,
+        boot: state.boot,
+        transport,
+        boots: BTreeMap::new(),
+        timers: TimerQueue::new(),
+        subscribers: Subscribers::default(),
+        messages: OpenMessages::default(),
+        placement,
+        leaving: None,
+        config,
+    };
+    let run = Box::pin(host.run(events, commands, stop));
+    Ok(Opened { address, run })
+}
+
+fn failed_bind(error: BindError) -> StartError {
+    match error {
+        BindError::Socket { address, source } => StartError::Bind { address, source },
+        other => StartError::Transport(other.to_string()),
+    }
+}
+
+pub(super) fn id_of(trust_domain: &str, name: &str) -> PeerId {
+    PeerId::of_uri(&node_uri(trust_domain, name))
+}
+
+fn overlay_config(
+    config: &NodeConfig,
+    trust_domain: &str,
+    me: PeerId,
+    boot: u64,
+) -> overlay::Config<PeerId> {
+    let id = |seed: &Seed| id_of(trust_domain, &seed.name);
+    let mut wanted = overlay::Config::new(me, boot, seed_of(me, boot));
+    wanted.parent = config.parent.as_ref().map(id);
+    wanted.seeds = config.seeds.iter().map(id).collect();
+    wanted.slot = config.slot;
+    wanted.priority = config.priority;
+    wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);
+    wanted.pace = match config.profile {
+        Profile::Default => Pace::default(),
+        Profile::Fast => Pace::fast(),
+        Profile::Quiet => Pace::quiet(),
+    };
+    #[cfg(feature = "planted")]
+    if let Some(bug) = config.planted.as_ref().and_then(|name| name.parse().ok()) {
+        wanted.planted = overlay::Planted::new(bug);
+    }
+    wanted
+}
+
+/// Jitter and nonces need to differ between nodes and between boots, and to be
+/// no secret: both follow from what everybody knows.
+fn seed_of(me: PeerId, boot: u64) -> u64 {
+    let low = me.as_bytes().iter().rev().take(8);
+    low.fold(boot, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
+}
+
+fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
+    routing::Config {
+        payload_max: config.max_payload_bytes,
+        planted,
+        ..routing::Config::default()
+    }
+}
+
+/// A head of at most this many bytes stands before a payload in a frame.
+const HEAD_MAX: usize = 16 << 10;
+
+fn limits(config: &NodeConfig) -> Limits {
+    let defaults = Limits::default();
+    let beat = match config.profile {
+        Profile::Default | Profile::Fast => Duration::from_secs(1),
+        Profile::Quiet => Duration::from_secs(5),
+    };
+    Limits {
+        packet_frame: config.max_payload_bytes + HEAD_MAX,
+        keep_alive: beat,
+        idle_timeout: (beat * 10).max(defaults.idle_timeout),
+        ..defaults
+    }
+}

@@ -1,0 +1,126 @@
+//! What a peer asks of its host.
+
+use binomesh_overlay::quic::SendError;
+use binomesh_overlay::{self as overlay, Effect, Outbox, PeerId};
+use binomesh_routing as routing;
+
+use super::{Host, now};
+use crate::peer::{Event, Message};
+use crate::report::{PlacementView, epoch_name};
+use crate::{subscription, wire};
+
+impl Host {
+    /// Perform what the peer has asked for.
+    pub(super) fn perform(&mut self) {
+        let mut out = std::mem::replace(&mut self.out, Outbox::new());
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send(to, &message),
+                Effect::Arm { timer, after } => self.timers.arm(timer, now() + after),
+                Effect::Disarm { timer } => self.timers.disarm(timer),
+                Effect::Connect(peer) => self.transport.connect(peer),
+                Effect::Disconnect(peer) => self.transport.disconnect(peer),
+                Effect::Event(Event::Overlay(event)) => self.on_overlay_event(&event),
+                Effect::Event(Event::Relay(event)) => self.on_relay_event(event),
+            }
+        }
+        // Handling an event may have asked for more; keep the larger memory.
+        if self.out.is_empty() {
+            self.out = out;
+        } else {
+            self.perform();
+        }
+    }
+
+    fn send(&self, to: PeerId, message: &Message<PeerId>) {
+        let Some(frame) = wire::frame(message) else {
+            metrics::counter!("binomesh_sends_failed_total", "reason" => "encoding").increment(1);
+            return;
+        };
+        if let Err(error) = self.transport.send(to, frame) {
+            let reason = match error {
+                SendError::UnknownPeer => "unknown-peer",
+                SendError::Full => "full",
+                SendError::TooLong { .. } => "too-long",
+                SendError::TooManyPeers => "too-many-peers",
+                SendError::ToSelf => "to-self",
+                SendError::Closed => "closed",
+            };
+            metrics::counter!("binomesh_sends_failed_total", "reason" => reason).increment(1);
+            tracing::debug!(peer = %self.name_of(to), %error, "not sent");
+        }
+    }
+
+    fn on_overlay_event(&self, event: &overlay::Event<PeerId>) {
+        match event {
+            overlay::Event::View => {}
+            overlay::Event::Down(peer) => {
+                tracing::info!(peer = %self.name_of(*peer), "neighbour is down");
+                metrics::counter!("binomesh_neighbours_down_total").increment(1);
+            }
+            overlay::Event::Seeking { rounds } => {
+                let parent = self.config.parent.as_ref().map(ToString::to_string);
+                tracing::warn!(rounds, parent, "no parent can be reached yet, trying on");
+            }
+        }
+    }
+
+    fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
+        match event {
+            routing::Event::Deliver { id, topic, payload } => {
+                let Ok(topic) = topic.as_str().parse() else {
+                    return;
+                };
+                let message = subscription::Message {
+                    id: message_id(&id),
+                    origin: id.origin,
+                    origin_name: self.name_of(id.origin),
+                    sequence: id.sequence,
+                    topic,
+                    payload,
+                };
+                self.subscribers.offer(&message);
+            }
+            routing::Event::Receipt(receipt) => self.on_receipt(receipt),
+            routing::Event::RosterComplete(_) => self.submit_waiting(),
+            routing::Event::Drained => {
+                if let Some(leaving) = &mut self.leaving {
+                    leaving.is_drained = true;
+                }
+            }
+        }
+    }
+
+    /// Tell those who watch the placement when it has changed.
+    pub(super) fn show_placement(&self) {
+        let overlay = self.peer.overlay();
+        let view = overlay.placement().map(|placement| PlacementView {
+            epoch: epoch_name(&placement.epoch),
+            population: placement.population.get(),
+            rank: placement.rank.0,
+            settled: overlay.health() == overlay::Health::Healthy,
+        });
+        self.placement.send_if_modified(|shown| {
+            let changed = *shown != view;
+            if changed {
+                tracing::debug!(?view, "placement");
+                *shown = view;
+            }
+            changed
+        });
+    }
+
+    /// The name of a peer, or its id while that is not known.
+    pub(super) fn name_of(&self, peer: PeerId) -> String {
+        if peer == self.id {
+            return self.config.name.clone();
+        }
+        let contact = self.transport.contact(peer);
+        contact.map_or_else(|| peer.to_string(), |contact| contact.name)
+    }
+}
+
+/// The text form of a message id.
+pub(super) fn message_id(id: &routing::PacketId<PeerId>) -> String {
+    format!("{}-{}-{}", id.origin, id.boot, id.sequence)
+}

@@ -1,0 +1,76 @@
+//! How a node sees itself.
+
+use binomesh_overlay::{Health, PeerId};
+
+use super::Host;
+use crate::report::{NodeReport, epoch_name};
+
+impl Host {
+    pub(super) fn report(&self) -> NodeReport {
+        let overlay = self.peer.overlay();
+        let placement = overlay.placement();
+        let name = |peer: PeerId| self.name_of(peer);
+        let table = |table: &[Option<PeerId>]| table.iter().map(|peer| peer.map(name)).collect();
+        let fingers = overlay.fingers();
+        let health = overlay.health();
+        NodeReport {
+            name: self.config.name.clone(),
+            id: self.id,
+            pid: std::process::id(),
+            boot: self.boot,
+            address: self.address,
+            rank: placement.map(|placement| placement.rank.0),
+            epoch: placement.map(|placement| epoch_name(&placement.epoch)),
+            population: placement.map(|placement| placement.population.get()),
+            parent: overlay.tree().parent().map(name),
+            children: overlay.tree().children().map(name).collect(),
+            successor: overlay.ring().successor.map(name),
+            predecessor: overlay.ring().predecessor.map(name),
+            clockwise: fingers.map(|f| table(f.clockwise())).unwrap_or_default(),
+            counterclockwise: fingers
+                .map(|f| table(f.counterclockwise()))
+                .unwrap_or_default(),
+            links: self
+                .transport
+                .links()
+                .into_iter()
+                .map(|link| link.name)
+                .collect(),
+            healthy: health == Health::Healthy,
+            reason: (health != Health::Healthy).then(|| health.to_string()),
+        }
+    }
+
+    /// Copy the counters of the machines to the metrics.
+    pub(super) fn record_stats(&self) {
+        let stats = self.peer.relay().stats();
+        for (name, value) in [
+            ("published", stats.published),
+            ("delivered", stats.delivered),
+            ("duplicates", stats.duplicates),
+            ("packets_sent", stats.packets_sent),
+            ("retries", stats.retries),
+            ("redelegations", stats.redelegations),
+            ("over_budget", stats.over_budget),
+            ("reissues", stats.reissues),
+            ("receipts", stats.receipts),
+            ("window_full", stats.window_full),
+        ] {
+            metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);
+        }
+        for reason in binomesh_routing::packet::Refusal::ALL {
+            let count = stats.refused.get(reason as usize).copied().unwrap_or(0);
+            let labels = [("reason", reason.name())];
+            metrics::counter!("binomesh_relay_refused_total", &labels).absolute(count);
+        }
+        for (name, value) in [
+            ("duties", stats.open_duties),
+            ("messages", stats.open_messages),
+            ("packets", stats.held_packets),
+        ] {
+            metrics::gauge!("binomesh_relay_open", "kind" => name).set(value as f64);
+        }
+        let bytes = stats.duty_bytes + stats.message_bytes + stats.held_bytes;
+        metrics::gauge!("binomesh_relay_bytes").set(bytes as f64);
+    }
+}

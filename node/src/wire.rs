@@ -1,0 +1,147 @@
+//! Messages of a peer as frames of the transport, and back.
+//!
+//! ```text
+//!   maintenance class   version (1)  overlay message (postcard)
+//!   other classes       what `binomesh_routing::wire` says
+//! ```
+
+use binomesh_overlay::quic::{Class, Frame, PlainClass, SlotKey};
+use binomesh_overlay::{self as overlay, PeerId};
+use binomesh_routing as routing;
+use bytes::Bytes;
+
+use crate::peer::Message;
+
+/// The version of maintenance messages that this node speaks.
+const VERSION: u8 = 1;
+
+/// Why a frame is no message. It is counted and dropped; the link stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("message version {0:?} is not spoken here, expected {VERSION}")]
+    Version(Option<u8>),
+    #[error("the message is malformed")]
+    Malformed,
+}
+
+impl Refused {
+    /// The metric label.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Version(_) => "version",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// The frame of a message; none if it cannot be encoded, which no message of
+/// this version is.
+pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
+    match message {
+        Message::Overlay(message) => {
+            let head = postcard::to_extend(message, vec![VERSION]).ok()?;
+            let overlay::Slot {
+                kind,
+                level,
+                subject,
+            } = message.slot();
+            Some(Frame {
+                class: Class::Maintenance(SlotKey {
+                    kind,
+                    level,
+                    subject,
+                }),
+                head: head.into(),
+                payload: Bytes::new(),
+                introduces: message.introduces(),
+            })
+        }
+        Message::Relay(message) => {
+            let (head, payload) = routing::wire::encode(message).ok()?;
+            let class = match message.class() {
+                routing::packet::Class::Control => Class::Control,
+                routing::packet::Class::Packet => Class::Packet,
+            };
+            let introduces = message.introduces();
+            Some(Frame {
+                class,
+                head,
+                payload,
+                introduces,
+            })
+        }
+    }
+}
+
+/// The message of a frame.
+pub(crate) fn message(class: PlainClass, body: &Bytes) -> Result<Message<PeerId>, Refused> {
+    if class != PlainClass::Maintenance {
+        return match routing::wire::decode(body) {
+            Ok(message) => Ok(Message::Relay(message)),
+            Err(routing::wire::DecodeError::Version(version)) => Err(Refused::Version(version)),
+            Err(_) => Err(Refused::Malformed),
+        };
+    }
+    let (&version, body) = body.split_first().ok_or(Refused::Version(None))?;
+    if version != VERSION {
+        return Err(Refused::Version(Some(version)));
+    }
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(Message::Overlay(message)),
+        _ => Err(Refused::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binomesh_overlay::noise::Noise;
+    use binomesh_overlay::overlay::garbage;
+
+    use super::*;
+
+    fn body(frame: &Frame) -> Bytes {
+        [&frame.head[..], &frame.payload[..]].concat().into()
+    }
+
+    #[test]
+    fn overlay_messages_round_trip() {
+        let peers: Vec<_> = ["a", "b", "c"].map(PeerId::of_uri).to_vec();
+        let mut noise = Noise::new(1);
+        for _ in 0..500 {
+            let sent = Message::Overlay(garbage(&mut noise, &peers).unwrap());
+            let frame = frame(&sent).unwrap();
+            assert_eq!(message(frame.class.plain(), &body(&frame)), Ok(sent));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let peers = [PeerId::of_uri("a")];
+        let sent = Message::Overlay(garbage(&mut Noise::new(1), &peers).unwrap());
+        let good = body(&frame(&sent).unwrap());
+        let cut = good.slice(..good.len() - 1);
+        let longer = [&good[..], &[0]].concat().into();
+        let newer = [&[9], &good[1..]].concat().into();
+        for (bytes, refused) in [
+            (cut, Refused::Malformed),
+            (longer, Refused::Malformed),
+            (newer, Refused::Version(Some(9))),
+            (Bytes::new(), Refused::Version(None)),
+        ] {
+            assert_eq!(message(PlainClass::Maintenance, &bytes), Err(refused));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_decoding_panic() {
+        let mut noise = Noise::new(7);
+        for length in 0..2000_usize {
+            let bytes: Bytes = (0..length % 97).map(|_| noise.next() as u8).collect();
+            let versioned: Bytes = [&[VERSION], &bytes[..]].concat().into();
+            for class in PlainClass::ALL {
+                let _ = message(class, &bytes);
+                let _ = message(class, &versioned);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Joins, deaths, returns and meetings of whole overlays, in the seeded world.
+#![allow(missing_docs, reason = "a test")]
+
+use std::time::Duration;
+
+use binomesh::world::{Network, Shape, World};
+use binomesh_overlay::Config;
+use rand::Rng;
+
+/// How much of a long run a build without optimization does.
+const SHARE: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[track_caller]
+fn settle(world: &mut World, limit: Duration) -> Duration {
+    let start = world.now();
+    let settled = world.run_until(start + limit, |w| w.defect().is_none());
+    let (seed, defect) = (world.seed(), world.defect());
+    assert!(settled, "seed {seed}: {defect:?}");
+    world.now() - start
+}
+
+fn node(world: &mut World, id: u32, parent: Option<u32>, seeds: &[u32]) -> Config<u32> {
+    let mut config = Config::new(id, 1, world.rng().random());
+    config.parent = parent;
+    config.seeds = seeds.to_vec();
+    config
+}
+
+/// Never two nodes with one rank in one epoch, looked at after every happening,
+/// while nodes join as waves of the census go on.
+#[test]
+fn joins_during_census_waves_give_no_rank_twice() {
+    const EPOCHS: u64 = 500 / SHARE;
+    let (mut epochs, mut seed) = (0, 0);
+    while epochs < EPOCHS {
+        seed += 1;
+        let mut world = World::new(seed, Network::local());
+        let root = node(&mut world, 0, None, &[]);
+        world.start(root);
+        for id in 1..64 {
+            let parent = world.rng().random_range(0..id);
+            let config = node(&mut world, id, Some(parent), &[0]);
+            world.start(config);
+            // A join per ten rounds, where a round is a latency of the network.
+            let pause = world.now() + Duration::from_millis(5);
+            world.run_until(pause, |w| {
+                let twice = w.double_rank();
+                assert_eq!(twice, None, "seed {seed}");
+                false
+            });
+        }
+        settle(&mut world, seconds(60));
+        let placed = world.peer(0).and_then(|peer| peer.overlay().placement());
+        epochs += placed.map_or(0, |placement| placement.epoch.counter);
+    }
+    println!("{epochs} epochs in {seed} worlds");
+}
+
+#[test]
+fn nodes_that_join_a_quiet_cluster_are_counted() {
+    let mut world = World::new(1, Network::local());
+    world.deploy(16, Shape::Binomial, |_| {});
+    settle(&mut world, seconds(60));
+    world.run_for(seconds(120));
+    for id in 100..116 {
+        let config = node(&mut world, id, Some(id % 16), &[0]);
+        world.start(config);
+    }
+    let took = settle(&mut world, seconds(60));
+    assert!(took < seconds(5), "{took:?}");
+}
+
+#[test]
+fn a_graceful_leave_is_not_a_death() {
+    for leaver in 0..12 {
+        let mut world = World::new(leaver.into(), Network::local());
+        world.deploy(12, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(60));
+        world.feed(leaver, binomesh::peer::Input::Leave);
+        world.run_for(Duration::from_millis(50));
+        world.crash(leaver);
+        let took = settle(&mut world, seconds(60));
+        assert!(took < seconds(1), "{leaver} left, settled after {took:?}");
+    }
+}
+
+#[test]
+fn a_restarted_node_is_taken_back() {
+    for victim in 0..12 {
+        let mut world = World::new(victim.into(), Network::local());
+        world.deploy(12, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(60));
+        world.restart(victim);
+        settle(&mut world, seconds(120));
+        world.crash(victim);
+        world.run_for(seconds(20));
+        world.restart(victim);
+        settle(&mut world, seconds(120));
+    }
+}
+
+#[test]
+fn two_roots_become_one_tree() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Network::local());
+        let sizes: (u32, u32) = (
+            world.rng().random_range(1..12),
+            world.rng().random_range(1..12),
+        );
+        for id in 0..sizes.0 {
+            let parent = id.checked_sub(1).map(|last| last / 2);
+            let config = node(&mut world, id, parent, &[]);
+            world.start(config);
+        }
+        for id in 100..100 + sizes.1 {
+            let parent = (id > 100).then_some(100);
+            let config = node(&mut world, id, parent, &[0]);
+            world.start(config);
+        }
+        settle(&mut world, seconds(60));
+        let larger = if sizes.0.ilog2() >= sizes.1.ilog2() {
+            0
+        } else {
+            100
+        };
+        let rank = world
+            .peer(larger)
+            .and_then(|p| p.overlay().placement())
+            .map(|p| p.rank.0);
+        assert_eq!(
+            rank,
+            Some(0),
+            "seed {seed}: the larger of {sizes:?} keeps its root"
+        );
+    }
+}
+
+#[test]
+fn a_cycle_of_configured_parents_becomes_a_tree() {
+    for length in 2..=10 {
+        let mut world = World::new(length.into(), Network::local());
+        for id in 0..length {
+            let config = node(&mut world, id, Some((id + 1) % length), &[]);
+            world.start(config);
+        }
+        settle(&mut world, seconds(300));
+    }
+}
+
+/// Two orphans in lockstep, each of which has only the other to ask.
+#[test]
+fn mutual_orphans_become_a_tree() {
+    for seed in 0..50 {
+        let mut world = World::new(
+            seed,
+            Network::new(Duration::from_millis(1), Duration::from_millis(1), 0),
+        );
+        for (id, parent) in [(0, 1), (1, 0)] {
+            let config = node(&mut world, id, Some(parent), &[]);
+            world.start(config);
+        }
+        settle(&mut world, seconds(300));
+    }
+}
+
+#[test]
+fn a_partition_makes_two_overlays_that_become_one_again() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(16, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(60));
+        for a in 0..8 {
+            for b in 8..16 {
+                world.network().cut(a, b);
+                world.network().cut(b, a);
+            }
+        }
+        world.run_for(seconds(60));
+        let root_of = |w: &World, id| w.peer(id).map(|p| p.overlay().tree().root().id);
+        assert_ne!(root_of(&world, 0), root_of(&world, 15), "seed {seed}");
+        world.network().mend();
+        settle(&mut world, seconds(120));
+    }
+}
+
+#[test]
+fn random_churn_with_losses_heals() {
+    for seed in 0..40 / SHARE {
+        let network = Network::new(
+            Duration::from_micros(100),
+            Duration::from_millis(20),
+            20_000,
+        );
+        let mut world = World::new(seed, network);
+        world.deploy(20, Shape::Random, |_| {});
+        for _ in 0..30 {
+            let pause = world.rng().random_range(10..4000);
+            world.run_for(Duration::from_millis(pause));
+            let id = world.rng().random_range(0..20);
+            match world.rng().random_range(0..3) {
+                0 => world.crash(id),
+                1 => world.restart(id),
+                _ => world.pause(id, Duration::from_millis(pause)),
+            }
+        }
+        if world.peers().count() == 0 {
+            world.restart(3);
+        }
+        world.network().loss_per_million = 0;
+        settle(&mut world, seconds(300));
+    }
+}
+
+#[test]
+fn a_quiet_overlay_changes_nothing() {
+    let mut world = World::new(9, Network::local());
+    world.deploy(32, Shape::Binomial, |_| {});
+    settle(&mut world, seconds(60));
+    world.run_for(seconds(60));
+    world.take_events();
+    let before = world.sent();
+    world.run_for(seconds(300));
+    let events = world.take_events();
+    assert!(events.is_empty(), "{:?}", events.first());
+    let rate = (world.sent() - before) as f64 / (32.0 * 300.0);
+    println!("{rate:.1} messages per node and second when quiet");
+    // Per beat of 500 ms: to and from the parent about three messages a tree
+    // edge, one to the successor; per second one level is confirmed.
+    assert!(rate < 16.0, "{rate} messages per node and second");
+}
