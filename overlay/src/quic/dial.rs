@@ -24,11 +24,16 @@ const GREETING_PRIORITY: i32 = 4;
 
 /// Dial a peer until there is a link or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
-    let mut failures = 0;
-    while peer.goes_on_dialling() && !shared.stop.is_cancelled() {
+    let mut failures = peer.failures();
+    while peer.goes_on_dialling(shared.stop.is_cancelled()) {
+        if failures > 0 {
+            failures = 0;
+            pause(&shared, &peer).await;
+            continue;
+        }
         let dialled = tokio::select! {
             dialled = dial_once(&shared, &peer) => dialled,
-            () = shared.stop.cancelled() => break,
+            () = shared.stop.cancelled() => continue,
         };
         let Err(reason) = dialled else { continue };
         shared.metrics.handshake_failed(reason.label());
@@ -36,28 +41,34 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
         let Some((dropped, writable)) = peer.fail_dial() else {
             continue;
         };
+        failures = peer.failures();
         shared.metrics.dropped_frames.increment(dropped as u64);
         let id = peer.id;
-        shared
-            .emit(TransportEvent::DialFailed { peer: id, reason })
-            .await;
+        let failed = TransportEvent::DialFailed { peer: id, reason };
+        shared.emit(failed).await;
         if writable {
             shared.emit(TransportEvent::Writable { peer: id }).await;
         }
-        if peer.is_claimed() {
-            let limits = &shared.limits;
-            let salt = shared.me.as_bytes()[0] ^ id.as_bytes()[1];
-            let pause = link::pause(limits.redial_first, limits.redial_max, failures, salt);
-            failures += 1;
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = peer.retry.notified() => {}
-                () = shared.stop.cancelled() => {}
-            }
-        }
     }
-    peer.end_dial();
     shared.table.collect(&peer);
+}
+
+/// The pause after failures, doubling up to the maximum. News of the peer ends
+/// it; the jitter is fixed per pair, which is enough to keep two nodes from
+/// dialling each other in step.
+async fn pause(shared: &Shared, peer: &Peer) {
+    let limits = &shared.limits;
+    let doubled = limits
+        .redial_first
+        .saturating_mul(1 << peer.failures().saturating_sub(1).min(16))
+        .min(limits.redial_max);
+    let jitter = shared.me.as_bytes()[0] ^ peer.id.as_bytes()[1];
+    let pause = doubled.mul_f64(0.75 + f64::from(jitter) / 1024.0);
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = peer.retry.notified() => {}
+        () = shared.stop.cancelled() => {}
+    }
 }
 
 /// Try the peer's addresses, the best known first, until one leads to a link.

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::mpsc;
@@ -193,7 +192,10 @@ impl Watch {
                 Some(greeting) = self.hearing.recv() => self.on_greeting(greeting),
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
-                    self.farewell.streams_written += written.unwrap_or(0);
+                    match written {
+                        Ok(streams) => self.farewell.streams_written += streams,
+                        Err(error) => self.on_panic(&error),
+                    }
                 }
                 Ok(stream) = connection.accept_uni() => {
                     let (shared, link) = (self.shared.clone(), self.link.clone());
@@ -241,8 +243,15 @@ impl Watch {
         match end {
             Ok(Ok(())) => self.farewell.streams_read += 1,
             Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
-            Ok(Err(ReadFailure::Gone)) | Err(_) => {}
+            Ok(Err(ReadFailure::Gone)) => {}
+            Err(error) => self.on_panic(&error),
         }
+    }
+
+    /// A reader or writer is a bug short: the link cannot be trusted any more.
+    fn on_panic(&self, error: &JoinError) {
+        tracing::error!(peer = %self.link.name, %error, "a stream's task failed");
+        CloseCode::Protocol.close(&self.link.connection);
     }
 
     fn refuse(&mut self, refused: RefusedFrame) {
@@ -319,11 +328,4 @@ async fn overdue(deadline: Option<Instant>) {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
-}
-
-/// The pause before dial number `failures` + 1 of a claimed peer: doubling, with
-/// a fixed jitter so that two nodes do not dial each other in step for ever.
-pub(super) fn pause(first: Duration, max: Duration, failures: u32, salt: u8) -> Duration {
-    let doubled = first.saturating_mul(1 << failures.min(16)).min(max);
-    doubled.mul_f64(0.75 + f64::from(salt) / 1024.0)
 }

@@ -116,6 +116,8 @@ pub(super) struct Peer {
 struct State {
     claimed: bool,
     dialling: bool,
+    /// Dials that failed and links that broke early, since the last good one.
+    failures: u32,
     /// Taken out of the table; whoever still holds it looks it up again.
     removed: bool,
     current: Option<Arc<Link>>,
@@ -142,6 +144,7 @@ impl Peer {
         let state = State {
             claimed: false,
             dialling: false,
+            failures: 0,
             removed: false,
             current: None,
             settled: None,
@@ -211,10 +214,15 @@ impl Peer {
     }
 
     /// Whether the dial goes on; if not, it has ended.
-    pub(super) fn goes_on_dialling(&self) -> bool {
+    pub(super) fn goes_on_dialling(&self, stopped: bool) -> bool {
         let mut state = self.lock();
-        state.dialling = state.is_wanted() && state.current.is_none();
+        state.dialling = !stopped && state.is_wanted() && state.current.is_none();
         state.dialling
+    }
+
+    /// How often in a row there was no lasting link.
+    pub(super) fn failures(&self) -> u32 {
+        self.lock().failures
     }
 
     /// A dial failed: unless a link came up meanwhile, drop what waits. Returns
@@ -224,13 +232,9 @@ impl Peer {
         if state.current.is_some() {
             return None;
         }
+        state.failures = state.failures.saturating_add(1);
         let dropped = state.queue.clear();
         Some((dropped, state.queue.take_writable()))
-    }
-
-    /// The dial is over, whatever came of it.
-    pub(super) fn end_dial(&self) {
-        self.lock().dialling = false;
     }
 
     /// Decide what a greeted connection is to be. `me` is this node, `boot` its
@@ -248,9 +252,6 @@ impl Peer {
         }
         let current = state.current.clone().filter(|current| current.is_alive());
         let Some(current) = current else {
-            if state.current.is_some() {
-                state.generation += 1;
-            }
             let after = state.settled.take();
             state.current = Some(link.clone());
             return Ok(Standing::Current(after));
@@ -299,9 +300,20 @@ impl Peer {
         }
     }
 
-    /// `link` is over. Returns whether it was the current one or had none after.
-    pub(super) fn unregister(&self, link: &Arc<Link>, clean: bool, reason: DownReason) -> bool {
+    /// `link` is over: `clean` if it drained, `early` if it did not last.
+    /// Returns whether none is left.
+    pub(super) fn unregister(
+        &self,
+        link: &Arc<Link>,
+        clean: bool,
+        early: bool,
+        reason: DownReason,
+    ) -> bool {
         let mut state = self.lock();
+        state.failures = match early && !clean {
+            true => state.failures.saturating_add(1),
+            false => 0,
+        };
         let current = state.current.as_ref();
         if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
             state.current = None;
@@ -327,11 +339,6 @@ impl Peer {
     /// Whether this node needs a link, as it tells the peer.
     pub(super) fn is_needed(&self) -> bool {
         self.lock().is_wanted()
-    }
-
-    /// Whether the peer is claimed.
-    pub(super) fn is_claimed(&self) -> bool {
-        self.lock().claimed
     }
 
     /// Frames waiting by class, and bytes.

@@ -478,7 +478,9 @@ impl Shared {
         clean: bool,
         reason: DownReason,
     ) {
-        let alone = peer.unregister(link, clean, reason);
+        let age = self.now().saturating_duration_since(link.up);
+        let early = age < self.limits.redial_max;
+        let alone = peer.unregister(link, clean, early, reason);
         let ended = (link.direction == Direction::Incoming).then_some((link.boot, link.attempt));
         self.book().end_link(peer.id, ended, alone);
         self.dial(peer);

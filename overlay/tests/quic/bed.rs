@@ -32,7 +32,7 @@ use rustls_pki_types::{
 use tokio::sync::mpsc;
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
 
 /// A certificate authority.
 pub(crate) struct Authority {
