@@ -76,6 +76,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     link.settled.cancel();
     shared.end(&peer, &link, clean, reason);
     while watch.readers.join_next().await.is_some() {}
+    if clean && *link.drain.borrow() == Some(Farewell::Replaced) {
+        let limit = shared.limits.handshake_timeout;
+        let _ = tokio::time::timeout(limit, peer.successor()).await;
+    }
     shared.links.fetch_sub(1, Ordering::Relaxed);
     report(&shared, &peer).await;
 }

@@ -110,6 +110,8 @@ pub(super) struct Peer {
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
+    /// A link was registered, or a dial failed.
+    settled: Notify,
 }
 
 #[derive(Debug)]
@@ -157,6 +159,7 @@ impl Peer {
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
             retry: Notify::new(),
+            settled: Notify::new(),
         }
     }
 
@@ -233,6 +236,7 @@ impl Peer {
             return None;
         }
         state.failures = state.failures.saturating_add(1);
+        self.settled.notify_waiters();
         let dropped = state.queue.clear();
         Some((dropped, state.queue.take_writable()))
     }
@@ -254,6 +258,7 @@ impl Peer {
         let Some(current) = current else {
             let after = state.settled.take();
             state.current = Some(link.clone());
+            self.settled.notify_waiters();
             return Ok(Standing::Current(after));
         };
         if link.boot < current.boot {
@@ -270,6 +275,16 @@ impl Peer {
         }
         state.current = Some(link.clone());
         Ok(Standing::Current(Some(current.settled.clone())))
+    }
+
+    /// The peer took another connection for the link, which is still in its
+    /// greeting here: wait for that to come up or to fail.
+    pub(super) async fn successor(&self) {
+        let mut settled = std::pin::pin!(self.settled.notified());
+        settled.as_mut().enable();
+        if !self.is_linked() {
+            settled.await;
+        }
     }
 
     /// Whether a Hello of this boot comes from an older process than the linked.

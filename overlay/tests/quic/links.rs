@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binomesh_overlay::quic::{Class, Direction, DownReason, TransportEvent};
 
-use crate::bed::{Authority, Node, eventually, frame, id, packet, slot};
+use crate::bed::{Authority, Node, PATIENCE, eventually, frame, id, packet, slot};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_dials_leave_one_link_and_lose_nothing() {
@@ -33,8 +33,13 @@ async fn simultaneous_dials_leave_one_link_and_lose_nothing() {
         for node in [&mut a, &mut b] {
             let mut got: [Vec<u8>; 3] = Default::default();
             while got.iter().map(Vec::len).sum::<usize>() < 150 {
-                let (_, class, body) = node.received().await;
-                got[class as usize].push(body[0]);
+                match node.next().await {
+                    TransportEvent::Received { class, body, .. } => {
+                        got[class as usize].push(body[0]);
+                    }
+                    TransportEvent::LinkUp { .. } => {}
+                    other => panic!("round {round}: {other:?}"),
+                }
             }
             let in_order: Vec<u8> = (0..50).collect();
             assert_eq!(got, [&in_order[..]; 3], "round {round}");
@@ -44,6 +49,10 @@ async fn simultaneous_dials_leave_one_link_and_lose_nothing() {
             a.len() == 1 && b.len() == 1 && a[0].direction != b[0].direction
         };
         eventually("both keep the same connection", agreed).await;
+        for node in [&mut a, &mut b] {
+            let more = node.events.try_recv();
+            assert!(more.is_err(), "round {round}: {more:?}");
+        }
         // Where both dials came through, the one by the greater id stands.
         let both = a.meter.read("accepted_total", "") + b.meter.read("accepted_total", "") == 2;
         let greater = if a.id() > b.id() { &a } else { &b };
@@ -66,43 +75,30 @@ async fn a_restart_is_noticed_long_before_the_idle_timeout() {
     let process = tokio::runtime::Runtime::new().expect("a runtime");
     let mut config = authority.config("b");
     config.limits.idle_timeout = Duration::from_secs(600);
-    let first = process.block_on_in_thread(config);
+    let first = {
+        let _entered = process.enter();
+        Node::start(config)
+    };
     let address = first.address();
     a.knows(&first);
     a.transport.connect(id("b"));
     assert_eq!(a.until_up(id("b")).await, 1);
-    process.shutdown_background();
+    let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
+    died.await.expect("dead");
     drop(first);
 
     let mut config = authority.config("b");
     config.bind = vec![address];
     config.boot = 2;
-    let second = rebind(config).await;
+    let is_free = || std::net::UdpSocket::bind(address).is_ok();
+    eventually("the port is free", is_free).await;
+    let second = Node::start(config);
     let down = a.until(|event| match event {
         TransportEvent::LinkDown { reason, .. } => Some(reason),
         _ => None,
     });
     assert_eq!(down.await, DownReason::Restarted);
     assert_eq!(a.until_up(second.id()).await, 2);
-}
-
-/// Bind once the former process's socket is gone.
-async fn rebind(config: binomesh_overlay::quic::TransportConfig) -> Node {
-    let address = config.bind[0];
-    let is_free = || std::net::UdpSocket::bind(address).is_ok();
-    eventually("the port is free", is_free).await;
-    Node::start(config)
-}
-
-trait InThread {
-    fn block_on_in_thread(&self, config: binomesh_overlay::quic::TransportConfig) -> Node;
-}
-
-impl InThread for tokio::runtime::Runtime {
-    fn block_on_in_thread(&self, config: binomesh_overlay::quic::TransportConfig) -> Node {
-        let _entered = self.enter();
-        Node::start(config)
-    }
 }
 
 #[tokio::test]
