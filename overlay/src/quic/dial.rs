@@ -146,7 +146,7 @@ async fn dial_address(
         attempt,
     };
     guard.disarm();
-    greeted.register(shared, ack)
+    greeted.register(shared, ack, None)
 }
 
 /// Accept connections until the transport stops. No handshake is waited for
@@ -187,7 +187,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         guard.close(CloseCode::WrongPeer);
         return Err("self");
     }
-    let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
+    let (say, mut hear) = connection.accept_bi().await.map_err(label)?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let hello = match greeting::hear(&mut hear).await {
         Ok(Greeting::Hello(hello)) => hello,
@@ -203,21 +203,10 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         Err(GreetingError::Ended) => return Err("closed_by_peer"),
     };
     let known = shared.table.find(subject.id);
-    if known
-        .as_ref()
-        .is_some_and(|peer| peer.is_old_boot(hello.boot))
-    {
-        guard.close(CloseCode::OldBoot);
-        return Err("old_boot");
-    }
     if shared.has_no_room() && !known.is_some_and(|peer| peer.is_linked()) {
         guard.close(CloseCode::Busy);
         return Err("busy");
     }
-    let ack = Greeting::Hello(shared.hello(subject.id, 0));
-    greeting::say(&mut say, &ack)
-        .await
-        .map_err(|_| "closed_by_peer")?;
     shared.metrics.accepted.increment(1);
     let greeted = Handshake {
         connection,
@@ -228,9 +217,11 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         attempt: hello.attempt,
     };
     guard.disarm();
-    greeted
-        .register(shared, hello)
-        .map_err(|error| error.label())
+    // Registered before the HelloAck is written: when the peer, having it, says
+    // goodbye on another connection, this one is known here.
+    let ack = Greeting::Hello(shared.hello(greeted.subject.id, 0));
+    let registered = greeted.register(shared, hello, Some(ack));
+    registered.map_err(|error| error.label())
 }
 
 /// A connection over which both have greeted.
@@ -244,8 +235,14 @@ struct Handshake {
 }
 
 impl Handshake {
-    /// Make it a link, or let it drain if another one stands.
-    fn register(self, shared: &Arc<Shared>, hello: Hello) -> Result<(), DialError> {
+    /// Make it a link, or let it drain if another one stands. The link says
+    /// `ack` before all else.
+    fn register(
+        self,
+        shared: &Arc<Shared>,
+        hello: Hello,
+        ack: Option<Greeting>,
+    ) -> Result<(), DialError> {
         let id = self.subject.id;
         let contact = Contact {
             id,
@@ -301,6 +298,7 @@ impl Handshake {
             link,
             say,
             hear,
+            ack,
             after,
         };
         shared.spawn(link::run(shared.clone(), greeted));

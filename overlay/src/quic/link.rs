@@ -27,6 +27,8 @@ pub(super) struct Greeted {
     pub(super) link: Arc<Link>,
     pub(super) say: SendStream,
     pub(super) hear: RecvStream,
+    /// The HelloAck, if this side accepted and has yet to say it.
+    pub(super) ack: Option<Greeting>,
     /// Nothing is written before this.
     pub(super) after: Option<CancellationToken>,
 }
@@ -38,11 +40,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         link,
         say,
         hear,
+        ack,
         after,
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
-    report(&shared, &peer).await;
-
     let (heard, hearing) = mpsc::channel(4);
     let mut helpers = JoinSet::new();
     helpers.spawn(listen(hear, heard));
@@ -59,6 +60,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         deadline: None,
         need: Need::default(),
     };
+    if let Some(ack) = ack {
+        watch.say(ack).await;
+    }
+    report(&shared, &peer).await;
     for class in PlainClass::ALL {
         let writer = Writer {
             shared: shared.clone(),

@@ -287,13 +287,6 @@ impl Peer {
         }
     }
 
-    /// Whether a Hello of this boot comes from an older process than the linked.
-    pub(super) fn is_old_boot(&self, boot: u64) -> bool {
-        let state = self.lock();
-        let current = state.current.as_ref();
-        current.is_some_and(|current| current.is_alive() && boot < current.boot)
-    }
-
     /// Whether there is a link.
     pub(super) fn is_linked(&self) -> bool {
         self.lock().current.is_some()
