@@ -85,6 +85,13 @@ impl Link {
         });
     }
 
+    fn dial(&self) -> Dial {
+        Dial {
+            direction: self.direction,
+            attempt: self.attempt,
+        }
+    }
+
     fn is_alive(&self) -> bool {
         self.connection.close_reason().is_none()
     }
@@ -268,9 +275,11 @@ impl Peer {
             // The process behind the current link is gone: nothing to drain.
             state.down = DownReason::Restarted;
             super::close::CloseCode::OldBoot.close(&current.connection);
-        } else if !wins(me, boot, link, &current, ended) {
-            return Ok(Standing::Superfluous);
         } else {
+            let peer = self.id;
+            if !wins(Ends { me, boot, peer }, link.dial(), current.dial(), ended) {
+                return Ok(Standing::Superfluous);
+            }
             current.start_drain(Farewell::Replaced);
         }
         state.current = Some(link.clone());
@@ -369,20 +378,31 @@ fn wake(link: &Link, class: PlainClass) {
     }
 }
 
+/// A dial as both ends know it: who dialled, and the number it gave the dial.
+#[derive(Debug, Clone, Copy)]
+struct Dial {
+    direction: Direction,
+    attempt: u64,
+}
+
+/// The two ends of a link, and the boot of this one.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    me: PeerId,
+    boot: u64,
+    peer: PeerId,
+}
+
 /// Whether a new connection of the same boot takes the place of the current one.
-fn wins(me: PeerId, boot: u64, new: &Link, current: &Link, ended: Option<EndedDial>) -> bool {
+/// `ended` is which of this node's dials the peer saw end.
+fn wins(ends: Ends, new: Dial, current: Dial, ended: Option<EndedDial>) -> bool {
+    use Direction::{Incoming, Outgoing};
     match (new.direction, current.direction) {
-        (Direction::Outgoing, Direction::Outgoing) | (Direction::Incoming, Direction::Incoming) => {
-            new.attempt > current.attempt
-        }
-        // My dial stands; the peer says that it is gone.
-        (Direction::Incoming, Direction::Outgoing)
-            if ended.is_some_and(|ended| ended >= (boot, current.attempt)) =>
-        {
-            true
-        }
-        (Direction::Outgoing, Direction::Incoming) => me > new.peer,
-        (Direction::Incoming, Direction::Outgoing) => new.peer > me,
+        (Outgoing, Outgoing) | (Incoming, Incoming) => new.attempt > current.attempt,
+        // My dial stands here, and the peer says that it is gone.
+        (Incoming, Outgoing) if ended >= Some((ends.boot, current.attempt)) => true,
+        (Outgoing, Incoming) => ends.me > ends.peer,
+        (Incoming, Outgoing) => ends.peer > ends.me,
     }
 }
 
@@ -443,5 +463,58 @@ impl Table {
         drop(state);
         self.peers
             .remove_if(&peer.id, |_, entry| Arc::ptr_eq(entry, peer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{Incoming, Outgoing};
+
+    fn ends(me: u8, peer: u8) -> Ends {
+        Ends {
+            me: PeerId::from_bytes([me; 16]),
+            boot: 7,
+            peer: PeerId::from_bytes([peer; 16]),
+        }
+    }
+
+    fn dial(direction: Direction, attempt: u64) -> Dial {
+        Dial { direction, attempt }
+    }
+
+    /// Whatever order the two see the connections in, both keep the same one.
+    #[test]
+    fn both_ends_keep_the_dial_by_the_greater_id() {
+        for (me, mine_wins) in [(1, false), (3, true)] {
+            let (mine, theirs) = (dial(Outgoing, 5), dial(Incoming, 9));
+            assert_eq!(wins(ends(me, 2), mine, theirs, None), mine_wins);
+            assert_eq!(wins(ends(me, 2), theirs, mine, None), !mine_wins);
+        }
+    }
+
+    #[test]
+    fn of_two_dials_in_one_direction_the_later_wins() {
+        for direction in [Incoming, Outgoing] {
+            let (early, late) = (dial(direction, 5), dial(direction, 6));
+            assert!(wins(ends(1, 2), late, early, None));
+            assert!(!wins(ends(1, 2), early, late, None));
+        }
+    }
+
+    #[test]
+    fn a_dial_that_the_peer_saw_end_does_not_stand() {
+        let (mine, theirs) = (dial(Outgoing, 5), dial(Incoming, 1));
+        for (ended, expected) in [
+            (None, false),
+            (Some((7, 4)), false),
+            (Some((7, 5)), true),
+            (Some((7, 6)), true),
+            // Of an earlier process of mine.
+            (Some((6, 9)), false),
+        ] {
+            let won = wins(ends(3, 2), theirs, mine, ended);
+            assert_eq!(won, expected, "{ended:?}");
+        }
     }
 }
