@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
@@ -10,12 +11,13 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
+use super::choice::Direction;
 use super::close::{CloseCode, DialError, handshake_label};
 use super::frame::RefusedFrame;
 use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
-use super::identity::Subject;
+use super::identity::{Subject, valid_for};
 use super::link::{self, Greeted};
-use super::table::{Direction, Link, Peer, Standing};
+use super::peer::{Link, Peer, Standing};
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 
@@ -103,7 +105,7 @@ async fn dial_address(
     let connecting = shared
         .endpoint_for(address)
         .and_then(|endpoint| {
-            let config = shared.client.clone();
+            let config = shared.client();
             endpoint
                 .connect_with(config, address, tls::SERVER_NAME)
                 .ok()
@@ -112,7 +114,7 @@ async fn dial_address(
     let connection = connecting.await.map_err(|e| DialError::of(&e))?;
     // Dropped half-way by a timeout, the connection closes with the guard.
     let mut guard = Unfinished(Some(connection.clone()));
-    let subject = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
+    let (subject, chain) = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
     if subject.id != peer.id {
         guard.close(CloseCode::WrongPeer);
         return Err(DialError::WrongPeer { found: subject.id });
@@ -139,6 +141,7 @@ async fn dial_address(
     };
     let greeted = Handshake {
         connection,
+        chain,
         subject,
         say,
         hear,
@@ -182,7 +185,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
     let label = |error: ConnectionError| handshake_label(&error);
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
-    let subject = subject_of(&connection).ok_or("not_a_peer")?;
+    let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
     if subject.id == shared.me {
         guard.close(CloseCode::WrongPeer);
         return Err("self");
@@ -210,6 +213,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
     shared.metrics.accepted.increment(1);
     let greeted = Handshake {
         connection,
+        chain,
         subject,
         say,
         hear,
@@ -227,6 +231,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
 /// A connection over which both have greeted.
 struct Handshake {
     connection: Connection,
+    chain: Vec<CertificateDer<'static>>,
     subject: Subject,
     say: SendStream,
     hear: RecvStream,
@@ -258,6 +263,9 @@ impl Handshake {
             direction: self.direction,
             connection: self.connection,
             up: shared.now(),
+            expires: shared.now() + self.chain.first().map_or(Duration::ZERO, |c| valid_for(c)),
+            distrusted: CancellationToken::new(),
+            chain: self.chain,
             traffic: Default::default(),
             ready: [Notify::new(), Notify::new(), Notify::new()],
             persistent: Default::default(),
@@ -328,10 +336,11 @@ impl Drop for Unfinished {
 }
 
 /// Who is at the other end, by the certificate that TLS has verified.
-fn subject_of(connection: &Connection) -> Option<Subject> {
+fn subject_of(connection: &Connection) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
     let identity = connection.peer_identity()?;
     let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    Subject::of_certificate(chain.first()?).ok()
+    let subject = Subject::of_certificate(chain.first()?).ok()?;
+    Some((subject, *chain))
 }
 
 /// Where the peer says it can be dialled; if it does not, where it is seen, for

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::close::{CloseCode, DownReason};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
+use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
-use super::table::{Link, Peer};
 use super::{Shared, TransportEvent};
 
 /// A connection whose greeting is done.
@@ -192,6 +192,10 @@ impl Watch {
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
+                () = tokio::time::sleep_until(self.link.expires) => {
+                    CloseCode::Certificate.close(&connection);
+                    return false;
+                }
                 () = overdue => {
                     self.shared.metrics.drains_overdue.increment(1);
                     CloseCode::TooSlow.close(&connection);
@@ -321,6 +325,9 @@ impl Watch {
     }
 
     fn reason(&self) -> DownReason {
+        if self.link.expires <= self.shared.now() || self.link.distrusted.is_cancelled() {
+            return DownReason::Certificate;
+        }
         let farewell = *self.link.drain.borrow();
         match (self.refused, farewell, self.link.connection.close_reason()) {
             (Some(refused), _, _) => DownReason::RefusedFrame(refused),
