@@ -113,7 +113,7 @@ pub(super) struct Peer {
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
     /// A link was registered, or a dial failed.
-    settled: Notify,
+    decided: Notify,
 }
 
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl Peer {
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
             retry: Notify::new(),
-            settled: Notify::new(),
+            decided: Notify::new(),
         }
     }
 
@@ -238,7 +238,7 @@ impl Peer {
             return None;
         }
         state.failures = state.failures.saturating_add(1);
-        self.settled.notify_waiters();
+        self.decided.notify_waiters();
         let dropped = state.queue.clear();
         Some((dropped, state.queue.take_writable()))
     }
@@ -260,7 +260,7 @@ impl Peer {
         let Some(current) = current else {
             let after = state.settled.take();
             state.current = Some(link.clone());
-            self.settled.notify_waiters();
+            self.decided.notify_waiters();
             return Ok(Standing::Current(after));
         };
         if link.boot < current.boot {
@@ -284,10 +284,10 @@ impl Peer {
     /// The peer took another connection for the link, which is still in its
     /// greeting here: wait for that to come up or to fail.
     pub(super) async fn successor(&self) {
-        let mut settled = std::pin::pin!(self.settled.notified());
-        settled.as_mut().enable();
+        let mut decided = std::pin::pin!(self.decided.notified());
+        decided.as_mut().enable();
         if !self.is_linked() {
-            settled.await;
+            decided.await;
         }
     }
 

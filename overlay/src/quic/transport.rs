@@ -466,7 +466,7 @@ fn check(limits: &Limits) -> Result<(), BindError> {
     if limits.events == 0 || limits.large_streams == 0 || limits.handshakes == 0 {
         return Err(BindError::Limits("a bound is zero"));
     }
-    if limits.link_idle.is_zero() || limits.assembly_bytes == 0 {
+    if limits.link_idle < Duration::from_millis(2) || limits.assembly_bytes == 0 {
         return Err(BindError::Limits("a bound is zero"));
     }
     Ok(())
