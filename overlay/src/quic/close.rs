@@ -25,6 +25,8 @@ pub(super) enum CloseCode {
     TooSlow = 6,
     /// This node stops.
     Stopping = 7,
+    /// The certificate is no longer accepted.
+    Certificate = 8,
 }
 
 impl CloseCode {
@@ -38,6 +40,7 @@ impl CloseCode {
             Self::Protocol => b"protocol",
             Self::TooSlow => b"too slow",
             Self::Stopping => b"stopping",
+            Self::Certificate => b"certificate",
         };
         connection.close(VarInt::from_u32(self as u32), name);
     }
@@ -54,6 +57,9 @@ pub enum DownReason {
     Restarted,
     /// Silence for the idle timeout.
     TimedOut,
+    /// The peer's certificate expired while the link was up, or is not
+    /// accepted any more.
+    Certificate,
     /// The peer sent a frame that this node refuses.
     RefusedFrame(RefusedFrame),
     /// The peer closed the connection with this code.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
@@ -10,12 +11,13 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
+use super::choice::Direction;
 use super::close::{CloseCode, DialError, handshake_label};
 use super::frame::RefusedFrame;
 use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
-use super::identity::Subject;
+use super::identity::{Subject, valid_for};
 use super::link::{self, Greeted};
-use super::table::{Direction, Link, Peer, Standing};
+use super::peer::{Link, Peer, Standing};
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 
@@ -24,11 +26,16 @@ const GREETING_PRIORITY: i32 = 4;
 
 /// Dial a peer until there is a link or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
-    let mut failures = 0;
-    while peer.goes_on_dialling() && !shared.stop.is_cancelled() {
+    let mut failures = peer.failures();
+    while peer.goes_on_dialling(shared.stop.is_cancelled()) {
+        if failures > 0 {
+            failures = 0;
+            pause(&shared, &peer).await;
+            continue;
+        }
         let dialled = tokio::select! {
             dialled = dial_once(&shared, &peer) => dialled,
-            () = shared.stop.cancelled() => break,
+            () = shared.stop.cancelled() => continue,
         };
         let Err(reason) = dialled else { continue };
         shared.metrics.handshake_failed(reason.label());
@@ -36,28 +43,34 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
         let Some((dropped, writable)) = peer.fail_dial() else {
             continue;
         };
+        failures = peer.failures();
         shared.metrics.dropped_frames.increment(dropped as u64);
         let id = peer.id;
-        shared
-            .emit(TransportEvent::DialFailed { peer: id, reason })
-            .await;
+        let failed = TransportEvent::DialFailed { peer: id, reason };
+        shared.emit(failed).await;
         if writable {
             shared.emit(TransportEvent::Writable { peer: id }).await;
         }
-        if peer.is_claimed() {
-            let limits = &shared.limits;
-            let salt = shared.me.as_bytes()[0] ^ id.as_bytes()[1];
-            let pause = link::pause(limits.redial_first, limits.redial_max, failures, salt);
-            failures += 1;
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = peer.retry.notified() => {}
-                () = shared.stop.cancelled() => {}
-            }
-        }
     }
-    peer.end_dial();
     shared.table.collect(&peer);
+}
+
+/// The pause after failures, doubling up to the maximum. News of the peer ends
+/// it; the jitter is fixed per pair, which is enough to keep two nodes from
+/// dialling each other in step.
+async fn pause(shared: &Shared, peer: &Peer) {
+    let limits = &shared.limits;
+    let doubled = limits
+        .redial_first
+        .saturating_mul(1 << peer.failures().saturating_sub(1).min(16))
+        .min(limits.redial_max);
+    let jitter = shared.me.as_bytes()[0] ^ peer.id.as_bytes()[1];
+    let pause = doubled.mul_f64(0.75 + f64::from(jitter) / 1024.0);
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = peer.retry.notified() => {}
+        () = shared.stop.cancelled() => {}
+    }
 }
 
 /// Try the peer's addresses, the best known first, until one leads to a link.
@@ -92,7 +105,7 @@ async fn dial_address(
     let connecting = shared
         .endpoint_for(address)
         .and_then(|endpoint| {
-            let config = shared.client.clone();
+            let config = shared.client();
             endpoint
                 .connect_with(config, address, tls::SERVER_NAME)
                 .ok()
@@ -101,7 +114,7 @@ async fn dial_address(
     let connection = connecting.await.map_err(|e| DialError::of(&e))?;
     // Dropped half-way by a timeout, the connection closes with the guard.
     let mut guard = Unfinished(Some(connection.clone()));
-    let subject = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
+    let (subject, chain) = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
     if subject.id != peer.id {
         guard.close(CloseCode::WrongPeer);
         return Err(DialError::WrongPeer { found: subject.id });
@@ -128,6 +141,7 @@ async fn dial_address(
     };
     let greeted = Handshake {
         connection,
+        chain,
         subject,
         say,
         hear,
@@ -135,7 +149,7 @@ async fn dial_address(
         attempt,
     };
     guard.disarm();
-    greeted.register(shared, ack)
+    greeted.register(shared, ack, None)
 }
 
 /// Accept connections until the transport stops. No handshake is waited for
@@ -171,12 +185,12 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
     let label = |error: ConnectionError| handshake_label(&error);
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
-    let subject = subject_of(&connection).ok_or("not_a_peer")?;
+    let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
     if subject.id == shared.me {
         guard.close(CloseCode::WrongPeer);
         return Err("self");
     }
-    let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
+    let (say, mut hear) = connection.accept_bi().await.map_err(label)?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let hello = match greeting::hear(&mut hear).await {
         Ok(Greeting::Hello(hello)) => hello,
@@ -192,24 +206,14 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         Err(GreetingError::Ended) => return Err("closed_by_peer"),
     };
     let known = shared.table.find(subject.id);
-    if known
-        .as_ref()
-        .is_some_and(|peer| peer.is_old_boot(hello.boot))
-    {
-        guard.close(CloseCode::OldBoot);
-        return Err("old_boot");
-    }
     if shared.has_no_room() && !known.is_some_and(|peer| peer.is_linked()) {
         guard.close(CloseCode::Busy);
         return Err("busy");
     }
-    let ack = Greeting::Hello(shared.hello(subject.id, 0));
-    greeting::say(&mut say, &ack)
-        .await
-        .map_err(|_| "closed_by_peer")?;
     shared.metrics.accepted.increment(1);
     let greeted = Handshake {
         connection,
+        chain,
         subject,
         say,
         hear,
@@ -217,14 +221,17 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         attempt: hello.attempt,
     };
     guard.disarm();
-    greeted
-        .register(shared, hello)
-        .map_err(|error| error.label())
+    // Registered before the HelloAck is written: when the peer, having it, says
+    // goodbye on another connection, this one is known here.
+    let ack = Greeting::Hello(shared.hello(greeted.subject.id, 0));
+    let registered = greeted.register(shared, hello, Some(ack));
+    registered.map_err(|error| error.label())
 }
 
 /// A connection over which both have greeted.
 struct Handshake {
     connection: Connection,
+    chain: Vec<CertificateDer<'static>>,
     subject: Subject,
     say: SendStream,
     hear: RecvStream,
@@ -233,8 +240,14 @@ struct Handshake {
 }
 
 impl Handshake {
-    /// Make it a link, or let it drain if another one stands.
-    fn register(self, shared: &Arc<Shared>, hello: Hello) -> Result<(), DialError> {
+    /// Make it a link, or let it drain if another one stands. The link says
+    /// `ack` before all else.
+    fn register(
+        self,
+        shared: &Arc<Shared>,
+        hello: Hello,
+        ack: Option<Greeting>,
+    ) -> Result<(), DialError> {
         let id = self.subject.id;
         let contact = Contact {
             id,
@@ -250,6 +263,9 @@ impl Handshake {
             direction: self.direction,
             connection: self.connection,
             up: shared.now(),
+            expires: shared.now() + self.chain.first().map_or(Duration::ZERO, |c| valid_for(c)),
+            distrusted: CancellationToken::new(),
+            chain: self.chain,
             traffic: Default::default(),
             ready: [Notify::new(), Notify::new(), Notify::new()],
             persistent: Default::default(),
@@ -290,6 +306,7 @@ impl Handshake {
             link,
             say,
             hear,
+            ack,
             after,
         };
         shared.spawn(link::run(shared.clone(), greeted));
@@ -319,10 +336,11 @@ impl Drop for Unfinished {
 }
 
 /// Who is at the other end, by the certificate that TLS has verified.
-fn subject_of(connection: &Connection) -> Option<Subject> {
+fn subject_of(connection: &Connection) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
     let identity = connection.peer_identity()?;
     let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    Subject::of_certificate(chain.first()?).ok()
+    let subject = Subject::of_certificate(chain.first()?).ok()?;
+    Some((subject, *chain))
 }
 
 /// Where the peer says it can be dialled; if it does not, where it is seen, for

@@ -47,6 +47,16 @@ pub(super) fn client(tls: &TlsConfigs, limits: &Limits) -> Result<ClientConfig, 
     Ok(client)
 }
 
+/// The accepting side.
+pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, BindError> {
+    let mut server = ServerConfig::with_crypto(tls.server.clone());
+    server
+        .transport_config(transport(limits)?)
+        .migration(false)
+        .max_incoming(limits.incoming);
+    Ok(server)
+}
+
 /// Bind one address. A restarted process is noticed at once only if both keys
 /// that depend on `node_secret` stay: by the connection-id key it takes packets
 /// for its former connections as its own, and by the reset key its answer is
@@ -66,12 +76,7 @@ pub(super) fn bind(
     let mut endpoint = EndpointConfig::new(Arc::new(reset));
     endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
 
-    let mut server = ServerConfig::with_crypto(tls.server.clone());
-    server
-        .transport_config(transport(limits)?)
-        .migration(false)
-        .max_incoming(limits.incoming);
-
+    let server = server(tls, limits)?;
     let failed = |source| BindError::Socket { address, source };
     let socket = socket(address, limits.socket_buffer, metrics).map_err(failed)?;
     Endpoint::new(endpoint, Some(server), socket, Arc::new(TokioRuntime)).map_err(failed)

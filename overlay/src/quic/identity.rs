@@ -4,6 +4,8 @@
 //! `spiffe://cluster/node/node-7`: its hash is the [`PeerId`], its last path
 //! segment the name. The key may change, the identity stays.
 
+use std::time::Duration;
+
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -17,6 +19,8 @@ use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
 const URI_MAX: usize = 2048;
+/// No link is held to a date beyond a year, which timers could not represent.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What a certificate says of its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,6 +225,18 @@ fn certificates(
         true => Err(unreadable(what, "it holds no CERTIFICATE section")),
         false => Ok(found),
     }
+}
+
+/// For how long from now a certificate is still valid.
+pub(super) fn valid_for(leaf: &[u8]) -> Duration {
+    let parsed = X509Certificate::from_der(leaf);
+    let left = parsed.ok().map(|(_, certificate)| {
+        let until = certificate.validity().not_after.timestamp();
+        until.saturating_sub(ASN1Time::now().timestamp())
+    });
+    // The last second counts: the verifier accepts it too.
+    let seconds = u64::try_from(left.unwrap_or(-1).saturating_add(1));
+    Duration::from_secs(seconds.unwrap_or(0)).min(FAR)
 }
 
 fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::mpsc;
@@ -18,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::close::{CloseCode, DownReason};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
+use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
-use super::table::{Link, Peer};
 use super::{Shared, TransportEvent};
 
 /// A connection whose greeting is done.
@@ -28,6 +27,8 @@ pub(super) struct Greeted {
     pub(super) link: Arc<Link>,
     pub(super) say: SendStream,
     pub(super) hear: RecvStream,
+    /// The HelloAck, if this side accepted and has yet to say it.
+    pub(super) ack: Option<Greeting>,
     /// Nothing is written before this.
     pub(super) after: Option<CancellationToken>,
 }
@@ -39,11 +40,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         link,
         say,
         hear,
+        ack,
         after,
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
-    report(&shared, &peer).await;
-
     let (heard, hearing) = mpsc::channel(4);
     let mut helpers = JoinSet::new();
     helpers.spawn(listen(hear, heard));
@@ -60,6 +60,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         deadline: None,
         need: Need::default(),
     };
+    if let Some(ack) = ack {
+        watch.say(ack).await;
+    }
+    report(&shared, &peer).await;
     for class in PlainClass::ALL {
         let writer = Writer {
             shared: shared.clone(),
@@ -77,6 +81,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     link.settled.cancel();
     shared.end(&peer, &link, clean, reason);
     while watch.readers.join_next().await.is_some() {}
+    if clean && *link.drain.borrow() == Some(Farewell::Replaced) {
+        let limit = shared.limits.handshake_timeout;
+        let _ = tokio::time::timeout(limit, peer.successor()).await;
+    }
     shared.links.fetch_sub(1, Ordering::Relaxed);
     report(&shared, &peer).await;
 }
@@ -184,6 +192,10 @@ impl Watch {
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
+                () = tokio::time::sleep_until(self.link.expires) => {
+                    CloseCode::Certificate.close(&connection);
+                    return false;
+                }
                 () = overdue => {
                     self.shared.metrics.drains_overdue.increment(1);
                     CloseCode::TooSlow.close(&connection);
@@ -193,7 +205,10 @@ impl Watch {
                 Some(greeting) = self.hearing.recv() => self.on_greeting(greeting),
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
-                    self.farewell.streams_written += written.unwrap_or(0);
+                    match written {
+                        Ok(streams) => self.farewell.streams_written += streams,
+                        Err(error) => self.on_panic(&error),
+                    }
                 }
                 Ok(stream) = connection.accept_uni() => {
                     let (shared, link) = (self.shared.clone(), self.link.clone());
@@ -241,8 +256,15 @@ impl Watch {
         match end {
             Ok(Ok(())) => self.farewell.streams_read += 1,
             Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
-            Ok(Err(ReadFailure::Gone)) | Err(_) => {}
+            Ok(Err(ReadFailure::Gone)) => {}
+            Err(error) => self.on_panic(&error),
         }
+    }
+
+    /// A reader or writer is a bug short: the link cannot be trusted any more.
+    fn on_panic(&self, error: &JoinError) {
+        tracing::error!(peer = %self.link.name, %error, "a stream's task failed");
+        CloseCode::Protocol.close(&self.link.connection);
     }
 
     fn refuse(&mut self, refused: RefusedFrame) {
@@ -303,6 +325,9 @@ impl Watch {
     }
 
     fn reason(&self) -> DownReason {
+        if self.link.expires <= self.shared.now() || self.link.distrusted.is_cancelled() {
+            return DownReason::Certificate;
+        }
         let farewell = *self.link.drain.borrow();
         match (self.refused, farewell, self.link.connection.close_reason()) {
             (Some(refused), _, _) => DownReason::RefusedFrame(refused),
@@ -319,11 +344,4 @@ async fn overdue(deadline: Option<Instant>) {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
-}
-
-/// The pause before dial number `failures` + 1 of a claimed peer: doubling, with
-/// a fixed jitter so that two nodes do not dial each other in step for ever.
-pub(super) fn pause(first: Duration, max: Duration, failures: u32, salt: u8) -> Duration {
-    let doubled = first.saturating_mul(1 << failures.min(16)).min(max);
-    doubled.mul_f64(0.75 + f64::from(salt) / 1024.0)
 }

@@ -19,6 +19,7 @@
 //! beyond QUIC's own.
 
 mod book;
+mod choice;
 mod close;
 mod dial;
 mod endpoint;
@@ -28,20 +29,22 @@ mod identity;
 mod limits;
 mod link;
 mod metrics;
+mod peer;
 mod queue;
+mod shared;
 mod stream;
 mod table;
 mod tls;
 mod transport;
 
 pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};
+pub use choice::Direction;
 pub use close::{DialError, DownReason};
 pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
-pub use table::Direction;
 pub use transport::{
     BindError, ContactError, LinkReport, SendError, Transport, TransportConfig, TransportEvent,
 };
 
-use transport::Shared;
+use shared::Shared;

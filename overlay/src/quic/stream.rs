@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::book::Contact;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
-use super::table::{Link, Peer};
+use super::peer::{Link, Peer};
 use super::{Shared, TransportEvent};
 use crate::PeerId;
 

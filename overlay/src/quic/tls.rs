@@ -63,22 +63,30 @@ pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
     })
 }
 
+/// Judges chains outside of a handshake, as the verifier does within.
+pub(super) struct Judge(PeerVerifier);
+
+impl Judge {
+    pub(super) fn new(identity: &Identity) -> Result<Self, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        PeerVerifier::new(identity, provider).map(Self)
+    }
+
+    pub(super) fn judge(&self, chain: &[CertificateDer<'_>]) -> Result<(), Error> {
+        let (leaf, rest) = chain
+            .split_first()
+            .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        self.0.judge(leaf, rest, UnixTime::now()).map(drop)
+    }
+}
+
 /// Judge a node's own certificate as its peers will.
 pub(super) fn check_own(identity: &Identity) -> Result<(), IdentityError> {
-    let refused = |error: Error| IdentityError::NotAccepted {
+    let judged = Judge::new(identity).and_then(|judge| judge.judge(&identity.chain));
+    judged.map_err(|error| IdentityError::NotAccepted {
         name: identity.subject.name.clone(),
         reason: error.to_string(),
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = PeerVerifier::new(identity, provider).map_err(refused)?;
-    let (leaf, rest) = identity
-        .chain
-        .split_first()
-        .ok_or_else(|| refused(Error::InvalidCertificate(CertificateError::BadEncoding)))?;
-    verifier
-        .judge(leaf, rest, UnixTime::now())
-        .map_err(refused)
-        .map(drop)
+    })
 }
 
 /// The one verifier.

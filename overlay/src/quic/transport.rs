@@ -2,26 +2,28 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::{ClientConfig, Endpoint};
+use quinn::Endpoint;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
-use super::close::{CloseCode, DialError, DownReason};
+use super::choice::Direction;
+use super::close::{DialError, DownReason};
 use super::frame::{Frame, PlainClass};
 use super::greeting::Farewell;
 use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics::Metrics;
+use super::peer::{Link, Peer, Removed};
 use super::queue::QueueLimits;
-use super::table::{Direction, Link, Peer, Removed, Table};
+use super::shared::Shared;
+use super::table::Table;
 use super::{dial, endpoint, tls};
 use crate::PeerId;
 
@@ -114,6 +116,9 @@ pub enum BindError {
     /// Limits that contradict each other or QUIC.
     #[error("limits: {0}")]
     Limits(&'static str),
+    /// A renewed certificate names somebody else.
+    #[error("the renewed certificate is of another identity")]
+    OtherIdentity,
     /// Not called within a tokio runtime.
     #[error("no tokio runtime")]
     NoRuntime,
@@ -243,7 +248,7 @@ impl Transport {
             me: config.identity.id(),
             name: config.identity.name().to_owned(),
             boot: config.boot,
-            client: endpoint::client(&tls, &limits)?,
+            client: Mutex::new(endpoint::client(&tls, &limits)?),
             table: Table::new(limits.peers, queue_limits(&limits)),
             book: Mutex::new(Book::new(limits.contacts)),
             dials: Semaphore::new(limits.handshakes),
@@ -353,6 +358,16 @@ impl Transport {
         Ok(())
     }
 
+    /// Go on with another certificate of the same identity, other authorities
+    /// or revocation lists. Links whose certificates are not accepted any more
+    /// are cut; nothing changes on failure.
+    pub fn renew(&self, identity: &Identity) -> Result<(), BindError> {
+        match identity.id() == self.id() {
+            true => self.shared().renew(identity),
+            false => Err(BindError::OtherIdentity),
+        }
+    }
+
     /// What is known of a peer, or of this node itself.
     pub fn contact(&self, id: PeerId) -> Option<Contact> {
         let shared = self.shared();
@@ -425,135 +440,6 @@ impl Transport {
     }
 }
 
-/// What all tasks of a transport share.
-pub(super) struct Shared {
-    pub(super) me: PeerId,
-    name: String,
-    pub(super) boot: u64,
-    pub(super) limits: Limits,
-    pub(super) metrics: Metrics,
-    pub(super) client: ClientConfig,
-    pub(super) advertised: Vec<SocketAddr>,
-    pub(super) table: Table,
-    book: Mutex<Book>,
-    /// Outgoing handshakes in progress.
-    pub(super) dials: Semaphore,
-    /// Links that run, draining ones too.
-    pub(super) links: AtomicUsize,
-    /// The number of the next dial.
-    pub(super) attempts: AtomicU64,
-    /// Nothing new from now on.
-    pub(super) stop: CancellationToken,
-    endpoints: Vec<Endpoint>,
-    tasks: TaskTracker,
-    runtime: Handle,
-    events: mpsc::Sender<TransportEvent>,
-}
-
-impl Shared {
-    /// Tell the host, waiting for room; once stopped, only if there is room.
-    pub(super) async fn emit(&self, event: TransportEvent) {
-        let permit = tokio::select! {
-            biased;
-            permit = self.events.reserve() => permit.ok(),
-            () = self.stop.cancelled() => None,
-        };
-        if let Some(permit) = permit {
-            permit.send(event);
-        }
-    }
-
-    /// Dial a peer if a link is wanted and none is there or under way.
-    pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) {
-        if !self.stop.is_cancelled() && peer.start_dial() {
-            self.spawn(dial::dial(self.clone(), peer.clone()));
-        }
-    }
-
-    /// A link is over: forget it, and dial again if one is wanted.
-    pub(super) fn end(
-        self: &Arc<Self>,
-        peer: &Arc<Peer>,
-        link: &Arc<Link>,
-        clean: bool,
-        reason: DownReason,
-    ) {
-        let alone = peer.unregister(link, clean, reason);
-        let ended = (link.direction == Direction::Incoming).then_some((link.boot, link.attempt));
-        self.book().end_link(peer.id, ended, alone);
-        self.dial(peer);
-    }
-
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
-    }
-
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Take a contact from an introduction. One that was waited for is dialled
-    /// without waiting for the end of the pause.
-    pub(super) fn hear(&self, contact: Contact) {
-        let id = contact.id;
-        if id == self.me {
-            return;
-        }
-        let news = !self.book().is_known(id);
-        if !self.book().hear(contact) {
-            self.metrics.contacts_turned_away.increment(1);
-        }
-        if news && let Some(peer) = self.table.find(id) {
-            peer.retry.notify_one();
-        }
-    }
-
-    /// The longest body of a class.
-    pub(super) fn body_max(&self, class: PlainClass) -> usize {
-        match class {
-            PlainClass::Maintenance => self.limits.maintenance_frame,
-            PlainClass::Control => self.limits.control_frame,
-            PlainClass::Packet => self.limits.packet_frame,
-        }
-    }
-
-    pub(super) fn has_no_room(&self) -> bool {
-        self.links.load(Ordering::Relaxed) >= self.limits.links
-    }
-
-    /// The endpoint that can reach an address.
-    pub(super) fn endpoint_for(&self, address: SocketAddr) -> Option<&Endpoint> {
-        let reaches = |endpoint: &&Endpoint, same_family: bool| {
-            endpoint.local_addr().is_ok_and(|local| match same_family {
-                true => local.is_ipv4() == address.is_ipv4(),
-                false => local.is_ipv6() && local.ip().is_unspecified(),
-            })
-        };
-        let mut endpoints = self.endpoints.iter();
-        endpoints
-            .clone()
-            .find(|endpoint| reaches(endpoint, true))
-            .or_else(|| endpoints.find(|endpoint| reaches(endpoint, false)))
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a link's age and the deadline of its drain are wall time"
-    )]
-    pub(super) fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn cut(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        for endpoint in &self.endpoints {
-            let code = quinn::VarInt::from_u32(CloseCode::Stopping as u32);
-            endpoint.close(code, b"stopping");
-        }
-    }
-}
-
 fn local_addresses(endpoints: &[Endpoint]) -> Vec<SocketAddr> {
     let local = endpoints.iter().filter_map(|e| e.local_addr().ok());
     local.collect()
@@ -580,7 +466,7 @@ fn check(limits: &Limits) -> Result<(), BindError> {
     if limits.events == 0 || limits.large_streams == 0 || limits.handshakes == 0 {
         return Err(BindError::Limits("a bound is zero"));
     }
-    if limits.link_idle.is_zero() || limits.assembly_bytes == 0 {
+    if limits.link_idle < Duration::from_millis(2) || limits.assembly_bytes == 0 {
         return Err(BindError::Limits("a bound is zero"));
     }
     Ok(())

@@ -1,0 +1,383 @@
+//! One peer: its claim, its queue, its dial, and which connection is *the* link.
+//!
+//! A connection that loses against another drains: what is in flight on it
+//! arrives, and what still waits goes over the winner, which starts to write
+//! after the loser was read to its end, so that each class stays in order. A
+//! newer boot of the peer wins at once, for behind the other nobody is left.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quinn::Connection;
+use rustls_pki_types::CertificateDer;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::book::EndedDial;
+use super::choice::{Dial, Direction, Ends, wins};
+use super::close::DownReason;
+use super::frame::{Frame, PlainClass};
+use super::greeting::Farewell;
+use super::queue::{Full, Queue, QueueLimits};
+use crate::PeerId;
+
+/// Frames and bytes over one link.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) frames_in: AtomicU64,
+    pub(super) frames_out: AtomicU64,
+    pub(super) bytes_in: AtomicU64,
+    pub(super) bytes_out: AtomicU64,
+}
+
+impl Traffic {
+    /// A number that changes whenever a frame passes.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames_in.load(Ordering::Relaxed) + self.frames_out.load(Ordering::Relaxed)
+    }
+}
+
+/// One greeted connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) peer: PeerId,
+    pub(super) name: String,
+    pub(super) boot: u64,
+    /// The number of the dial, by its dialler's count.
+    pub(super) attempt: u64,
+    pub(super) direction: Direction,
+    pub(super) connection: Connection,
+    pub(super) up: Instant,
+    /// When the peer's certificate expires.
+    pub(super) expires: Instant,
+    /// The certificate is not accepted any more.
+    pub(super) distrusted: CancellationToken,
+    /// The peer's certificate chain.
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) traffic: Traffic,
+    /// Wakes the writer of a class.
+    pub(super) ready: [Notify; 3],
+    /// Persistent streams that the peer opened, one bit per class.
+    pub(super) persistent: AtomicU8,
+    /// Set once: nothing new is written from then on.
+    pub(super) drain: watch::Sender<Option<Farewell>>,
+    /// All that this side wrote was read by the peer, or is lost.
+    pub(super) settled: CancellationToken,
+    /// Streams of their own that may be written at once.
+    pub(super) large: Arc<Semaphore>,
+    /// Bytes of large bodies that may be assembled at once.
+    pub(super) assembly: Arc<Semaphore>,
+}
+
+impl Link {
+    /// Begin to drain, unless it did already.
+    pub(super) fn start_drain(&self, farewell: Farewell) {
+        self.drain.send_if_modified(|drain| {
+            let first = drain.is_none();
+            drain.get_or_insert(farewell);
+            first
+        });
+    }
+
+    fn dial(&self) -> Dial {
+        Dial {
+            direction: self.direction,
+            attempt: self.attempt,
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.connection.close_reason().is_none()
+    }
+}
+
+/// What a new connection is to be.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// The link. It writes after the token.
+    Current(Option<CancellationToken>),
+    /// Superfluous: it drains at once.
+    Superfluous,
+    /// Of an older process than the one linked.
+    OldBoot,
+}
+
+/// Everything about one peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) id: PeerId,
+    state: Mutex<State>,
+    /// What the host was told last: boot and generation.
+    pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
+    /// Ends the pause before the next dial.
+    pub(super) retry: Notify,
+    /// A link was registered, or a dial failed.
+    decided: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    claimed: bool,
+    dialling: bool,
+    /// Dials that failed and links that broke early, since the last good one.
+    failures: u32,
+    /// Taken out of the table; whoever still holds it looks it up again.
+    removed: bool,
+    current: Option<Arc<Link>>,
+    /// Of the last link that was drained.
+    settled: Option<CancellationToken>,
+    /// Rises whenever frames may have been lost with a link.
+    generation: u64,
+    down: DownReason,
+    queue: Queue,
+}
+
+impl State {
+    fn is_wanted(&self) -> bool {
+        self.claimed || !self.queue.is_empty()
+    }
+}
+
+/// The peer left the table meanwhile.
+#[derive(Debug)]
+pub(super) struct Removed;
+
+impl Peer {
+    pub(super) fn new(id: PeerId, limits: QueueLimits) -> Self {
+        let state = State {
+            claimed: false,
+            dialling: false,
+            failures: 0,
+            removed: false,
+            current: None,
+            settled: None,
+            generation: 0,
+            down: DownReason::Broken,
+            queue: Queue::new(limits),
+        };
+        Self {
+            id,
+            state: Mutex::new(state),
+            reported: tokio::sync::Mutex::new(None),
+            retry: Notify::new(),
+            decided: Notify::new(),
+        }
+    }
+
+    /// Queue a frame and wake its writer.
+    pub(super) fn push(&self, frame: Frame) -> Result<Result<(), Full>, Removed> {
+        let mut state = self.lock();
+        if state.removed {
+            return Err(Removed);
+        }
+        let class = frame.class.plain();
+        let pushed = state.queue.push(frame);
+        if let (Ok(()), Some(link)) = (&pushed, &state.current) {
+            wake(link, class);
+        }
+        Ok(pushed)
+    }
+
+    /// Claim the peer or give the claim up.
+    pub(super) fn claim(&self, claimed: bool) -> Result<(), Removed> {
+        let mut state = self.lock();
+        match state.removed {
+            true => Err(Removed),
+            false => {
+                state.claimed = claimed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Take what `link` is to write next. Only the current link takes, or one
+    /// that flushes because a process stops.
+    pub(super) fn take(
+        &self,
+        link: &Arc<Link>,
+        class: PlainClass,
+        frames: usize,
+        bytes: usize,
+    ) -> (Vec<Frame>, bool) {
+        let mut state = self.lock();
+        let current = state.current.as_ref();
+        let mine = current.is_some_and(|current| Arc::ptr_eq(current, link));
+        if !mine {
+            return (Vec::new(), false);
+        }
+        let batch = state.queue.take(class, frames, bytes);
+        (batch, state.queue.take_writable())
+    }
+
+    /// Begin a dial, if one is wanted and none is under way.
+    pub(super) fn start_dial(&self) -> bool {
+        let mut state = self.lock();
+        let start = state.is_wanted() && !state.dialling && state.current.is_none();
+        state.dialling |= start;
+        start
+    }
+
+    /// Whether the dial goes on; if not, it has ended.
+    pub(super) fn goes_on_dialling(&self, stopped: bool) -> bool {
+        let mut state = self.lock();
+        state.dialling = !stopped && state.is_wanted() && state.current.is_none();
+        state.dialling
+    }
+
+    /// How often in a row there was no lasting link.
+    pub(super) fn failures(&self) -> u32 {
+        self.lock().failures
+    }
+
+    /// A dial failed: unless a link came up meanwhile, drop what waits. Returns
+    /// how many frames were dropped and whether the sender hears of room.
+    pub(super) fn fail_dial(&self) -> Option<(usize, bool)> {
+        let mut state = self.lock();
+        if state.current.is_some() {
+            return None;
+        }
+        state.failures = state.failures.saturating_add(1);
+        self.decided.notify_waiters();
+        let dropped = state.queue.clear();
+        Some((dropped, state.queue.take_writable()))
+    }
+
+    /// Decide what a greeted connection is to be. `me` is this node, `boot` its
+    /// own boot, `ended` which of this node's dials the peer saw end.
+    pub(super) fn register(
+        &self,
+        me: PeerId,
+        boot: u64,
+        link: &Arc<Link>,
+        ended: Option<EndedDial>,
+    ) -> Result<Standing, Removed> {
+        let mut state = self.lock();
+        if state.removed {
+            return Err(Removed);
+        }
+        let current = state.current.clone().filter(|current| current.is_alive());
+        let Some(current) = current else {
+            let after = state.settled.take();
+            state.current = Some(link.clone());
+            self.decided.notify_waiters();
+            return Ok(Standing::Current(after));
+        };
+        if link.boot < current.boot {
+            return Ok(Standing::OldBoot);
+        }
+        if link.boot > current.boot {
+            // The process behind the current link is gone: nothing to drain.
+            state.down = DownReason::Restarted;
+            super::close::CloseCode::OldBoot.close(&current.connection);
+        } else {
+            let peer = self.id;
+            if !wins(Ends { me, boot, peer }, link.dial(), current.dial(), ended) {
+                return Ok(Standing::Superfluous);
+            }
+            current.start_drain(Farewell::Replaced);
+        }
+        state.current = Some(link.clone());
+        Ok(Standing::Current(Some(current.settled.clone())))
+    }
+
+    /// The peer took another connection for the link, which is still in its
+    /// greeting here: wait for that to come up or to fail.
+    pub(super) async fn successor(&self) {
+        let mut decided = std::pin::pin!(self.decided.notified());
+        decided.as_mut().enable();
+        if !self.is_linked() {
+            decided.await;
+        }
+    }
+
+    /// Whether there is a link.
+    pub(super) fn is_linked(&self) -> bool {
+        self.lock().current.is_some()
+    }
+
+    /// The current link.
+    pub(super) fn current(&self) -> Option<Arc<Link>> {
+        self.lock().current.clone()
+    }
+
+    /// `link` drains without flushing: what waits goes over the next one.
+    pub(super) fn set_aside(&self, link: &Arc<Link>) {
+        let mut state = self.lock();
+        let current = state.current.as_ref();
+        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+            state.current = None;
+            state.settled = Some(link.settled.clone());
+            state.down = DownReason::Idle;
+        }
+    }
+
+    /// `link` is over: `clean` if it drained, `early` if it did not last.
+    /// Returns whether none is left.
+    pub(super) fn unregister(
+        &self,
+        link: &Arc<Link>,
+        clean: bool,
+        early: bool,
+        reason: DownReason,
+    ) -> bool {
+        let mut state = self.lock();
+        state.failures = match early && !clean {
+            true => state.failures.saturating_add(1),
+            false => 0,
+        };
+        let current = state.current.as_ref();
+        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+            state.current = None;
+            state.generation += 1;
+            state.down = reason;
+        } else if !clean && current.is_none_or(|current| current.boot == link.boot) {
+            // It was to drain and did not: the host must know that frames may
+            // be missing although another link stands.
+            state.generation += 1;
+            state.down = reason;
+        }
+        state.current.is_none()
+    }
+
+    /// What the host should know: the boot linked and the generation.
+    pub(super) fn linked(&self) -> (Option<(u64, u64)>, DownReason) {
+        let state = self.lock();
+        let current = state.current.as_ref();
+        let linked = current.map(|link| (link.boot, state.generation));
+        (linked, state.down)
+    }
+
+    /// Whether this node needs a link, as it tells the peer.
+    pub(super) fn is_needed(&self) -> bool {
+        self.lock().is_wanted()
+    }
+
+    /// Frames waiting by class, and bytes.
+    pub(super) fn depths(&self) -> ([usize; 3], usize) {
+        let state = self.lock();
+        (state.queue.depths(), state.queue.bytes())
+    }
+
+    /// Mark the peer as removed if nobody needs it any more.
+    pub(super) fn retire(&self) -> bool {
+        let mut state = self.lock();
+        let needed = state.is_wanted() || state.dialling || state.current.is_some();
+        let retires = !needed && !state.removed;
+        state.removed |= retires;
+        retires
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(link: &Link, class: PlainClass) {
+    let [maintenance, control, packet] = &link.ready;
+    match class {
+        PlainClass::Maintenance => maintenance.notify_one(),
+        PlainClass::Control => control.notify_one(),
+        PlainClass::Packet => packet.notify_one(),
+    }
+}

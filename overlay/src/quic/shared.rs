@@ -1,0 +1,185 @@
+//! What all tasks of one transport share.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quinn::{ClientConfig, Endpoint};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::book::{Book, Contact};
+use super::choice::Direction;
+use super::close::{CloseCode, DownReason};
+use super::dial;
+use super::endpoint;
+use super::frame::PlainClass;
+use super::identity::Identity;
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::peer::{Link, Peer};
+use super::table::Table;
+use super::tls;
+use super::{BindError, TransportEvent};
+use crate::PeerId;
+
+/// What all tasks of a transport share.
+pub(super) struct Shared {
+    pub(super) me: PeerId,
+    pub(super) name: String,
+    pub(super) boot: u64,
+    pub(super) limits: Limits,
+    pub(super) metrics: Metrics,
+    pub(super) client: Mutex<ClientConfig>,
+    pub(super) advertised: Vec<SocketAddr>,
+    pub(super) table: Table,
+    pub(super) book: Mutex<Book>,
+    /// Outgoing handshakes in progress.
+    pub(super) dials: Semaphore,
+    /// Links that run, draining ones too.
+    pub(super) links: AtomicUsize,
+    /// The number of the next dial.
+    pub(super) attempts: AtomicU64,
+    /// Nothing new from now on.
+    pub(super) stop: CancellationToken,
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) tasks: TaskTracker,
+    pub(super) runtime: Handle,
+    pub(super) events: mpsc::Sender<TransportEvent>,
+}
+
+impl Shared {
+    /// Tell the host, waiting for room; once stopped, only if there is room.
+    pub(super) async fn emit(&self, event: TransportEvent) {
+        let permit = tokio::select! {
+            biased;
+            permit = self.events.reserve() => permit.ok(),
+            () = self.stop.cancelled() => None,
+        };
+        if let Some(permit) = permit {
+            permit.send(event);
+        }
+    }
+
+    /// Dial a peer if a link is wanted and none is there or under way.
+    pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) {
+        if !self.stop.is_cancelled() && peer.start_dial() {
+            self.spawn(dial::dial(self.clone(), peer.clone()));
+        }
+    }
+
+    /// A link is over: forget it, and dial again if one is wanted.
+    pub(super) fn end(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        link: &Arc<Link>,
+        clean: bool,
+        reason: DownReason,
+    ) {
+        let age = self.now().saturating_duration_since(link.up);
+        let early = age < self.limits.redial_max;
+        let alone = peer.unregister(link, clean, early, reason);
+        let ended = (link.direction == Direction::Incoming).then_some((link.boot, link.attempt));
+        self.book().end_link(peer.id, ended, alone);
+        self.dial(peer);
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Take a contact from an introduction. One that was waited for is dialled
+    /// without waiting for the end of the pause.
+    pub(super) fn hear(&self, contact: Contact) {
+        let id = contact.id;
+        if id == self.me {
+            return;
+        }
+        let news = !self.book().is_known(id);
+        if !self.book().hear(contact) {
+            self.metrics.contacts_turned_away.increment(1);
+        }
+        if news && let Some(peer) = self.table.find(id) {
+            peer.retry.notify_one();
+        }
+    }
+
+    pub(super) fn client(&self) -> ClientConfig {
+        let client = self.client.lock();
+        client.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on dial and accept with this identity, and cut the links whose
+    /// certificates it does not accept.
+    pub(super) fn renew(&self, identity: &Identity) -> Result<(), BindError> {
+        let tls = tls::configs(identity)?;
+        let client = endpoint::client(&tls, &self.limits)?;
+        let server = endpoint::server(&tls, &self.limits)?;
+        let judge = tls::Judge::new(identity)?;
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        for endpoint in &self.endpoints {
+            endpoint.set_server_config(Some(server.clone()));
+        }
+        for link in self.table.all().iter().filter_map(|peer| peer.current()) {
+            if let Err(error) = judge.judge(&link.chain) {
+                tracing::warn!(peer = %link.name, %error, "cutting a link");
+                link.distrusted.cancel();
+                CloseCode::Certificate.close(&link.connection);
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest body of a class.
+    pub(super) fn body_max(&self, class: PlainClass) -> usize {
+        match class {
+            PlainClass::Maintenance => self.limits.maintenance_frame,
+            PlainClass::Control => self.limits.control_frame,
+            PlainClass::Packet => self.limits.packet_frame,
+        }
+    }
+
+    pub(super) fn has_no_room(&self) -> bool {
+        self.links.load(Ordering::Relaxed) >= self.limits.links
+    }
+
+    /// The endpoint that can reach an address.
+    pub(super) fn endpoint_for(&self, address: SocketAddr) -> Option<&Endpoint> {
+        let reaches = |endpoint: &&Endpoint, same_family: bool| {
+            endpoint.local_addr().is_ok_and(|local| match same_family {
+                true => local.is_ipv4() == address.is_ipv4(),
+                false => local.is_ipv6() && local.ip().is_unspecified(),
+            })
+        };
+        let mut endpoints = self.endpoints.iter();
+        endpoints
+            .clone()
+            .find(|endpoint| reaches(endpoint, true))
+            .or_else(|| endpoints.find(|endpoint| reaches(endpoint, false)))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a link's age and the deadline of its drain are wall time"
+    )]
+    pub(super) fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Stop at once, without goodbyes.
+    pub(super) fn cut(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        for endpoint in &self.endpoints {
+            let code = quinn::VarInt::from_u32(CloseCode::Stopping as u32);
+            endpoint.close(code, b"stopping");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! What the tests stand on: authorities, nodes, counters and a raw client that
+//! need not behave.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::{
+    Class, Contact, Frame, Identity, Limits, PlainClass, SlotKey, Transport, TransportConfig,
+    TransportEvent,
+};
+use bytes::Bytes;
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    with_local_recorder,
+};
+use quinn::crypto::rustls::QuicClientConfig;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName,
+    UnixTime,
+};
+use tokio::sync::mpsc;
+
+/// Long enough for a loaded machine; a test that waits this long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
+
+/// A certificate authority.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) pem: String,
+}
+
+/// A certificate and its key.
+pub(crate) struct Paper {
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    pub(crate) certificate_pem: String,
+    pub(crate) key_pem: String,
+}
+
+pub(crate) fn uri(name: &str) -> String {
+    format!("spiffe://test/node/{name}")
+}
+
+pub(crate) fn id(name: &str) -> PeerId {
+    PeerId::of_uri(&uri(name))
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Self {
+            certificate: certificate.der().clone(),
+            pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    pub(crate) fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> Paper {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ClientAuth,
+            ExtendedKeyUsagePurpose::ServerAuth,
+        ];
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        Paper {
+            certificate: certificate.der().clone(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        }
+    }
+
+    pub(crate) fn issue_to(&self, name: &str) -> Paper {
+        self.issue(|params| name_it(params, name))
+    }
+
+    pub(crate) fn revoke(&self, serial: SerialNumber) -> CertificateRevocationListDer<'static> {
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(4000, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![RevokedCertParams {
+                serial_number: serial,
+                revocation_time: date_time_ymd(2024, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).expect("signed");
+        list.der().clone()
+    }
+
+    pub(crate) fn identity(&self, name: &str) -> Identity {
+        self.identity_with(name, Vec::new())
+    }
+
+    pub(crate) fn identity_with(
+        &self,
+        name: &str,
+        revocations: Vec<CertificateRevocationListDer<'static>>,
+    ) -> Identity {
+        let paper = self.issue_to(name);
+        let roots = vec![self.certificate.clone()];
+        Identity::from_der(vec![paper.certificate], paper.key, roots, revocations)
+            .expect("a valid identity")
+    }
+
+    /// A configuration with brief pauses.
+    pub(crate) fn config(&self, name: &str) -> TransportConfig {
+        TransportConfig {
+            identity: self.identity(name),
+            bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            advertised: Vec::new(),
+            boot: 1,
+            node_secret: *id(name).as_bytes().repeat(2).first_chunk().expect("32"),
+            limits: Limits {
+                redial_first: Duration::from_millis(20),
+                redial_max: Duration::from_millis(200),
+                ..Limits::default()
+            },
+        }
+    }
+
+    pub(crate) fn start(&self, name: &str) -> Node {
+        Node::start(self.config(name))
+    }
+}
+
+pub(crate) fn name_it(params: &mut CertificateParams, name: &str) {
+    let uri = uri(name).try_into().expect("ASCII");
+    params.subject_alt_names.push(SanType::URI(uri));
+}
+
+/// A transport with its events and its own counters.
+pub(crate) struct Node {
+    pub(crate) transport: Transport,
+    pub(crate) events: mpsc::Receiver<TransportEvent>,
+    pub(crate) meter: Meter,
+}
+
+impl Node {
+    pub(crate) fn start(config: TransportConfig) -> Self {
+        let meter = Meter::default();
+        let bound = with_local_recorder(&meter, || Transport::bind(config));
+        let (transport, events) = bound.expect("bound");
+        Self {
+            transport,
+            events,
+            meter,
+        }
+    }
+
+    pub(crate) fn id(&self) -> PeerId {
+        self.transport.id()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.transport.local_addresses()[0]
+    }
+
+    pub(crate) fn knows(&self, other: &Node) {
+        self.knows_at(other.id(), other.address());
+    }
+
+    pub(crate) fn knows_at(&self, id: PeerId, address: SocketAddr) {
+        let contact = Contact {
+            id,
+            name: "configured".to_owned(),
+            addresses: vec![address],
+        };
+        self.transport.add_contact(contact).expect("room");
+    }
+
+    pub(crate) async fn next(&mut self) -> TransportEvent {
+        let next = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+        next.expect("an event in time").expect("open")
+    }
+
+    /// The first event that `wanted` takes; earlier ones are dropped.
+    pub(crate) async fn until<T>(
+        &mut self,
+        mut wanted: impl FnMut(TransportEvent) -> Option<T>,
+    ) -> T {
+        loop {
+            if let Some(found) = wanted(self.next().await) {
+                return found;
+            }
+        }
+    }
+
+    pub(crate) async fn until_up(&mut self, id: PeerId) -> u64 {
+        self.until(|event| match event {
+            TransportEvent::LinkUp { peer, boot } if peer == id => Some(boot),
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn received(&mut self) -> (PeerId, PlainClass, Bytes) {
+        self.until(|event| match event {
+            TransportEvent::Received {
+                peer, class, body, ..
+            } => Some((peer, class, body)),
+            _ => None,
+        })
+        .await
+    }
+}
+
+/// Wait until `is_true`; for what no event tells.
+pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_true() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(waited.is_ok(), "never: {what}");
+}
+
+pub(crate) fn packet(body: &[u8]) -> Frame {
+    frame(Class::Packet, body)
+}
+
+pub(crate) fn slot(kind: u8, body: &[u8]) -> Frame {
+    let key = SlotKey {
+        kind,
+        level: 0,
+        subject: None,
+    };
+    frame(Class::Maintenance(key), body)
+}
+
+pub(crate) fn frame(class: Class, body: &[u8]) -> Frame {
+    Frame {
+        class,
+        head: Bytes::new(),
+        payload: Bytes::copy_from_slice(body),
+        introduces: Vec::new(),
+    }
+}
+
+/// Counters by name and `reason` or `class`; each node has its own.
+#[derive(Clone, Default)]
+pub(crate) struct Meter {
+    counters: Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>,
+}
+
+impl Meter {
+    pub(crate) fn read(&self, name: &str, label: &str) -> u64 {
+        let counters = self.counters.lock().expect("not poisoned");
+        let counter = counters.get(&format!("binomesh_transport_{name}|{label}"));
+        counter.expect("a counter").load(Ordering::Relaxed)
+    }
+
+    fn handle(&self, key: &Key) -> Arc<AtomicU64> {
+        let label = key.labels().next().map_or("", |label| label.value());
+        let name = format!("{}|{label}", key.name());
+        let mut counters = self.counters.lock().expect("not poisoned");
+        counters.entry(name).or_default().clone()
+    }
+}
+
+impl Recorder for Meter {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.handle(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.handle(key))
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+/// A raw QUIC client that believes every server.
+pub(crate) struct Raw {
+    // Kept so that the connection has its driver.
+    _endpoint: quinn::Endpoint,
+    pub(crate) connection: quinn::Connection,
+}
+
+impl Raw {
+    /// Connect, with a certificate or none. TLS 1.3 lets this succeed before the
+    /// server has judged the certificate.
+    pub(crate) async fn connect(
+        paper: Option<Paper>,
+        to: SocketAddr,
+    ) -> Result<Self, quinn::ConnectionError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(BelieveAll));
+        let mut tls = match paper {
+            Some(paper) => builder
+                .with_client_auth_cert(vec![paper.certificate], paper.key)
+                .expect("a key"),
+            None => builder.with_no_client_auth(),
+        };
+        tls.alpn_protocols = vec![b"binomesh/1".to_vec()];
+        let config = QuicClientConfig::try_from(tls).expect("a QUIC configuration");
+        let config = quinn::ClientConfig::new(Arc::new(config));
+        let endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let endpoint = endpoint.expect("a socket");
+        let connecting = endpoint.connect_with(config, to, "binomesh");
+        let connection = connecting.expect("an address").await?;
+        Ok(Self {
+            _endpoint: endpoint,
+            connection,
+        })
+    }
+
+    /// Greet with these bytes; the answer's bytes, or why there is none.
+    pub(crate) async fn greet(&self, hello: &[u8]) -> Result<Vec<u8>, quinn::ConnectionError> {
+        let (mut say, mut hear) = self.connection.open_bi().await?;
+        let mut answer = vec![0; 1024];
+        let greeted = async {
+            say.write_all(hello).await.ok()?;
+            hear.read(&mut answer).await.ok().flatten()
+        };
+        let greeted = tokio::time::timeout(PATIENCE, greeted).await;
+        match greeted.expect("an answer or an end in time") {
+            Some(length) => {
+                answer.truncate(length);
+                // The stream must outlive the greeting.
+                std::mem::forget((say, hear));
+                Ok(answer)
+            }
+            None => Err(self.connection.closed().await),
+        }
+    }
+}
+
+/// A well-formed Hello: version, length, and in postcard the variant, boot,
+/// attempt, no ended dial, no addresses.
+pub(crate) fn hello(boot: u8) -> [u8; 8] {
+    [1, 0, 5, 0, boot, 1, 0, 0]
+}
+
+#[derive(Debug)]
+struct BelieveAll;
+
+impl ServerCertVerifier for BelieveAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let provider = rustls::crypto::ring::default_provider();
+        provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,68 @@
+//! Frames that are refused, and nobody else suffers.
+
+use binomesh_overlay::quic::{DownReason, RefusedFrame, TransportEvent};
+
+use crate::bed::{Authority, Raw, hello, id, packet};
+
+/// Write `stream` raw on a link of its own; the link must go down for `reason`,
+/// counted, while another peer is served.
+async fn refuses(stream: &[u8], finish: bool, reason: RefusedFrame, label: &str) {
+    let authority = Authority::new("one");
+    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
+    b.knows(&a);
+    b.transport.connect(a.id());
+    b.until_up(a.id()).await;
+    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    let mut out = raw.connection.open_uni().await.expect("a stream");
+    out.write_all(stream).await.expect("written");
+    if finish {
+        out.finish().expect("open");
+    }
+    let down = a.until(|event| match event {
+        TransportEvent::LinkDown { peer, reason } => Some((peer, reason)),
+        TransportEvent::Received { .. } => panic!("nothing is to be received"),
+        _ => None,
+    });
+    assert_eq!(down.await, (id("raw"), DownReason::RefusedFrame(reason)));
+    assert_eq!(a.meter.read("refused_frames_total", label), 1);
+    let closed = raw.connection.closed().await;
+    let quinn::ConnectionError::ApplicationClosed(close) = closed else {
+        panic!("got {closed:?}");
+    };
+    assert_eq!(close.error_code, 5_u32.into());
+    b.transport.send(a.id(), packet(b"still")).expect("queued");
+    assert_eq!(a.received().await.0, b.id());
+}
+
+#[tokio::test]
+async fn an_oversized_frame_is_refused_by_its_header() {
+    // Maintenance bodies end at 64 KiB, whatever follows.
+    let stream = [1, 1, 0, 0, 0, 0, 1, 0, 1];
+    refuses(&stream, false, RefusedFrame::Oversized, "oversized").await;
+    let stream = [4, 1, 0, 0, 0, 1, 0, 0, 1];
+    refuses(&stream, false, RefusedFrame::Oversized, "oversized").await;
+}
+
+#[tokio::test]
+async fn a_truncated_frame_is_refused() {
+    let stream = [3, 1, 0, 0, 0, 0, 0, 0, 9, b'x'];
+    refuses(&stream, true, RefusedFrame::Truncated, "truncated").await;
+}
+
+#[tokio::test]
+async fn an_unknown_frame_version_is_refused() {
+    refuses(&[3, 7], false, RefusedFrame::Version, "version").await;
+}
+
+#[tokio::test]
+async fn unknown_streams_flags_and_contacts_are_refused() {
+    for stream in [
+        &[9][..],
+        &[3, 1, 0x80, 0, 0, 0, 0, 0, 0],
+        &[3, 1, 1, 0, 2, 0, 0, 0, 0, 0xff, 0xff],
+    ] {
+        refuses(stream, false, RefusedFrame::Malformed, "malformed").await;
+    }
+}

@@ -1,0 +1,217 @@
+//! Who gets a link, and who gets nowhere.
+
+use binomesh_overlay::quic::{DialError, DownReason, PlainClass, TransportEvent};
+use rcgen::{SanType, SerialNumber, date_time_ymd};
+
+use crate::bed::{Authority, Node, Paper, Raw, eventually, hello, id, name_it, packet};
+
+const FAILURES: &str = "handshake_failures_total";
+
+#[tokio::test]
+async fn both_ends_have_one_link_and_it_carries_frames_both_ways() {
+    let authority = Authority::new("one");
+    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
+    a.knows(&b);
+    a.transport.connect(b.id());
+    assert_eq!(a.until_up(b.id()).await, 1);
+    assert_eq!(b.until_up(a.id()).await, 1);
+    for (from, to) in [(&a, b.id()), (&b, a.id())] {
+        from.transport.send(to, packet(b"hi")).expect("queued");
+    }
+    let at_b = b.received().await;
+    assert_eq!(at_b, (a.id(), PlainClass::Packet, b"hi".as_slice().into()));
+    let at_a = a.received().await;
+    assert_eq!(at_a, (b.id(), PlainClass::Packet, b"hi".as_slice().into()));
+    let links = b.transport.links();
+    assert_eq!(links.len(), 1);
+    assert_eq!((links[0].name.as_str(), links[0].peer), ("a", a.id()));
+    assert_eq!((links[0].frames_in, links[0].frames_out), (1, 1));
+}
+
+/// Connect with `paper` and expect that no HelloAck ever comes.
+async fn gets_no_ack(to: &Node, paper: Option<Paper>) {
+    let acked = match Raw::connect(paper, to.address()).await {
+        Ok(raw) => raw.greet(&hello(1)).await,
+        Err(error) => Err(error),
+    };
+    assert!(acked.is_err(), "got {acked:?}");
+}
+
+#[tokio::test]
+async fn without_a_valid_certificate_nobody_gets_an_ack_and_others_are_served() {
+    let (authority, foreign) = (Authority::new("one"), Authority::new("other"));
+    let serial = SerialNumber::from(77);
+    let mut config = authority.config("a");
+    config.identity = authority.identity_with("a", vec![authority.revoke(serial.clone())]);
+    let mut a = Node::start(config);
+    let mut b = authority.start("b");
+    b.knows(&a);
+    b.transport.connect(a.id());
+    a.until_up(b.id()).await;
+    b.until_up(a.id()).await;
+
+    let expired = authority.issue(|params| {
+        name_it(params, "late");
+        params.not_after = date_time_ymd(2020, 1, 1);
+    });
+    let early = authority.issue(|params| {
+        name_it(params, "early");
+        params.not_before = date_time_ymd(4000, 1, 1);
+    });
+    let revoked = authority.issue(|params| {
+        name_it(params, "revoked");
+        params.serial_number = Some(serial);
+    });
+    let nameless = authority.issue(|_| ());
+    let two_names = authority.issue(|params| {
+        name_it(params, "c");
+        name_it(params, "d");
+    });
+    let not_spiffe = authority.issue(|params| {
+        let uri = "https://test/node/c".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+    });
+    let table = [
+        (Some(foreign.issue_to("c")), "unknown_authority", 1),
+        (Some(expired), "expired", 1),
+        (Some(early), "expired", 2),
+        (Some(revoked), "revoked", 1),
+        (Some(nameless), "not_a_peer", 1),
+        (Some(two_names), "not_a_peer", 2),
+        (Some(not_spiffe), "not_a_peer", 3),
+        (None, "no_certificate", 1),
+    ];
+    for (paper, reason, count) in table {
+        gets_no_ack(&a, paper).await;
+        eventually(reason, || a.meter.read(FAILURES, reason) == count).await;
+    }
+    b.transport.send(a.id(), packet(b"still")).expect("queued");
+    assert_eq!(a.received().await.2, b"still".as_slice());
+    assert_eq!(a.transport.links().len(), 1);
+}
+
+#[tokio::test]
+async fn a_well_formed_raw_client_gets_an_ack() {
+    let authority = Authority::new("one");
+    let mut a = authority.start("a");
+    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let ack = raw
+        .expect("connected")
+        .greet(&hello(9))
+        .await
+        .expect("an ack");
+    assert_eq!(ack[..1], [1]);
+    assert_eq!(a.until_up(id("raw")).await, 9);
+}
+
+#[tokio::test]
+async fn expecting_one_and_finding_another_is_refused() {
+    let authority = Authority::new("one");
+    let (mut a, b) = (authority.start("a"), authority.start("b"));
+    a.knows_at(id("c"), b.address());
+    a.transport
+        .send(id("c"), packet(b"secret"))
+        .expect("queued");
+    let failed = TransportEvent::DialFailed {
+        peer: id("c"),
+        reason: DialError::WrongPeer { found: b.id() },
+    };
+    assert_eq!(a.next().await, failed);
+    assert_eq!(a.meter.read(FAILURES, "wrong_peer"), 1);
+    assert!(a.transport.links().is_empty());
+    assert!(b.transport.links().is_empty());
+    assert_eq!(b.meter.read("frames_received_total", "packet"), 0);
+}
+
+#[tokio::test]
+async fn another_protocol_version_is_refused_with_its_code() {
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let mut greeting = hello(1);
+    greeting[0] = 2;
+    let refused = raw.expect("connected").greet(&greeting).await;
+    let Err(quinn::ConnectionError::ApplicationClosed(close)) = refused else {
+        panic!("got {refused:?}");
+    };
+    assert_eq!(close.error_code, 2_u32.into());
+    assert_eq!(a.meter.read(FAILURES, "version"), 1);
+}
+
+#[tokio::test]
+async fn an_older_boot_is_refused_and_a_newer_takes_over() {
+    let authority = Authority::new("one");
+    let mut a = authority.start("a");
+    let greet = async |boot: u8| {
+        let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+        let raw = raw.expect("connected");
+        let ack = raw.greet(&hello(boot)).await;
+        (raw, ack)
+    };
+    let (_first, ack) = greet(5).await;
+    assert!(ack.is_ok());
+    let (_older, ack) = greet(4).await;
+    let Err(quinn::ConnectionError::ApplicationClosed(close)) = ack else {
+        panic!("got {ack:?}");
+    };
+    assert_eq!(close.error_code, 3_u32.into());
+    let (_newer, ack) = greet(6).await;
+    assert!(ack.is_ok());
+    assert_eq!(a.until_up(id("raw")).await, 5);
+    assert_eq!(a.until_up(id("raw")).await, 6);
+    assert_eq!(a.meter.read(FAILURES, "old_boot"), 1);
+    assert_eq!(a.transport.links().len(), 1);
+}
+
+#[tokio::test]
+async fn a_link_does_not_outlive_the_certificate() {
+    let authority = Authority::new("one");
+    let mut a = authority.start("a");
+    let brief = authority.issue(|params| {
+        name_it(params, "raw");
+        params.not_after = time::OffsetDateTime::now_utc() + time::Duration::seconds(2);
+    });
+    let raw = Raw::connect(Some(brief), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    a.until_up(id("raw")).await;
+    let down = TransportEvent::LinkDown {
+        peer: id("raw"),
+        reason: DownReason::Certificate,
+    };
+    assert_eq!(a.next().await, down);
+}
+
+#[tokio::test]
+async fn a_revocation_cuts_the_live_link_and_spares_the_others() {
+    let authority = Authority::new("one");
+    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
+    b.knows(&a);
+    b.transport.connect(a.id());
+    a.until_up(b.id()).await;
+    b.until_up(a.id()).await;
+    let serial = SerialNumber::from(77);
+    let issue = || {
+        authority.issue(|params| {
+            name_it(params, "raw");
+            params.serial_number = Some(serial.clone());
+        })
+    };
+    let raw = Raw::connect(Some(issue()), a.address())
+        .await
+        .expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    a.until_up(id("raw")).await;
+    let renewed = authority.identity_with("a", vec![authority.revoke(serial.clone())]);
+    a.transport.renew(&renewed).expect("renewed");
+    let down = TransportEvent::LinkDown {
+        peer: id("raw"),
+        reason: DownReason::Certificate,
+    };
+    assert_eq!(a.next().await, down);
+    gets_no_ack(&a, Some(issue())).await;
+    b.transport.send(a.id(), packet(b"still")).expect("queued");
+    assert_eq!(a.received().await.2, b"still".as_slice());
+    let other = authority.identity("other");
+    assert!(a.transport.renew(&other).is_err());
+}

@@ -1,0 +1,9 @@
+//! The transport over real sockets on the loopback interface: links, queues and
+//! introductions, and peers that must get nowhere.
+
+mod bed;
+mod frames;
+mod handshake;
+mod identity;
+mod links;
+mod queues;
