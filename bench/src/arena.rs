@@ -54,6 +54,19 @@ impl<K> Message<K> {
     }
 }
 
+impl<K> Message<K> {
+    /// The slot it takes between two processes.
+    pub const fn slot(&self) -> (bool, u8, u8) {
+        match self {
+            Self::Ring(message) => (true, message.slot(), 0),
+            Self::Finger(message) => {
+                let (kind, level) = message.slot();
+                (false, kind, level)
+            }
+        }
+    }
+}
+
 /// A message on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Letter<K> {

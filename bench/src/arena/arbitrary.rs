@@ -40,8 +40,9 @@ pub struct Trial {
     pub visit_period: u32,
     /// Give up after so many phases.
     pub phase_limit: u64,
-    /// The asynchronous scheduler instead of the synchronous one.
-    pub is_asynchronous: bool,
+    /// The asynchronous scheduler with this discipline instead of the
+    /// synchronous one.
+    pub asynchronous: Option<Discipline>,
     /// Entries are proved by epoch and rank, as in the node; else not at all,
     /// as in the paper.
     pub is_stamped: bool,
@@ -123,8 +124,8 @@ impl Trial {
         let mut garbage: Vec<_> = (0..processes * GARBAGE)
             .map(|_| random_letter(processes, &mut random, &mark))
             .collect();
-        if self.is_asynchronous {
-            let mut scheduler = Asynchronous::new(Discipline::Channels, processes);
+        if let Some(discipline) = self.asynchronous {
+            let mut scheduler = Asynchronous::new(discipline, processes);
             Scheduler::<S>::post(&mut scheduler, &mut garbage);
             self.watch(arena, scheduler, stamp, &mut random)
         } else {

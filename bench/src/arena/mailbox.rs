@@ -17,6 +17,9 @@ pub enum Discipline {
     Channels,
     /// First in, first out per receiver.
     Inbox,
+    /// As channels, but a newer message takes the place of a waiting one of its
+    /// slot: what the node's transport does.
+    Slots,
 }
 
 const NONE: u32 = u32::MAX;
@@ -77,9 +80,12 @@ impl<K: Copy> Mailbox<K> {
         self.count == 0
     }
 
-    /// Put a letter at the end of its channel.
+    /// Put a letter at the end of its channel, or into its slot.
     pub fn push(&mut self, letter: Letter<K>) {
         let Letter { to, from, message } = letter;
+        if self.discipline == Discipline::Slots && self.replace(letter) {
+            return;
+        }
         let waiting = Waiting {
             from,
             message,
@@ -98,7 +104,7 @@ impl<K: Copy> Mailbox<K> {
         };
         self.count += 1;
         let key = match self.discipline {
-            Discipline::Channels => (to, from),
+            Discipline::Channels | Discipline::Slots => (to, from),
             Discipline::Inbox => (to, to),
         };
         if let Some(&channel) = self.places.get(&key) {
@@ -145,6 +151,23 @@ impl<K: Copy> Mailbox<K> {
             self.last[to.index()] = due;
         }
         Some(Letter { to, from, message })
+    }
+
+    /// Put a letter in the place of a waiting one of its slot, if there is one.
+    fn replace(&mut self, letter: Letter<K>) -> bool {
+        let Some(&channel) = self.places.get(&(letter.to, letter.from)) else {
+            return false;
+        };
+        let mut place = self.channels[channel as usize].head;
+        while place != NONE {
+            let waiting = &mut self.letters[place as usize];
+            if waiting.message.slot() == letter.message.slot() {
+                waiting.message = letter.message;
+                return true;
+            }
+            place = waiting.next;
+        }
+        false
     }
 
     /// A channel with its first letter, last in its receiver's circle.
@@ -239,5 +262,15 @@ mod tests {
         let turns = [(1, 0), (2, 3), (3, 4), (1, 1), (3, 5), (1, 2)];
         assert_eq!(received(Discipline::Channels, &sent), turns);
         assert_eq!(received(Discipline::Inbox, &sent), sent);
+    }
+
+    #[test]
+    fn in_a_slot_the_newest_wins_and_keeps_the_place() {
+        let mut mailbox = Mailbox::new(Discipline::Slots, 4);
+        for (from, n) in [(1, 0), (2, 1), (1, 2)] {
+            mailbox.push(letter(from, n));
+        }
+        let all: Vec<_> = std::iter::from_fn(|| mailbox.pop(Member::at(0))).collect();
+        assert_eq!(all, [letter(1, 2), letter(2, 1)]);
     }
 }

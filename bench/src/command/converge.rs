@@ -40,7 +40,7 @@ pub struct Converge {
     #[arg(long, value_enum, default_value = "sync")]
     pub scheduler: SchedulerName,
     /// When messages arrive. sync: same-phase (default), next-phase; async:
-    /// channels (default), inbox.
+    /// channels (default), inbox, slots (default with --arbitrary).
     #[arg(long, value_enum)]
     pub reading: Option<Reading>,
     /// How introductions are passed on.
@@ -67,6 +67,14 @@ pub struct Converge {
     /// Arbitrary states: entries are proved by epoch and rank, with visits.
     #[arg(long, requires = "arbitrary")]
     pub stamped: bool,
+    /// Arbitrary states: the shortest wait of the back-off, in turns. It should
+    /// be slow against the rate at which inboxes drain [default: 2; async: 16].
+    #[arg(long, requires = "arbitrary")]
+    pub backoff_minimum: Option<u32>,
+    /// Arbitrary states: the longest wait of the back-off, in turns
+    /// [default: 64; async: 256].
+    #[arg(long, requires = "arbitrary")]
+    pub backoff_maximum: Option<u32>,
     /// Run with this bug, to see the check go red.
     #[cfg(feature = "planted")]
     #[arg(long)]
@@ -132,6 +140,9 @@ pub enum Reading {
     Channels,
     /// async: first in, first out per receiver.
     Inbox,
+    /// async: as channels, a newer message replacing a waiting one of its slot,
+    /// as in the node.
+    Slots,
 }
 
 /// How introductions are passed on.
@@ -171,6 +182,7 @@ pub struct Row {
 pub struct ArbitraryRow {
     nodes: usize,
     scheduler: SchedulerName,
+    reading: Reading,
     stamped: bool,
     seeds: u64,
     first_seed: u64,
@@ -191,7 +203,7 @@ impl Converge {
         let mut is_good = true;
         for nodes in self.nodes.first..=self.nodes.last {
             if self.arbitrary {
-                let row = self.arbitrary(nodes);
+                let row = self.arbitrary(nodes, reading);
                 is_good &= row.converged == row.seeds;
                 self.print(&row)?;
             } else {
@@ -214,12 +226,13 @@ impl Converge {
     }
 
     fn reading(&self) -> Result<Reading, Failure> {
-        use Reading::{Channels, Inbox, NextPhase, SamePhase};
+        use Reading::{Channels, Inbox, NextPhase, SamePhase, Slots};
         match (self.scheduler, self.reading) {
             (SchedulerName::Sync, None) => Ok(SamePhase),
+            (SchedulerName::Async, None) if self.arbitrary => Ok(Slots),
             (SchedulerName::Async, None) => Ok(Channels),
             (SchedulerName::Sync, Some(reading @ (SamePhase | NextPhase)))
-            | (SchedulerName::Async, Some(reading @ (Channels | Inbox))) => Ok(reading),
+            | (SchedulerName::Async, Some(reading @ (Channels | Inbox | Slots))) => Ok(reading),
             (scheduler, Some(reading)) => Err(Failure::Usage(format!(
                 "the reading {reading:?} does not belong to the scheduler {scheduler:?}"
             ))),
@@ -269,6 +282,7 @@ impl Converge {
                 self.go(&mut arena, Asynchronous::new(Discipline::Channels, nodes))
             }
             Reading::Inbox => self.go(&mut arena, Asynchronous::new(Discipline::Inbox, nodes)),
+            Reading::Slots => self.go(&mut arena, Asynchronous::new(Discipline::Slots, nodes)),
         };
         let received = arena.received();
         let introductions = || received.iter().map(|one| one.introductions);
@@ -302,11 +316,12 @@ impl Converge {
     }
 
     /// Many arbitrary states of one size.
-    pub fn arbitrary(&self, nodes: usize) -> ArbitraryRow {
+    pub fn arbitrary(&self, nodes: usize, reading: Reading) -> ArbitraryRow {
         let watch = Stopwatch::start();
         let mut row = ArbitraryRow {
             nodes,
             scheduler: self.scheduler,
+            reading,
             stamped: self.stamped,
             seeds: self.seeds,
             first_seed: self.seed,
@@ -321,7 +336,7 @@ impl Converge {
         };
         for seed in (0..self.seeds).map(|n| self.seed.wrapping_add(n)) {
             record::progress(format_args!("{nodes} processes, seed {seed}"));
-            let outcome = self.trial(nodes, seed).run();
+            let outcome = self.trial(nodes, seed, reading).run();
             if let Some(phases) = outcome.phases {
                 row.converged += 1;
                 row.phases_mean += phases as f64;
@@ -340,15 +355,34 @@ impl Converge {
         row
     }
 
-    fn trial(&self, nodes: usize, seed: u64) -> Trial {
+    fn limits(&self) -> Limits {
+        let default = match self.scheduler {
+            SchedulerName::Sync => Limits::default(),
+            SchedulerName::Async => Limits {
+                minimum: 16,
+                maximum: 256,
+            },
+        };
+        Limits {
+            minimum: self.backoff_minimum.unwrap_or(default.minimum),
+            maximum: self.backoff_maximum.unwrap_or(default.maximum),
+        }
+    }
+
+    fn trial(&self, nodes: usize, seed: u64, reading: Reading) -> Trial {
         Trial {
             nodes,
             seed,
             rules: self.rules(),
-            limits: Limits::default(),
+            limits: self.limits(),
             visit_period: if self.stamped { 8 } else { 0 },
-            phase_limit: self.phase_limit.min(2000),
-            is_asynchronous: self.scheduler == SchedulerName::Async,
+            phase_limit: self.phase_limit.min(20_000),
+            asynchronous: match reading {
+                Reading::SamePhase | Reading::NextPhase => None,
+                Reading::Channels => Some(Discipline::Channels),
+                Reading::Inbox => Some(Discipline::Inbox),
+                Reading::Slots => Some(Discipline::Slots),
+            },
             is_stamped: self.stamped,
         }
     }
