@@ -23,7 +23,8 @@ pub struct Convergence {
     pub ring_phases: Option<u64>,
     /// The phase at whose end the binomial graph stood first.
     pub bmg_phases: Option<u64>,
-    /// The phases until no letter was on its way any more.
+    /// The phase at whose end no letter was on its way any more, if both still
+    /// stood then.
     pub silent_phases: Option<u64>,
 }
 
@@ -52,7 +53,8 @@ pub fn converge<S: Stamp>(
             found.bmg_phases = Some(phase);
         }
         if found.bmg_phases.is_some() && scheduler.waiting() == 0 {
-            found.silent_phases = Some(phase);
+            let is_standing = arena.is_ring() && arena.is_binomial_graph();
+            found.silent_phases = is_standing.then_some(phase);
             break;
         }
     }

@@ -20,7 +20,7 @@ use crate::record::{self, Stopwatch};
 Examples:
   binomesh-bench check
   binomesh-bench check --layer ring --nodes 4 --states 5000000
-  binomesh-bench check --layer ring --nodes 3 --channels queue --capacity 2 --json
+  binomesh-bench check --layer ring --nodes 3 --channels queue --capacity 4 --json
 
 Two properties are checked in every reachable state: closure (no step leads out of
 a legitimate configuration) and recovery (--rounds fair rounds lead into one).
@@ -37,8 +37,9 @@ pub struct Check {
     /// How messages travel.
     #[arg(long, value_enum, default_value = "slots")]
     pub channels: CarriageName,
-    /// How many messages fit into a queue.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    /// How many messages fit into a queue; in queues of 1 or 2 a B_Connect
+    /// starves behind Ask_Connects, which is why the node has slots.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     pub capacity: u8,
     /// What is on its way at the start [default: every-single on trees of up to
     /// 3 without strangers, else sampled].

@@ -389,13 +389,13 @@ impl Converge {
 }
 
 impl Row {
-    /// Whether both stand and, with linear forwarding, every process received
+    /// Whether both stand to the end and, with linear forwarding, every process received
     /// exactly two UP/DN per level above 0.
     pub fn is_good(&self) -> bool {
         let levels = self.nodes.next_power_of_two().trailing_zeros();
         let expected = 2 * levels.saturating_sub(1);
         let is_exact = (self.up_dn_received_min, self.up_dn_received_max) == (expected, expected);
         let is_linear = self.forwarding == ForwardingName::Linear;
-        self.bmg_phases.is_some() && (is_exact || !is_linear)
+        self.silent_phases.is_some() && (is_exact || !is_linear)
     }
 }
