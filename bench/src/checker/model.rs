@@ -54,7 +54,7 @@ pub struct World<P> {
     pub garbage: Garbage,
     /// So many fair rounds must lead to legitimacy.
     pub rounds: usize,
-    /// No new states are taken up after so many.
+    /// Only so many states are judged.
     pub state_limit: usize,
     /// Hears how many states were judged, every now and then.
     pub progress: fn(usize),
@@ -95,7 +95,12 @@ impl<P: Protocol> World<P> {
 
     /// Whether the state limit was reached.
     pub fn is_cut(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) >= self.state_limit
+        self.judged() >= self.state_limit
+    }
+
+    /// How many different states were judged.
+    pub fn judged(&self) -> usize {
+        self.seen.load(Ordering::Relaxed)
     }
 
     /// Whether the tables are right and nothing on its way would harm them.
@@ -144,6 +149,10 @@ impl<P: Protocol> World<P> {
     }
 
     fn recovers(&self, state: &StateOf<P>) -> bool {
+        // Those still waiting when the limit was reached.
+        if self.is_cut() {
+            return true;
+        }
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         if seen.is_multiple_of(1 << 14) {
             (self.progress)(seen);
@@ -254,7 +263,9 @@ impl<P: Protocol> Model for World<P> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(CLOSURE, |world, state| world.way_out(state).is_none()),
+            Property::always(CLOSURE, |world, state| {
+                world.is_cut() || world.way_out(state).is_none()
+            }),
             Property::always(RECOVERY, Self::recovers),
         ]
     }

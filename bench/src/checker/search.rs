@@ -36,7 +36,7 @@ pub fn search<P: Protocol>(world: World<P>, threads: usize) -> Search {
         Some(script(world, property, path.into_vec()))
     });
     Search {
-        states: checker.unique_state_count(),
+        states: world.judged(),
         depth: checker.max_depth(),
         is_exhaustive: !world.is_cut() && counterexample.is_none(),
         rounds_max: world.rounds_max(),
