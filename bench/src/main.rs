@@ -1,3 +1,9 @@
-//! binomesh-bench
+//! Measure and check Binomesh.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    binomesh_bench::command::Arguments::parse().run()
+}

@@ -39,7 +39,7 @@ impl Default for Limits {
 pub struct Backoff {
     /// Shifts this process's firing against the others'.
     seed: u16,
-    /// It has fired, which only a planted bug takes as a reason to stop.
+    /// A planted bug has stopped it for good.
     is_stopped: bool,
     interval: u32,
     remaining: u32,

@@ -85,7 +85,10 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         Changed(*self != before)
     }
 
-    /// Level 0 is the ring. Rule 1 is applied if that changed it.
+    /// Level 0 is the ring. Rule 1 is applied if that changed it. Called when the
+    /// ring changes and, as in the paper, with every repetition of rule 1, since
+    /// a denied visit may have cleared level 0: if this says that nothing
+    /// changed, [`Fingers::refresh`] repeats the introductions.
     ///
     /// Departure: a lone process has no fingers, and nobody is its own.
     pub fn set_ring<M, T, E>(

@@ -73,6 +73,13 @@ impl FromStr for Bug {
 pub struct Planted(#[cfg(feature = "planted")] Option<Bug>);
 
 impl Planted {
+    /// No bug.
+    #[cfg(feature = "planted")]
+    pub const NONE: Self = Self(None);
+    /// No bug.
+    #[cfg(not(feature = "planted"))]
+    pub const NONE: Self = Self();
+
     /// Run with this bug.
     #[cfg(feature = "planted")]
     pub const fn new(bug: Bug) -> Self {

@@ -54,6 +54,19 @@ pub enum Message<I> {
     BConnect,
 }
 
+impl<I> Message<I> {
+    /// The slot it takes between two processes: a newer message of the same slot
+    /// replaces an older one.
+    pub const fn slot(&self) -> u8 {
+        match self {
+            Self::FConnect => 0,
+            Self::Info(_) => 1,
+            Self::AskConnect(_) => 2,
+            Self::BConnect => 3,
+        }
+    }
+}
+
 /// The two neighbours of one process in the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ring<I> {

@@ -110,6 +110,32 @@ impl<I, K> Message<I, K> {
             | Self::Seek { mark, .. } => mark,
         }
     }
+
+    /// The slot it takes between two processes, a kind and a level: a newer
+    /// message of the same slot replaces an older one.
+    pub const fn slot(&self) -> (u8, u8) {
+        let (kind, way, level) = match self {
+            Self::Up { level, .. } => (0, Direction::Clockwise, *level),
+            Self::Down { level, .. } => (1, Direction::Clockwise, *level),
+            Self::Confirm {
+                level, direction, ..
+            } => (2, *direction, *level),
+            Self::Confirmed {
+                level, direction, ..
+            }
+            // A yes and a no answer the same question.
+            | Self::Deny {
+                level, direction, ..
+            } => (4, *direction, *level),
+            Self::Seek {
+                level, direction, ..
+            } => (6, *direction, *level),
+        };
+        match way {
+            Direction::Clockwise => (kind, level),
+            Direction::Counterclockwise => (kind + 1, level),
+        }
+    }
 }
 
 /// How an introduction that changes nothing is passed on.

@@ -1,0 +1,293 @@
+//! A flat arena of ring and finger machines: a million processes in a few
+//! arrays, without threads, sockets or clocks.
+//!
+//! The arena holds the states and runs the rules of one process at a time; a
+//! scheduler ([`synchronous`], [`asynchronous`]) decides whose turn it is and
+//! keeps the messages in between.
+//!
+//! Not here: trees that change, losses and clocks (the world of whole peers).
+
+pub mod arbitrary;
+pub mod asynchronous;
+pub mod convergence;
+pub mod mailbox;
+pub mod member;
+pub mod synchronous;
+pub mod tree;
+
+use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::fingers::{self, Fingers, Rules};
+use binomesh_overlay::ring::{self, Ring};
+use binomesh_overlay::stamp::Stamp;
+use binomesh_overlay::{Changed, Effect, Outbox, Population, legitimate};
+use member::Member;
+use tree::Tree;
+
+/// A message of either layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Message<K> {
+    /// Of the ring.
+    Ring(ring::Message<Member>),
+    /// Of the fingers.
+    Finger(fingers::Message<Member, K>),
+}
+
+impl<K> From<ring::Message<Member>> for Message<K> {
+    fn from(message: ring::Message<Member>) -> Self {
+        Self::Ring(message)
+    }
+}
+
+impl<K> From<fingers::Message<Member, K>> for Message<K> {
+    fn from(message: fingers::Message<Member, K>) -> Self {
+        Self::Finger(message)
+    }
+}
+
+impl<K> Message<K> {
+    /// Whether it is an UP or DN of [BMG09] Alg. 2.
+    pub const fn is_introduction(&self) -> bool {
+        matches!(
+            self,
+            Self::Finger(fingers::Message::Up { .. } | fingers::Message::Down { .. })
+        )
+    }
+}
+
+impl<K> Message<K> {
+    /// The slot it takes between two processes.
+    pub const fn slot(&self) -> (bool, u8, u8) {
+        match self {
+            Self::Ring(message) => (true, message.slot(), 0),
+            Self::Finger(message) => {
+                let (kind, level) = message.slot();
+                (false, kind, level)
+            }
+        }
+    }
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Letter<K> {
+    /// Who gets it.
+    pub to: Member,
+    /// Who sent it.
+    pub from: Member,
+    /// What it says.
+    pub message: Message<K>,
+}
+
+/// When spontaneous rules are applied again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repetition {
+    /// As [BMG09] §4 simulates: the ring's in every turn until both neighbours
+    /// are known; the fingers' when those changed.
+    UntilQuiet,
+    /// By the machine's own back-off, one tick per turn, and a visit to one
+    /// level of fingers every so many turns (0: none).
+    Backoff {
+        /// The shortest and longest wait, in turns.
+        limits: Limits,
+        /// The turns between two visits.
+        visit_period: u32,
+    },
+}
+
+/// The messages that one process has received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Received {
+    /// All of them.
+    pub messages: u64,
+    /// UP and DN alone.
+    pub introductions: u32,
+}
+
+/// The states of all processes, by index.
+#[derive(Debug, Clone)]
+pub struct Arena<S: Stamp> {
+    tree: Tree,
+    order: Vec<Member>,
+    rings: Vec<Ring<Member>>,
+    fingers: Vec<Fingers<Member, S>>,
+    backoffs: Vec<Backoff>,
+    turns: Vec<u32>,
+    /// The ring of this process changed since its fingers heard of it.
+    is_stale: Vec<bool>,
+    received: Vec<Received>,
+    rules: Rules,
+    repetition: Repetition,
+    outbox: Outbox<Member, Message<S::Mark>>,
+}
+
+impl<S: Stamp> Arena<S> {
+    /// A clean start on `tree`: nobody knows anybody but its family and N.
+    /// `stamp` says where the member of a rank stands.
+    pub fn new(tree: Tree, rules: Rules, repetition: Repetition, stamp: impl Fn(u32) -> S) -> Self {
+        let population = Population::new(tree.members() as u32).unwrap_or(Population::ONE);
+        let processes = tree.processes();
+        let all = || (0..processes).map(Member::at);
+        Self {
+            order: (0..tree.members()).map(Member::at).collect(),
+            rings: vec![Ring::default(); processes],
+            fingers: all()
+                .map(|me| Fingers::new(me, population, stamp(me.index() as u32)))
+                .collect(),
+            backoffs: (0..processes).map(|i| Backoff::new(i as u16)).collect(),
+            turns: vec![0; processes],
+            is_stale: vec![false; processes],
+            received: vec![Received::default(); processes],
+            tree,
+            rules,
+            repetition,
+            outbox: Outbox::new(),
+        }
+    }
+
+    /// How many processes there are, strangers among them.
+    pub const fn processes(&self) -> usize {
+        self.tree.processes()
+    }
+
+    /// How many are in the tree.
+    pub const fn members(&self) -> usize {
+        self.tree.members()
+    }
+
+    /// The turn of `me` without a message: its spontaneous rules, if due.
+    pub fn apply_spontaneous(&mut self, me: Member, post: &mut Vec<Letter<S::Mark>>) {
+        let i = me.index();
+        let family = self.tree.around(me);
+        let is_due = match self.repetition {
+            Repetition::UntilQuiet => !self.is_quiet(me),
+            Repetition::Backoff { limits, .. } => self.backoffs[i].tick(limits, self.rules.planted),
+        };
+        let mut changed = Changed::NO;
+        if is_due {
+            changed |= self.rings[i].apply_spontaneous(&family, &mut self.outbox);
+        }
+        // A stranger has no place in the ring yet and hence no fingers.
+        if i < self.tree.members() {
+            changed |= self.apply_finger_rules(me, is_due, changed);
+        }
+        self.after(me, changed, post);
+    }
+
+    /// The turn of the receiver of `letter`.
+    pub fn deliver(&mut self, letter: Letter<S::Mark>, post: &mut Vec<Letter<S::Mark>>) {
+        let Letter { to, from, message } = letter;
+        let i = to.index();
+        self.received[i].messages += 1;
+        self.received[i].introductions += u32::from(message.is_introduction());
+        let changed = match message {
+            Message::Ring(message) => {
+                let family = self.tree.around(to);
+                let planted = self.rules.planted;
+                let ring = &mut self.rings[i];
+                let changed = ring.on_message(from, message, &family, planted, &mut self.outbox);
+                self.is_stale[i] |= changed.0;
+                changed
+            }
+            Message::Finger(message) if i < self.tree.members() => {
+                self.fingers[i].on_message(from, message, self.rules, &mut self.outbox)
+            }
+            Message::Finger(_) => Changed::NO,
+        };
+        self.after(to, changed, post);
+    }
+
+    /// Whether the ring of [BMG09] definition 3.2 stands.
+    pub fn is_ring(&self) -> bool {
+        let ring = |member: Member| self.rings[member.index()];
+        legitimate::is_ring(&self.order, |m| ring(m).successor, |m| ring(m).predecessor)
+    }
+
+    /// Whether the binomial graph of [BMG09] §3.4.1 stands.
+    pub fn is_binomial_graph(&self) -> bool {
+        legitimate::is_binomial_graph(
+            &self.order,
+            |m| self.fingers[m.index()].clockwise(),
+            |m| self.fingers[m.index()].counterclockwise(),
+        )
+    }
+
+    /// What each process has received, by index.
+    pub fn received(&self) -> &[Received] {
+        &self.received
+    }
+
+    /// Count what is received from zero again.
+    pub fn forget_received(&mut self) {
+        self.received.fill(Received::default());
+    }
+
+    /// Put any state at all into one process, as memory corruption may.
+    pub fn corrupt(
+        &mut self,
+        me: Member,
+        ring: Ring<Member>,
+        fingers: Fingers<Member, S>,
+        backoff: Backoff,
+    ) {
+        self.rings[me.index()] = ring;
+        self.fingers[me.index()] = fingers;
+        self.backoffs[me.index()] = backoff;
+    }
+
+    /// The census tells `me` its place.
+    pub fn renumber(&mut self, me: Member, population: Population, stamp: S) {
+        let changed = self.fingers[me.index()].renumber(population, stamp);
+        self.after(me, changed, &mut Vec::new());
+    }
+
+    /// Level 0 if the ring changed, rule 1 if it is due, a visit if it is time.
+    fn apply_finger_rules(&mut self, me: Member, is_due: bool, ring_changed: Changed) -> Changed {
+        let i = me.index();
+        let fingers = &mut self.fingers[i];
+        let mut changed = Changed::NO;
+        if self.is_stale[i] || ring_changed.0 || is_due {
+            let Ring {
+                successor,
+                predecessor,
+            } = self.rings[i];
+            changed = fingers.set_ring(successor, predecessor, self.rules, &mut self.outbox);
+            self.is_stale[i] = false;
+        }
+        if let Repetition::Backoff { visit_period, .. } = self.repetition {
+            if is_due && !changed.0 {
+                fingers.refresh(self.rules, &mut self.outbox);
+            }
+            self.turns[i] = self.turns[i].wrapping_add(1);
+            let levels = fingers.population().levels() as u32;
+            if visit_period > 0 && levels > 0 && self.turns[i].is_multiple_of(visit_period) {
+                let level = self.turns[i] / visit_period % levels;
+                fingers.confirm(level as usize, &mut self.outbox);
+            }
+        }
+        changed
+    }
+
+    /// [BMG09] §4: quiet once the ring neighbours and first fingers are set.
+    fn is_quiet(&self, me: Member) -> bool {
+        let i = me.index();
+        let fingers = &self.fingers[i];
+        let is_set = |table: &[Option<Member>]| table.first().is_none_or(Option::is_some);
+        let is_alone = self.tree.members() == 1;
+        is_alone
+            || self.rings[i].is_complete()
+                && is_set(fingers.clockwise())
+                && is_set(fingers.counterclockwise())
+    }
+
+    fn after(&mut self, me: Member, changed: Changed, post: &mut Vec<Letter<S::Mark>>) {
+        if let (true, Repetition::Backoff { limits, .. }) = (changed.0, self.repetition) {
+            self.backoffs[me.index()].reset(limits);
+        }
+        for effect in self.outbox.drain() {
+            if let Effect::Send { to, message } = effect {
+                let from = me;
+                post.push(Letter { to, from, message });
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Convergence from arbitrary states: random tables, numbers, timers and
+//! garbage on its way, then nothing but the algorithms with their back-off.
+//!
+//! Strangers stay for the whole run: leaves that believe in a parent which does
+//! not list them, as a process that was just redirected does. They must not
+//! disturb the ring.
+//!
+//! The layers below are stable but late: the tree stands from the start, and the
+//! census corrects each process's N (and placement) in one of the first phases.
+
+use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
+use binomesh_overlay::placement::MAX_LEVELS;
+use binomesh_overlay::ring::{self, Ring};
+use binomesh_overlay::stamp::{Mark, Stamp};
+use binomesh_overlay::{Epoch, Placement, Population, Rank};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::asynchronous::Asynchronous;
+use super::convergence::Scheduler;
+use super::mailbox::Discipline;
+use super::member::Member;
+use super::synchronous::{Reading, Synchronous};
+use super::tree::{Randomness, Shape, Tree};
+use super::{Arena, Letter, Repetition};
+
+/// One run from an arbitrary state.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// How many processes the tree has.
+    pub nodes: usize,
+    /// Everything random comes from here.
+    pub seed: u64,
+    /// How the processes behave.
+    pub rules: Rules,
+    /// Their back-off.
+    pub limits: Limits,
+    /// Turns between visits to one level of fingers; 0 for none.
+    pub visit_period: u32,
+    /// Give up after so many phases.
+    pub phase_limit: u64,
+    /// The asynchronous scheduler with this discipline instead of the
+    /// synchronous one.
+    pub asynchronous: Option<Discipline>,
+    /// Entries are proved by epoch and rank, as in the node; else not at all,
+    /// as in the paper.
+    pub is_stamped: bool,
+}
+
+/// What a trial came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// The first phase from whose end on ring and graph stood for good.
+    pub phases: Option<u64>,
+    /// Messages received per process and phase once they stood.
+    pub quiet_traffic: f64,
+    /// The most UP/DN that one process received in one phase, on average over
+    /// the quiet phases.
+    pub quiet_introductions: f64,
+}
+
+/// The phase by which the census has spoken to everybody.
+const CENSUS_PHASES: u64 = 4;
+/// Garbage messages per process at the start: a guess, a few per neighbour.
+const GARBAGE: usize = 6;
+
+impl Trial {
+    /// Run it.
+    pub fn run(self) -> Outcome {
+        let nodes = self.nodes as u32;
+        if self.is_stamped {
+            let population = Population::new(nodes).unwrap_or(Population::ONE);
+            let place = move |counter, population, rank| Placement {
+                epoch: epoch(counter),
+                population,
+                rank: Rank(rank),
+            };
+            self.run_with(
+                |rank| place(0, population, rank),
+                |random| {
+                    place(
+                        random.random_range(0..3),
+                        random_size(random),
+                        random.random(),
+                    )
+                },
+                |random| Mark {
+                    epoch: epoch(random.random_range(0..3)),
+                    rank: Rank(random.random_range(0..nodes + 2)),
+                },
+            )
+        } else {
+            self.run_with(|_| (), |_| (), |_| ())
+        }
+    }
+
+    fn run_with<S: Stamp>(
+        self,
+        stamp: impl Fn(u32) -> S,
+        wrong_stamp: impl Fn(&mut ChaCha8Rng) -> S,
+        mark: impl Fn(&mut ChaCha8Rng) -> S::Mark,
+    ) -> Outcome {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let tree = random_tree(self.nodes, &mut random);
+        let repetition = Repetition::Backoff {
+            limits: self.limits,
+            visit_period: self.visit_period,
+        };
+        let mut arena = Arena::new(tree, self.rules, repetition, &stamp);
+        let processes = arena.processes();
+        for me in (0..processes).map(Member::at) {
+            let tables = [(); 2].map(|()| random_table(processes, &mut random));
+            let [clockwise, counterclockwise] = tables;
+            let (size, wrong) = (random_size(&mut random), wrong_stamp(&mut random));
+            let fingers = Fingers::corrupted(me, size, wrong, clockwise, counterclockwise);
+            let ring = Ring {
+                predecessor: somebody(processes, &mut random),
+                successor: somebody(processes, &mut random),
+            };
+            let backoff = Backoff::corrupted(random.random(), random.random(), random.random());
+            arena.corrupt(me, ring, fingers, backoff);
+        }
+        let mut garbage: Vec<_> = (0..processes * GARBAGE)
+            .map(|_| random_letter(processes, &mut random, &mark))
+            .collect();
+        if let Some(discipline) = self.asynchronous {
+            let mut scheduler = Asynchronous::new(discipline, processes);
+            Scheduler::<S>::post(&mut scheduler, &mut garbage);
+            self.watch(arena, scheduler, stamp, &mut random)
+        } else {
+            let mut scheduler = Synchronous::new(Reading::SamePhase);
+            Scheduler::<S>::post(&mut scheduler, &mut garbage);
+            self.watch(arena, scheduler, stamp, &mut random)
+        }
+    }
+
+    /// Run until everything has stood for three of the longest waits.
+    fn watch<S: Stamp>(
+        self,
+        mut arena: Arena<S>,
+        mut scheduler: impl Scheduler<S>,
+        stamp: impl Fn(u32) -> S,
+        random: &mut ChaCha8Rng,
+    ) -> Outcome {
+        let members = arena.members();
+        let population = Population::new(members as u32).unwrap_or(Population::ONE);
+        let told: Vec<u64> = (0..members)
+            .map(|_| random.random_range(1..=CENSUS_PHASES))
+            .collect();
+        let calm = u64::from(self.limits.maximum.max(1)) * 3;
+        let mut standing_since = None;
+        for phase in 1..=self.phase_limit {
+            for me in (0..members).filter(|&me| told[me] == phase) {
+                arena.renumber(Member::at(me), population, stamp(me as u32));
+            }
+            scheduler.phase(&mut arena);
+            if !(arena.is_ring() && arena.is_binomial_graph()) {
+                standing_since = None;
+                continue;
+            }
+            let since = *standing_since.get_or_insert(phase);
+            // Measured over the last of the three waits.
+            if phase == since + calm / 3 * 2 {
+                arena.forget_received();
+            }
+            if phase == since + calm {
+                let received = arena.received();
+                let share = 1.0 / (members as f64 * calm as f64 / 3.0);
+                let messages: u64 = received.iter().map(|one| one.messages).sum();
+                let introductions: u32 = received.iter().map(|one| one.introductions).sum();
+                return Outcome {
+                    phases: Some(since),
+                    quiet_traffic: messages as f64 * share,
+                    quiet_introductions: f64::from(introductions) * share,
+                };
+            }
+        }
+        Outcome {
+            phases: None,
+            quiet_traffic: f64::NAN,
+            quiet_introductions: f64::NAN,
+        }
+    }
+}
+
+fn random_tree(nodes: usize, random: &mut ChaCha8Rng) -> Tree {
+    let shapes = [Shape::Binomial, Shape::Binary, Shape::Flat, Shape::Chain];
+    let shape = match random.random_range(0..8) {
+        place @ 0..4 => shapes[place],
+        _ => Shape::Random,
+    };
+    let randomness = Randomness {
+        seed: random.random(),
+        depth: random.random_range(1..=12),
+        degree: random.random_range(1..=8),
+    };
+    let mut tree = Tree::new(shape, nodes, randomness);
+    for _ in 0..random.random_range(0..3) {
+        tree.add_stranger(Member::at(random.random_range(0..nodes)));
+    }
+    tree
+}
+
+fn somebody(processes: usize, random: &mut ChaCha8Rng) -> Option<Member> {
+    let is_known = random.random_bool(0.7);
+    is_known.then(|| Member::at(random.random_range(0..processes)))
+}
+
+fn random_table(processes: usize, random: &mut ChaCha8Rng) -> [Option<Member>; MAX_LEVELS] {
+    [(); MAX_LEVELS].map(|()| somebody(processes, random))
+}
+
+fn random_size(random: &mut ChaCha8Rng) -> Population {
+    Population::new(random.random_range(1..=100)).unwrap_or(Population::ONE)
+}
+
+fn epoch(counter: u64) -> Epoch<Member> {
+    Epoch {
+        root: Member::at(0),
+        boot: 1,
+        counter,
+        nonce: 0,
+    }
+}
+
+fn random_letter<K>(
+    processes: usize,
+    random: &mut ChaCha8Rng,
+    mark: impl Fn(&mut ChaCha8Rng) -> K,
+) -> Letter<K> {
+    let subject = Member::at(random.random_range(0..processes));
+    let level = random.random_range(0..8);
+    let direction = match random.random() {
+        true => Direction::Clockwise,
+        false => Direction::Counterclockwise,
+    };
+    let mark = mark(random);
+    use fingers::Message as Finger;
+    let message = match random.random_range(0..12) {
+        0 => ring::Message::FConnect.into(),
+        1 => ring::Message::Info(subject).into(),
+        2 => ring::Message::AskConnect(subject).into(),
+        3 => ring::Message::BConnect.into(),
+        4..6 => Finger::Up {
+            level,
+            subject,
+            mark,
+        }
+        .into(),
+        6..8 => Finger::Down {
+            level,
+            subject,
+            mark,
+        }
+        .into(),
+        8 => Finger::Confirm {
+            level,
+            direction,
+            mark,
+        }
+        .into(),
+        9 => Finger::Confirmed {
+            level,
+            direction,
+            mark,
+        }
+        .into(),
+        10 => Finger::Deny {
+            level,
+            direction,
+            mark,
+        }
+        .into(),
+        _ => Finger::Seek {
+            level,
+            direction,
+            mark,
+        }
+        .into(),
+    };
+    Letter {
+        to: Member::at(random.random_range(0..processes)),
+        from: Member::at(random.random_range(0..processes)),
+        message,
+    }
+}

@@ -1,0 +1,250 @@
+//! Deployment trees of many shapes, flat in memory.
+//!
+//! Processes are numbered in preorder, so the ring that [BMG09] Alg. 1 builds
+//! is 0, 1, 2, … Neither algorithm compares identifiers, so this favours none.
+
+use binomesh_overlay::ring::Family;
+use clap::ValueEnum;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::member::Member;
+
+/// The shape of a deployment tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Binomial, the child with the largest subtree first.
+    Binomial,
+    /// Binomial, the child with the smallest subtree first.
+    BinomialSmallestFirst,
+    /// Balanced binary, filled level by level.
+    Binary,
+    /// A root and its children.
+    Flat,
+    /// Every process has one child.
+    Chain,
+    /// Every process joins under a random one.
+    Random,
+}
+
+/// What a random tree may look like at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Randomness {
+    /// Which of the random trees.
+    pub seed: u64,
+    /// The most edges between the root and a leaf.
+    pub depth: u32,
+    /// The most children of a process.
+    pub degree: u32,
+}
+
+/// A tree, and strangers: processes that believe in a parent that does not know
+/// them, as one that was just redirected does.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    parent: Vec<Option<Member>>,
+    first_child: Vec<Option<Member>>,
+    next_sibling: Vec<Option<Member>>,
+    members: usize,
+}
+
+impl Tree {
+    /// A tree of this shape over `nodes` processes, at least one.
+    pub fn new(shape: Shape, nodes: usize, randomness: Randomness) -> Self {
+        let nodes = nodes.max(1);
+        let parents: Vec<u32> = match shape {
+            Shape::Binomial | Shape::BinomialSmallestFirst => {
+                (0..nodes as u32).map(|i| i & i.wrapping_sub(1)).collect()
+            }
+            Shape::Binary => (0..nodes as u32).map(|i| i.saturating_sub(1) / 2).collect(),
+            Shape::Flat => vec![0; nodes],
+            Shape::Chain => (0..nodes as u32).map(|i| i.saturating_sub(1)).collect(),
+            Shape::Random => random_parents(nodes, randomness),
+        };
+        Self::from_parents(&parents, shape == Shape::Binomial)
+    }
+
+    /// The tree in which process i > 0 is a child of `parents[i]` < i, renumbered
+    /// in preorder. Siblings stand in the order of their numbers or its reverse.
+    pub fn from_parents(parents: &[u32], is_reversed: bool) -> Self {
+        let nodes = parents.len();
+        let mut first = vec![u32::MAX; nodes];
+        let mut next = vec![u32::MAX; nodes];
+        let mut link = |child: usize| {
+            let parent = parents[child] as usize;
+            next[child] = first[parent];
+            first[parent] = child as u32;
+        };
+        // Each child is put before those already there.
+        if is_reversed {
+            (1..nodes).for_each(&mut link);
+        } else {
+            (1..nodes).rev().for_each(&mut link);
+        }
+        let mut tree = Self {
+            parent: vec![None; nodes],
+            first_child: vec![None; nodes],
+            next_sibling: vec![None; nodes],
+            members: nodes,
+        };
+        // (old number, new parent, new elder sibling), in preorder.
+        let mut waiting = vec![(0_u32, None, None)];
+        let mut count = 0;
+        while let Some((old, parent, elder)) = waiting.pop() {
+            let new = Member::at(count);
+            count += 1;
+            tree.parent[new.index()] = parent;
+            match (parent, elder) {
+                (_, Some(elder)) => tree.next_sibling[Member::index(elder)] = Some(new),
+                (Some(parent), None) => tree.first_child[Member::index(parent)] = Some(new),
+                (None, None) => {}
+            }
+            if next[old as usize] != u32::MAX {
+                waiting.push((next[old as usize], parent, Some(new)));
+            }
+            if first[old as usize] != u32::MAX {
+                waiting.push((first[old as usize], Some(new), None));
+            }
+        }
+        tree
+    }
+
+    /// Add a stranger that believes in `parent`.
+    pub fn add_stranger(&mut self, parent: Member) -> Member {
+        let stranger = Member::at(self.parent.len());
+        self.parent.push(Some(parent));
+        self.first_child.push(None);
+        self.next_sibling.push(None);
+        stranger
+    }
+
+    /// How many processes are in the tree.
+    pub const fn members(&self) -> usize {
+        self.members
+    }
+
+    /// How many processes there are, strangers among them.
+    pub const fn processes(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// The parent that a process believes in.
+    pub fn parent(&self, child: Member) -> Option<Member> {
+        self.parent[child.index()]
+    }
+
+    /// The children of a process, in order.
+    pub fn children(&self, parent: Member) -> impl Iterator<Item = Member> + '_ {
+        let first = self.first_child[parent.index()];
+        std::iter::successors(first, |child| self.next_sibling[child.index()])
+    }
+
+    /// What one process knows of the tree.
+    pub const fn around(&self, me: Member) -> Around<'_> {
+        Around { tree: self, me }
+    }
+}
+
+/// The tree as one process sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    tree: &'a Tree,
+    me: Member,
+}
+
+impl Family<Member> for Around<'_> {
+    fn me(&self) -> Member {
+        self.me
+    }
+
+    fn parent(&self) -> Option<Member> {
+        self.tree.parent[self.me.index()]
+    }
+
+    fn first_child(&self) -> Option<Member> {
+        self.tree.first_child[self.me.index()]
+    }
+
+    fn next_sibling_of(&self, child: Member) -> Option<Option<Member>> {
+        let is_listed =
+            child.index() < self.tree.members && self.tree.parent[child.index()] == Some(self.me);
+        is_listed.then(|| self.tree.next_sibling[child.index()])
+    }
+}
+
+fn random_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
+    let mut random = ChaCha8Rng::seed_from_u64(randomness.seed);
+    let mut parents = vec![0_u32];
+    let mut depth = vec![0_u32];
+    let mut degree = vec![0_u32];
+    let mut open = vec![0_u32];
+    for child in 1..nodes as u32 {
+        // If depth and degree leave no room, the root takes the rest.
+        let place = random.random_range(0..open.len().max(1));
+        let parent = open.get(place).copied().unwrap_or(0);
+        let level = depth[parent as usize] + 1;
+        parents.push(parent);
+        depth.push(level);
+        degree.push(0);
+        degree[parent as usize] += 1;
+        if degree[parent as usize] >= randomness.degree && !open.is_empty() {
+            open.swap_remove(place);
+        }
+        if level < randomness.depth && randomness.degree > 0 {
+            open.push(child);
+        }
+    }
+    parents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binomesh_overlay::legitimate::{is_tree, preorder};
+
+    const ANY: Randomness = Randomness {
+        seed: 7,
+        depth: 9,
+        degree: 4,
+    };
+
+    #[test]
+    fn every_shape_is_a_tree_numbered_in_preorder() {
+        for &shape in Shape::value_variants() {
+            for nodes in [1, 2, 3, 8, 31, 100] {
+                let tree = Tree::new(shape, nodes, ANY);
+                let all: Vec<Member> = (0..nodes).map(Member::at).collect();
+                let children = |node| tree.children(node).collect::<Vec<_>>();
+                assert!(
+                    is_tree(&all, |n| tree.parent(n), children),
+                    "{shape:?} {nodes}"
+                );
+                assert_eq!(preorder(Member::at(0), nodes, children), all, "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_binomial_tree_has_the_largest_subtree_first_or_last() {
+        let firsts = |shape| {
+            let tree = Tree::new(shape, 16, ANY);
+            tree.children(Member::at(0))
+                .map(Member::index)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(firsts(Shape::Binomial), [1, 9, 13, 15]);
+        assert_eq!(firsts(Shape::BinomialSmallestFirst), [1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn a_random_tree_keeps_its_limits() {
+        let tree = Tree::new(Shape::Random, 300, ANY);
+        for node in (0..300).map(Member::at) {
+            assert!(tree.children(node).count() <= 4);
+            let depth = std::iter::successors(Some(node), |&n| tree.parent(n)).count() - 1;
+            assert!(depth <= 9);
+        }
+    }
+}

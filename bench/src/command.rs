@@ -1,0 +1,80 @@
+//! The command line of `binomesh-bench`: one file per subcommand.
+//!
+//! stdout carries data alone, one object per line with `--json`; progress goes
+//! to stderr.
+
+pub mod check;
+pub mod converge;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measure and check Binomesh.
+#[derive(Debug, Parser)]
+#[command(name = "binomesh-bench", version, about, propagate_version = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate convergence to the ring and the binomial graph.
+    Converge(converge::Converge),
+    /// Model-check the ring and the fingers exhaustively on small trees.
+    Check(check::Check),
+}
+
+impl Arguments {
+    /// Do it. Exit status: 0 all right, 1 a check failed, 2 usage.
+    pub fn run(self) -> ExitCode {
+        let finding = match self.command {
+            Command::Converge(converge) => converge.run(),
+            Command::Check(check) => check.run(),
+        };
+        match finding {
+            Ok(Finding::Good) => ExitCode::SUCCESS,
+            Ok(Finding::Bad) => ExitCode::from(1),
+            Err(Failure::Usage(reason)) => {
+                eprintln!("error: {reason}\n\nFor more information, try '--help'.");
+                ExitCode::from(2)
+            }
+            // Whoever reads our output has left; there is nobody to tell.
+            Err(Failure::Output(_)) => ExitCode::from(1),
+        }
+    }
+}
+
+/// What a command found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// Everything held.
+    Good,
+    /// A check failed; the rows say which.
+    Bad,
+}
+
+impl Finding {
+    /// Good if so.
+    pub const fn good_if(is_good: bool) -> Self {
+        if is_good { Self::Good } else { Self::Bad }
+    }
+}
+
+/// Why a command could not run.
+#[derive(Debug)]
+pub enum Failure {
+    /// The arguments make no sense together; nothing ran.
+    Usage(String),
+    /// Its rows could not be printed; the run itself may be done.
+    Output(std::io::Error),
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Output(error)
+    }
+}

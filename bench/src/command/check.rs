@@ -1,0 +1,277 @@
+//! `binomesh-bench check`: exhaustive checks of the ring and the fingers.
+
+use binomesh_overlay::Planted;
+use binomesh_overlay::fingers::{Forwarding, Rules};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{Failure, Finding};
+use crate::checker::Protocol;
+use crate::checker::channels::Carriage;
+use crate::checker::finger::FingersOn;
+use crate::checker::model::{Garbage, World};
+use crate::checker::ring::RingOn;
+use crate::checker::search::{Search, search};
+use crate::record::{self, Stopwatch};
+
+/// Model-check the ring and the fingers exhaustively on small trees.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench check
+  binomesh-bench check --layer ring --nodes 4 --states 5000000
+  binomesh-bench check --layer ring --nodes 3 --channels queue --capacity 4 --json
+
+Two properties are checked in every reachable state: closure (no step leads out of
+a legitimate configuration) and recovery (--rounds fair rounds lead into one).
+Without --layer and --nodes: the ring on all trees of 3, with every single message
+as garbage, with and without a stranger; the ring on all trees of 4 with sampled
+garbage; the fingers of rings of 3 and 4.")]
+pub struct Check {
+    /// What to check; both if not given.
+    #[arg(long, value_enum)]
+    pub layer: Option<Layer>,
+    /// How many processes [default: what makes a good check].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=6))]
+    pub nodes: Option<u8>,
+    /// How messages travel.
+    #[arg(long, value_enum, default_value = "slots")]
+    pub channels: CarriageName,
+    /// How many messages fit into a queue; in queues of 1 or 2 a B_Connect
+    /// starves behind Ask_Connects, which is why the node has slots.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    pub capacity: u8,
+    /// What is on its way at the start [default: every-single on trees of up to
+    /// 3 without strangers, else sampled].
+    #[arg(long, value_enum)]
+    pub garbage: Option<GarbageName>,
+    /// Let a stranger knock at every place of the trees in turn.
+    #[arg(long)]
+    pub stranger: bool,
+    /// So many fair rounds must lead to legitimacy.
+    #[arg(long, default_value_t = 12)]
+    pub rounds: u16,
+    /// Stop after so many states of one size and layer, shared by its trees.
+    #[arg(long, default_value_t = 6_000_000)]
+    pub states: u64,
+    /// Samples the garbage.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How many threads search.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: u8,
+    /// Run with this bug, to see the check go red.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    pub planted: Option<binomesh_overlay::Bug>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// Algorithm 1 on every ordered tree.
+    Ring,
+    /// Algorithm 2 on a ring.
+    Fingers,
+}
+
+/// How messages travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum CarriageName {
+    /// One slot per kind and level, newest wins.
+    Slots,
+    /// Bounded queues; what does not fit is lost.
+    Queue,
+}
+
+/// What is on its way at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum GarbageName {
+    /// Nothing, and every single message.
+    EverySingle,
+    /// A random handful for every state of the tables.
+    Sampled,
+}
+
+/// One search.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    layer: Layer,
+    nodes: usize,
+    has_stranger: bool,
+}
+
+/// What was found on all trees of one size.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    layer: Layer,
+    nodes: usize,
+    stranger: bool,
+    channels: CarriageName,
+    garbage: GarbageName,
+    worlds: usize,
+    states: usize,
+    depth: usize,
+    exhaustive: bool,
+    rounds_max: usize,
+    rounds_allowed: u16,
+    ok: bool,
+    counterexample: Option<String>,
+    seed: u64,
+    peak_rss_bytes: Option<u64>,
+    wall_seconds: f64,
+    version: &'static str,
+}
+
+impl Check {
+    /// Run it and print its rows.
+    pub fn run(self) -> Result<Finding, Failure> {
+        let mut is_good = true;
+        for plan in self.plans() {
+            let row = self.search(plan);
+            is_good &= row.ok;
+            record::progress_done();
+            if self.json {
+                record::print_json(&row)?;
+            } else {
+                let script = row.counterexample.clone();
+                record::print_table(&Row {
+                    counterexample: None,
+                    ..row
+                })?;
+                if let Some(script) = script {
+                    println!("{script}");
+                }
+            }
+        }
+        Ok(Finding::good_if(is_good))
+    }
+
+    fn plans(&self) -> Vec<Plan> {
+        let standard = [
+            (Layer::Ring, 3, false),
+            (Layer::Ring, 3, true),
+            (Layer::Ring, 4, false),
+            (Layer::Fingers, 3, false),
+            (Layer::Fingers, 4, false),
+        ];
+        let mut plans: Vec<Plan> = standard
+            .map(|(layer, nodes, has_stranger)| Plan {
+                layer,
+                nodes,
+                has_stranger,
+            })
+            .into();
+        plans.retain(|plan| self.layer.is_none_or(|layer| layer == plan.layer));
+        for plan in plans.iter_mut().filter(|plan| plan.layer == Layer::Ring) {
+            plan.has_stranger |= self.stranger;
+        }
+        if let Some(nodes) = self.nodes {
+            plans.iter_mut().for_each(|plan| plan.nodes = nodes.into());
+        }
+        let key = |plan: &Plan| (plan.layer as u8, plan.nodes, plan.has_stranger);
+        plans.sort_by_key(key);
+        plans.dedup_by_key(|plan| key(plan));
+        plans
+    }
+
+    fn search(&self, plan: Plan) -> Row {
+        let watch = Stopwatch::start();
+        let is_small = plan.nodes <= 3 && !plan.has_stranger && plan.layer == Layer::Ring;
+        let garbage = self.garbage.unwrap_or(match is_small {
+            true => GarbageName::EverySingle,
+            false => GarbageName::Sampled,
+        });
+        let worlds = match plan.layer {
+            Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
+            Layer::Fingers => 1,
+        };
+        let mut row = Row {
+            layer: plan.layer,
+            nodes: plan.nodes,
+            stranger: plan.has_stranger,
+            channels: self.channels,
+            garbage,
+            worlds,
+            states: 0,
+            depth: 0,
+            exhaustive: true,
+            rounds_max: 0,
+            rounds_allowed: self.rounds,
+            ok: true,
+            counterexample: None,
+            seed: self.seed,
+            peak_rss_bytes: None,
+            wall_seconds: 0.0,
+            version: record::VERSION,
+        };
+        match plan.layer {
+            Layer::Ring => {
+                for ring in RingOn::all(plan.nodes, plan.has_stranger, self.planted()) {
+                    let title = ring.describe();
+                    row.add(self.search_one(ring, garbage, worlds), &title);
+                    if !row.ok {
+                        break;
+                    }
+                }
+            }
+            Layer::Fingers => {
+                let rules = Rules {
+                    forwarding: Forwarding::Linear,
+                    planted: self.planted(),
+                };
+                let fingers = FingersOn::new(plan.nodes, rules);
+                row.add(self.search_one(fingers, garbage, 1), "a ring");
+            }
+        }
+        row.peak_rss_bytes = record::peak_rss_bytes();
+        row.wall_seconds = watch.elapsed().as_secs_f64();
+        row
+    }
+
+    fn search_one<P: Protocol>(&self, protocol: P, garbage: GarbageName, worlds: usize) -> Search {
+        let carriage = match self.channels {
+            CarriageName::Slots => Carriage::Slots,
+            CarriageName::Queue => Carriage::Queue {
+                capacity: self.capacity.into(),
+            },
+        };
+        let garbage = match garbage {
+            GarbageName::EverySingle => Garbage::EverySingle,
+            GarbageName::Sampled => Garbage::Sampled { seed: self.seed },
+        };
+        let limit = usize::try_from(self.states).unwrap_or(usize::MAX) / worlds.max(1);
+        let mut world = World::new(protocol, carriage, garbage, self.rounds.into(), limit);
+        world.progress = |states| record::progress(format_args!("{states} states of this world"));
+        search(world, self.threads.into())
+    }
+
+    #[cfg(feature = "planted")]
+    fn planted(&self) -> Planted {
+        self.planted.map(Planted::new).unwrap_or_default()
+    }
+
+    #[cfg(not(feature = "planted"))]
+    fn planted(&self) -> Planted {
+        Planted::default()
+    }
+}
+
+impl Row {
+    fn add(&mut self, found: Search, title: &str) {
+        self.states += found.states;
+        self.depth = self.depth.max(found.depth);
+        self.exhaustive &= found.is_exhaustive;
+        self.rounds_max = self.rounds_max.max(found.rounds_max);
+        if let Some(script) = found.counterexample {
+            self.ok = false;
+            self.counterexample = Some(format!("{title}\n{script}"));
+        }
+    }
+}

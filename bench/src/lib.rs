@@ -1,0 +1,16 @@
+//! The laboratory of Binomesh: the overlay's own machines in a flat arena of a
+//! million processes and in a model checker, with the commands that print what
+//! they find.
+//!
+//! Nothing here re-implements a protocol: the rules that run are those of
+//! `binomesh-overlay`, line for line.
+
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
+)]
+
+pub mod arena;
+pub mod checker;
+pub mod command;
+pub mod record;

@@ -1,0 +1,76 @@
+//! What every recorded row holds besides its figures, and how rows are printed.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// A clock for the wall time of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Start it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark measures wall time; no machine reads this clock"
+    )]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// The most memory that this process has had resident, where the system tells.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The version of the code that ran.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Print one row as one line of JSON and flush it.
+pub fn print_json(row: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, row)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+/// Print one row for people: a name and a value per line.
+pub fn print_table(row: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if let serde_json::Value::Object(fields) = serde_json::to_value(row)? {
+        for (name, value) in fields {
+            match value {
+                serde_json::Value::Null => writeln!(out, "  {name:<32} -")?,
+                serde_json::Value::String(text) => writeln!(out, "  {name:<32} {text}")?,
+                value => writeln!(out, "  {name:<32} {value}")?,
+            }
+        }
+    }
+    writeln!(out)?;
+    out.flush()
+}
+
+/// Overwrite the progress line on stderr, if that is a terminal.
+pub fn progress(line: std::fmt::Arguments<'_>) {
+    use io::IsTerminal;
+    let mut err = io::stderr().lock();
+    if err.is_terminal() {
+        // A broken stderr must not end a run.
+        let _ = write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush());
+    }
+}
+
+/// Clear the progress line.
+pub fn progress_done() {
+    progress(format_args!(""));
+}

@@ -1,0 +1,181 @@
+//! The claims about a clean start, on the machines that the node runs.
+
+use binomesh_bench::arena::asynchronous::Asynchronous;
+use binomesh_bench::arena::convergence::{Convergence, Scheduler, converge};
+use binomesh_bench::arena::mailbox::Discipline;
+use binomesh_bench::arena::synchronous::{Reading, Synchronous};
+use binomesh_bench::arena::tree::{Randomness, Shape, Tree};
+use binomesh_bench::arena::{Arena, Repetition};
+use binomesh_overlay::backoff::Limits;
+use binomesh_overlay::fingers::{Forwarding, Rules};
+
+const SEED: Randomness = Randomness {
+    seed: 42,
+    depth: 20,
+    degree: 6,
+};
+
+fn arena(shape: Shape, nodes: usize) -> Arena<()> {
+    let tree = Tree::new(shape, nodes, SEED);
+    Arena::new(tree, Rules::default(), Repetition::UntilQuiet, |_| ())
+}
+
+fn run(arena: &mut Arena<()>, mut scheduler: impl Scheduler<()>) -> Convergence {
+    converge(arena, &mut scheduler, 100_000, |_, _| ())
+}
+
+fn synchronous(shape: Shape, nodes: usize, reading: Reading) -> (Option<u64>, Option<u64>) {
+    let found = run(&mut arena(shape, nodes), Synchronous::new(reading));
+    assert!(
+        found.silent_phases.is_some(),
+        "{shape:?} {nodes}: {found:?}"
+    );
+    (found.ring_phases, found.bmg_phases)
+}
+
+/// The levels above 0: ⌈log2 N⌉ − 1.
+fn m(nodes: usize) -> u64 {
+    u64::from(nodes.next_power_of_two().trailing_zeros()) - 1
+}
+
+#[test]
+fn the_ring_of_a_binomial_tree_stands_after_4_phases_and_the_graph_m_later() {
+    for nodes in (4..=16).map(|exponent| 1 << exponent) {
+        let expected = (Some(4), Some(4 + m(nodes)));
+        assert_eq!(
+            synchronous(Shape::Binomial, nodes, Reading::SamePhase),
+            expected
+        );
+    }
+}
+
+#[test]
+fn the_ring_of_a_balanced_binary_tree_stands_after_k_plus_1_phases() {
+    for k in 2..=14 {
+        let nodes = (1 << k) - 1;
+        let expected = (Some(k + 1), Some(k + 1 + m(nodes)));
+        assert_eq!(
+            synchronous(Shape::Binary, nodes, Reading::SamePhase),
+            expected
+        );
+    }
+}
+
+#[test]
+fn delivery_in_the_next_phase_adds_1_and_2() {
+    let expected = (Some(4 + 1), Some(4 + m(1024) + 2));
+    assert_eq!(
+        synchronous(Shape::Binomial, 1024, Reading::NextPhase),
+        expected
+    );
+    let expected = (Some(10 + 1 + 1), Some(10 + 1 + m(1023) + 2));
+    assert_eq!(
+        synchronous(Shape::Binary, 1023, Reading::NextPhase),
+        expected
+    );
+}
+
+#[test]
+fn the_largest_subtree_first_is_what_makes_it_4_phases() {
+    let (ring, _) = synchronous(Shape::BinomialSmallestFirst, 1024, Reading::SamePhase);
+    assert!(ring > Some(4), "{ring:?}");
+}
+
+#[test]
+fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
+    let shapes = [
+        Shape::Binomial,
+        Shape::Binary,
+        Shape::Flat,
+        Shape::Chain,
+        Shape::Random,
+    ];
+    for shape in shapes {
+        for nodes in [2, 3, 4, 5, 7, 8, 11, 12, 16, 33, 100] {
+            for is_synchronous in [true, false] {
+                let mut arena = arena(shape, nodes);
+                let found = match is_synchronous {
+                    true => run(&mut arena, Synchronous::new(Reading::SamePhase)),
+                    false => run(&mut arena, Asynchronous::new(Discipline::Channels, nodes)),
+                };
+                assert!(found.silent_phases.is_some(), "{shape:?} {nodes}");
+                for received in arena.received() {
+                    let expected = 2 * m(nodes) as u32;
+                    assert_eq!(received.introductions, expected, "{shape:?} {nodes}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lone_process_has_no_ring_and_no_graph_to_build() {
+    let mut arena = arena(Shape::Flat, 1);
+    let found = run(&mut arena, Synchronous::new(Reading::SamePhase));
+    assert_eq!((found.ring_phases, found.bmg_phases), (Some(0), Some(0)));
+}
+
+/// How many UP/DN the busiest and the idlest process receive in one round of
+/// rule 1, once the graph stands.
+fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
+    let wait = 64;
+    let repetition = Repetition::Backoff {
+        limits: Limits {
+            minimum: wait,
+            maximum: wait,
+        },
+        visit_period: 0,
+    };
+    let rules = Rules {
+        forwarding,
+        ..Rules::default()
+    };
+    let tree = Tree::new(Shape::Binomial, nodes, SEED);
+    let mut arena = Arena::new(tree, rules, repetition, |_| ());
+    let mut scheduler = Synchronous::new(Reading::SamePhase);
+    for _ in 0..4 * wait {
+        scheduler.phase(&mut arena);
+    }
+    assert!(arena.is_binomial_graph());
+    arena.forget_received();
+    // Jitter shortens each wait by a fixed share, so rounds differ by process:
+    // over 64 of the longest waits every process has fired 64 to 128 times.
+    for _ in 0..64 * wait {
+        scheduler.phase(&mut arena);
+    }
+    let counts = || arena.received().iter().map(|one| one.introductions);
+    (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
+}
+
+#[test]
+fn a_round_of_linear_forwarding_costs_2m_and_a_literal_one_about_n() {
+    let (low, high) = introductions_per_round(Forwarding::Linear, 64);
+    let per_round = 2 * m(64) as u32;
+    assert!(
+        low >= 63 * per_round && high <= 129 * per_round,
+        "{low}..{high}"
+    );
+    let (low, _) = introductions_per_round(Forwarding::Literal, 64);
+    assert!(low >= 63 * (64 - 2), "{low}");
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn planted_bugs_go_red() {
+    use binomesh_overlay::{Bug, Planted};
+    for bug in [Bug::LevelBound, Bug::LostBConnect] {
+        let rules = Rules {
+            planted: Planted::new(bug),
+            ..Rules::default()
+        };
+        let tree = Tree::new(Shape::Binomial, 16, SEED);
+        let mut arena = Arena::new(tree, rules, Repetition::UntilQuiet, |_| ());
+        let mut scheduler = Synchronous::new(Reading::SamePhase);
+        let found = converge(&mut arena, &mut scheduler, 200, |_, _| ());
+        let is_exact = arena.received().iter().all(|one| one.introductions == 6);
+        assert!(
+            found.silent_phases.is_none() || !is_exact,
+            "{bug} stayed green"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! The visits between the rounds of rule 1: one level at a time.
+
+use Direction::{Clockwise, Counterclockwise};
+use binomesh_overlay::fingers::{Direction, Fingers, Message, Rules};
+use binomesh_overlay::stamp::{Mark, Stamp};
+use binomesh_overlay::{Changed, Effect, Epoch, Outbox, Placement, Population, Rank};
+
+/// One that knows its placement; member r is called 100 + r.
+type Placed = Fingers<u32, Placement<u32>>;
+
+fn population(n: u32) -> Population {
+    Population::new(n).expect("a small population")
+}
+
+fn sent<K>(out: &mut Outbox<u32, Message<u32, K>>) -> Vec<(u32, Message<u32, K>)> {
+    out.drain()
+        .map(|effect| match effect {
+            Effect::Send { to, message } => (to, message),
+            _ => panic!("fingers only send"),
+        })
+        .collect()
+}
+
+fn on<S: Stamp>(
+    fingers: &mut Fingers<u32, S>,
+    from: u32,
+    message: Message<u32, S::Mark>,
+) -> Vec<(u32, Message<u32, S::Mark>)> {
+    run(fingers, from, message, Rules::default())
+}
+
+fn run<S: Stamp>(
+    fingers: &mut Fingers<u32, S>,
+    from: u32,
+    message: Message<u32, S::Mark>,
+    rules: Rules,
+) -> Vec<(u32, Message<u32, S::Mark>)> {
+    let tables = |f: &Fingers<u32, S>| (f.clockwise().to_vec(), f.counterclockwise().to_vec());
+    let before = tables(fingers);
+    let mut out = Outbox::new();
+    let changed = fingers.on_message(from, message, rules, &mut out);
+    assert_eq!(changed, Changed(tables(fingers) != before), "{message:?}");
+    sent(&mut out)
+}
+
+fn epoch(counter: u64) -> Epoch<u32> {
+    Epoch {
+        root: 100,
+        boot: 1,
+        counter,
+        nonce: 0,
+    }
+}
+
+fn mark(counter: u64, rank: u32) -> Mark<u32> {
+    Mark {
+        epoch: epoch(counter),
+        rank: Rank(rank),
+    }
+}
+
+fn placed(n: u32, rank: u32) -> Placed {
+    let placement = Placement {
+        epoch: epoch(1),
+        population: population(n),
+        rank: Rank(rank),
+    };
+    Placed::new(100 + rank, placement.population, placement)
+}
+
+fn asks(fingers: &mut Placed, level: usize) -> Vec<(u32, Message<u32, Mark<u32>>)> {
+    let mut out = Outbox::new();
+    fingers.confirm(level, &mut out);
+    sent(&mut out)
+}
+
+/// Rank `rank` of 11 with its ring neighbours.
+fn ringed(rank: u32) -> Placed {
+    let mut fingers = placed(11, rank);
+    let mut out = Outbox::<u32, Message<u32, Mark<u32>>>::new();
+    let (next, previous) = (100 + (rank + 1) % 11, 100 + (rank + 10) % 11);
+    let _ = fingers.set_ring(Some(next), Some(previous), Rules::default(), &mut out);
+    fingers
+}
+
+#[test]
+fn a_visit_confirms_a_right_finger_and_changes_nothing() {
+    let (mut three, mut four) = (ringed(3), ringed(4));
+    let before = four.clone();
+    let asked = asks(&mut three, 0);
+    let question = Message::Confirm {
+        level: 0,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert_eq!(asked[0], (104, question));
+    let answered = on(&mut four, 103, question);
+    let answer = Message::Confirmed {
+        level: 0,
+        direction: Clockwise,
+        mark: mark(1, 4),
+    };
+    assert_eq!(answered, [(103, answer)]);
+    assert_eq!(four, before);
+    on(&mut three, 104, answer);
+    assert!(!three.is_confirmed(0), "only one of the two has answered");
+    let back = Message::Confirmed {
+        level: 0,
+        direction: Counterclockwise,
+        mark: mark(1, 2),
+    };
+    on(&mut three, 102, back);
+    assert!(three.is_confirmed(0));
+}
+
+#[test]
+fn a_visit_mends_the_opposite_entry() {
+    let mut four = placed(11, 4);
+    let question = Message::Confirm {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 2),
+    };
+    assert_eq!(on(&mut four, 102, question).len(), 1);
+    assert_eq!(four.counterclockwise()[1], Some(102));
+}
+
+#[test]
+fn a_visit_to_a_wrong_finger_is_denied_and_clears_it() {
+    let (mut three, mut five) = (ringed(3), ringed(5));
+    on(
+        &mut three,
+        104,
+        Message::Down {
+            level: 1,
+            subject: 108,
+            mark: mark(1, 5),
+        },
+    );
+    let question = Message::Confirm {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert!(asks(&mut three, 1).contains(&(108, question)));
+    let denial = |rank| Message::Deny {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, rank),
+    };
+    assert_eq!(on(&mut ringed(8), 103, question), [(103, denial(8))]);
+    on(&mut three, 105, denial(5));
+    assert_eq!(
+        three.clockwise()[1],
+        Some(108),
+        "only the finger itself may deny"
+    );
+    let foreign = Message::Deny {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(2, 8),
+    };
+    on(&mut three, 108, foreign);
+    assert_eq!(
+        three.clockwise()[1],
+        Some(108),
+        "another epoch says nothing"
+    );
+    on(&mut three, 108, denial(8));
+    assert_eq!(three.clockwise()[1], None);
+    assert_eq!(
+        on(
+            &mut five,
+            103,
+            Message::Confirm {
+                level: 1,
+                direction: Clockwise,
+                mark: mark(2, 3),
+            }
+        ),
+        [],
+        "of another epoch: not answered"
+    );
+}
+
+#[test]
+fn a_missing_finger_is_sought_one_level_below() {
+    let (mut three, mut four) = (ringed(3), ringed(4));
+    let question = Message::Seek {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert_eq!(asks(&mut three, 1)[0], (104, question));
+    let found = Message::Down {
+        level: 1,
+        subject: 105,
+        mark: mark(1, 5),
+    };
+    assert_eq!(on(&mut four, 103, question), [(103, found)]);
+    on(&mut three, 104, found);
+    assert_eq!(three.clockwise()[1], Some(105));
+    let forged = Message::Seek {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 9),
+    };
+    assert_eq!(on(&mut four, 109, forged), []);
+}
+
+#[test]
+fn without_marks_a_visit_contradicts_nobody() {
+    let mut fingers: Fingers<u32, ()> = Fingers::new(0, population(8), ());
+    let mut out = Outbox::<u32, Message<u32, ()>>::new();
+    let _ = fingers.set_ring(Some(1), Some(7), Rules::default(), &mut out);
+    let question = Message::Confirm {
+        level: 0,
+        direction: Clockwise,
+        mark: (),
+    };
+    let denied = Message::Deny {
+        level: 0,
+        direction: Clockwise,
+        mark: (),
+    };
+    assert_eq!(on(&mut fingers, 3, question), [(3, denied)]);
+    assert_eq!(fingers.counterclockwise()[0], Some(7));
+}
