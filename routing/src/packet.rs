@@ -339,8 +339,15 @@ pub enum Class {
 pub enum Message<I> {
     /// A copy of a published message, with a part to answer for.
     Packet(Packet<I>),
-    /// I have it and answer for this part.
-    Custody(Errand<I>),
+    /// I have it and answer for this part. Sent again when something in the part
+    /// is late, so that one late member does not leave the others in doubt.
+    Custody {
+        /// What I answer for.
+        errand: Errand<I>,
+        /// All of the part but these has delivered; at most
+        /// [`Message::MAX_PENDING`] spans.
+        pending: Vec<Span>,
+    },
     /// Every member of this part has delivered, but for the exceptions.
     Done {
         /// What is done.
@@ -383,6 +390,8 @@ pub enum Message<I> {
 impl<I> Message<I> {
     /// The most exceptions that a done names one by one.
     pub const MAX_EXCEPTIONS: usize = 256;
+    /// The most spans that custody names as pending.
+    pub const MAX_PENDING: usize = 64;
     /// The most peers in one roster answer.
     pub const MAX_ROSTER: usize = 256;
 
@@ -398,7 +407,7 @@ impl<I> Message<I> {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Packet(_) => "packet",
-            Self::Custody(_) => "custody",
+            Self::Custody { .. } => "custody",
             Self::Done { .. } => "done",
             Self::Refused { .. } => "refused",
             Self::Inquire(_) => "inquire",

@@ -9,6 +9,7 @@ use super::{Config, Effects, Timer};
 use crate::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Span, State, Topic,
 };
+use crate::runs::Runs;
 
 /// What names a duty: one for the range behind each node per message and epoch,
 /// and one for each routed part by who gave it, so that routed steps wait only
@@ -44,6 +45,8 @@ pub(super) struct Delegation<I> {
     /// The round in which it was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
+    /// What of the part has not delivered yet, as far as known.
+    pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
     /// How many re-delegations led to it.
@@ -217,6 +220,20 @@ impl<I: Id> Duty<I> {
             },
             payload: self.payload.clone(),
         }
+    }
+
+    /// What is not known to have delivered, coarsely if it is much.
+    pub(super) fn pending(&self) -> Vec<Span> {
+        let handed = self.delegations.values();
+        let open = handed.flat_map(|handed| handed.pending.spans()).copied();
+        let excepted = self
+            .exceptions
+            .as_slice()
+            .iter()
+            .map(|exception| exception.span);
+        let mut pending: Runs = open.chain(excepted).collect();
+        pending.coarsen(Message::<I>::MAX_PENDING);
+        pending.spans().to_vec()
     }
 
     /// The delegation that an acknowledgement is about.

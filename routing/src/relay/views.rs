@@ -3,7 +3,7 @@
 use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::duty::unconfirmed;
-use super::{Effects, Relay, Timer, View};
+use super::{Effects, Event, Relay, Timer, View};
 use crate::packet::Reason;
 
 impl<I: Id> Relay<I> {
@@ -22,6 +22,12 @@ impl<I: Id> Relay<I> {
         }
         if let Some(gone) = change.gone {
             self.close_epoch(gone, out);
+        }
+        let newest = self.epochs.newest();
+        if newest.is_some_and(|newest| newest.roster().is_complete()) {
+            // A lone member knows everybody at once.
+            out.event(Event::RosterComplete(epoch));
+            self.bypass_departed(out);
         }
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));
