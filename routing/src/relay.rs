@@ -24,6 +24,7 @@ mod custody;
 mod delegate;
 mod duty;
 mod epochs;
+mod exceptions;
 mod held;
 mod late;
 mod origin;

@@ -3,7 +3,8 @@
 use binomesh_overlay::Id;
 
 use super::custody::{answer_to, custody_of};
-use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::duty::{Delegation, Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Refusal, Span, State};
 use crate::runs::Runs;

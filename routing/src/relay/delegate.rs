@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::{Id, Rank};
 
-use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::duty::{Delegation, Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Duty, Phase, unconfirmed};
+use super::duty::{Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay};
 use crate::packet::{Message, Part, Reason, Span};
 

@@ -2,7 +2,7 @@
 
 use binomesh_overlay::{Epoch, Id, Rank};
 
-use super::duty::unconfirmed;
+use super::exceptions::unconfirmed;
 use super::{Effects, Event, Relay, Timer, View};
 use crate::packet::Reason;
 
