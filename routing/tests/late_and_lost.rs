@@ -95,7 +95,7 @@ fn loss_of_packets_and_acknowledgements_is_repaired() {
         let mut network = Network::new(19, seed, conditions, Config::default());
         let mut ids = Vec::new();
         for origin in network.members.clone().into_iter().take(5) {
-            let payload = if seed % 2 == 0 { 100 } else { 10_000 };
+            let payload = if seed.is_multiple_of(2) { 100 } else { 10_000 };
             ids.push(network.publish(origin, payload).unwrap());
             let peer = network.members[network.rng.random_range(6..19)];
             let unicast = network.publish_to(origin, Destination::Peers(vec![peer]), 10, None);
