@@ -16,6 +16,7 @@ pub mod roster;
 pub mod router;
 pub mod runs;
 pub mod strategy;
+mod topic;
 pub mod wire;
 
 pub use packet::{Message, PacketId, Topic};

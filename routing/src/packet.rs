@@ -4,12 +4,11 @@
 //! in the epoch that the message names. The origin is at 0, so a part that
 //! shrinks clockwise is a plain interval and never wraps.
 
-use std::fmt;
-use std::sync::Arc;
-
 use binomesh_overlay::{Epoch, Rank};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+pub use crate::topic::{InvalidTopic, Topic};
 
 /// The name of one published message, the same for every copy and re-issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,55 +19,6 @@ pub struct PacketId<I> {
     pub boot: u64,
     /// Its number among the origin's broadcasts, multicasts and unicasts.
     pub sequence: u64,
-}
-
-/// What a message is about: 1 to 255 bytes of text.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Arc<str>", into = "Arc<str>")]
-pub struct Topic(Arc<str>);
-
-/// A topic that is empty or longer than [`Topic::MAX_BYTES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a topic has 1 to {max} bytes, not {0}", max = Topic::MAX_BYTES)]
-pub struct InvalidTopic(usize);
-
-impl Topic {
-    /// The longest topic.
-    pub const MAX_BYTES: usize = 255;
-
-    /// The topic with this name, if it is neither empty nor too long.
-    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidTopic> {
-        let name = name.into();
-        match name.len() {
-            1..=Self::MAX_BYTES => Ok(Self(name)),
-            length => Err(InvalidTopic(length)),
-        }
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<Arc<str>> for Topic {
-    type Error = InvalidTopic;
-
-    fn try_from(name: Arc<str>) -> Result<Self, Self::Error> {
-        Self::new(name)
-    }
-}
-
-impl From<Topic> for Arc<str> {
-    fn from(topic: Topic) -> Self {
-        topic.0
-    }
 }
 
 /// The distances `start .. end`, never empty in a message that was accepted.
@@ -339,8 +289,15 @@ pub enum Class {
 pub enum Message<I> {
     /// A copy of a published message, with a part to answer for.
     Packet(Packet<I>),
-    /// I have it and answer for this part.
-    Custody(Errand<I>),
+    /// I have it and answer for this part. Sent again when something in the part
+    /// is late, so that one late member does not leave the others in doubt.
+    Custody {
+        /// What I answer for.
+        errand: Errand<I>,
+        /// All of the part but these has delivered; at most
+        /// [`Message::MAX_PENDING`] spans.
+        pending: Vec<Span>,
+    },
     /// Every member of this part has delivered, but for the exceptions.
     Done {
         /// What is done.
@@ -383,6 +340,8 @@ pub enum Message<I> {
 impl<I> Message<I> {
     /// The most exceptions that a done names one by one.
     pub const MAX_EXCEPTIONS: usize = 256;
+    /// The most spans that custody names as pending.
+    pub const MAX_PENDING: usize = 64;
     /// The most peers in one roster answer.
     pub const MAX_ROSTER: usize = 256;
 
@@ -410,7 +369,7 @@ impl<I> Message<I> {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Packet(_) => "packet",
-            Self::Custody(_) => "custody",
+            Self::Custody { .. } => "custody",
             Self::Done { .. } => "done",
             Self::Refused { .. } => "refused",
             Self::Inquire(_) => "inquire",

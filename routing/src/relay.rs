@@ -24,6 +24,7 @@ mod custody;
 mod delegate;
 mod duty;
 mod epochs;
+mod exceptions;
 mod held;
 mod late;
 mod origin;
@@ -298,7 +299,9 @@ impl<I: Id> Relay<I> {
         }
         match message {
             Message::Packet(packet) => self.on_packet(from, packet, out),
-            Message::Custody(errand) => self.on_custody(from, &errand, out),
+            Message::Custody { errand, pending } => {
+                self.on_custody(from, &errand, &pending, out);
+            }
             Message::Done {
                 errand,
                 exceptions,

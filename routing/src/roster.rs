@@ -4,6 +4,8 @@
 //! knows the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1),
 //! asks its finger i for the next ones, which lie among the finger's own first
 //! ranks. So all rosters grow together, ⌈log2 N⌉ steps while chunks suffice.
+//! What its own fingers hold a node knows anyway, and whoever gets no answer
+//! asks a nearer finger: so no silent member keeps the others from knowing.
 //!
 //! It is hearsay, good for shortcuts: the receiver of a packet checks its own
 //! rank, and what it denies is not used again.
@@ -104,21 +106,39 @@ impl<I: Id> Roster<I> {
         self.denied.clear();
     }
 
-    /// Whom to ask next, from which rank on and for how many.
-    pub(crate) fn next_ask(&self, clockwise: &[Option<I>]) -> Option<(I, Rank, u32)> {
+    /// Take in what the own tables say about the next ranks.
+    pub(crate) fn extend(&mut self, finger_at: impl Fn(Rank) -> Option<I>) {
+        while self.is_kept() && !self.is_complete() {
+            let next = self.next_rank();
+            match finger_at(next) {
+                Some(peer) if self.ranks.get(&peer).is_none_or(|at| *at == next) => {
+                    self.note(next, peer);
+                    self.known += 1;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Whom to ask next, from which rank on and for how many. Each attempt in
+    /// vain goes to a nearer finger.
+    pub(crate) fn next_ask(&self, clockwise: &[Option<I>], attempt: u32) -> Option<(I, Rank, u32)> {
         let n = self.placement.population.get();
         if !self.is_kept() || self.known == 0 || self.known >= n {
             return None;
         }
         let level = self.known.ilog2();
-        let peer = clockwise.get(level as usize).copied().flatten()?;
+        let asked = (level - attempt % (level + 1)) as usize;
+        let peer = clockwise.get(asked).copied().flatten()?;
         let end = n.min(2u32.saturating_mul(1 << level));
         let count = (end - self.known).min(Message::<I>::MAX_ROSTER as u32);
-        let start = self
-            .placement
-            .rank
-            .ahead(self.known, self.placement.population);
-        Some((peer, start, count))
+        Some((peer, self.next_rank(), count))
+    }
+
+    /// The first rank that is not known.
+    pub(crate) fn next_rank(&self) -> Rank {
+        let placement = &self.placement;
+        placement.rank.ahead(self.known, placement.population)
     }
 
     /// The answer to a question, or remember who asked until there is one.
@@ -139,8 +159,7 @@ impl<I: Id> Roster<I> {
         known: impl Fn(Rank) -> Option<I>,
     ) -> bool {
         let population = self.placement.population;
-        let next = self.placement.rank.ahead(self.known, population);
-        if !self.is_kept() || self.is_complete() || start != next {
+        if !self.is_kept() || self.is_complete() || start != self.next_rank() {
             return true;
         }
         let room = (population.get() - self.known) as usize;
@@ -228,7 +247,7 @@ mod tests {
                     let clockwise: Vec<_> = (0..population.levels())
                         .map(|level| Some(Rank(rank).ahead(1 << level, population).0 + 100))
                         .collect();
-                    if let Some((peer, start, count)) = roster.next_ask(&clockwise) {
+                    if let Some((peer, start, count)) = roster.next_ask(&clockwise, 0) {
                         let told = before[peer as usize - 100].answer(start, count).unwrap();
                         assert!(roster.on_tell(start, &told, |_| None));
                     }

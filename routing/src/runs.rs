@@ -52,6 +52,18 @@ impl Runs {
         self.0.splice(from..to, kept);
     }
 
+    /// Close the smallest gaps until at most `max` intervals are left.
+    pub fn coarsen(&mut self, max: usize) {
+        while self.0.len() > max.max(1) {
+            let gap = |pair: &[Span]| pair[1].start - pair[0].end;
+            let narrowest = self.0.windows(2).min_by_key(|pair| gap(pair));
+            let Some(filler) = narrowest.map(|pair| Span::new(pair[0].end, pair[1].start)) else {
+                return;
+            };
+            self.insert(filler);
+        }
+    }
+
     /// Whether `at` is in the set.
     pub fn contains(&self, at: u32) -> bool {
         let index = self.0.partition_point(|run| run.end <= at);

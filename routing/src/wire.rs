@@ -76,7 +76,14 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
 fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
     match message {
         Message::Packet(packet) => check_errand(&packet.header.errand),
-        Message::Custody(errand) | Message::Inquire(errand) => check_errand(errand),
+        Message::Custody { errand, pending } => {
+            let bad = pending.iter().any(|span| span.is_empty());
+            if bad || pending.len() > Message::<I>::MAX_PENDING {
+                return Err(DecodeError::OutOfBounds("pending"));
+            }
+            check_errand(errand)
+        }
+        Message::Inquire(errand) => check_errand(errand),
         Message::Refused { errand, .. } => check_errand(errand),
         Message::Done {
             errand, exceptions, ..

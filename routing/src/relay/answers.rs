@@ -2,14 +2,21 @@
 
 use binomesh_overlay::Id;
 
-use super::custody::answer_to;
-use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::custody::{answer_to, custody_of};
+use super::duty::{Delegation, Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Refusal, Span, State};
 use crate::runs::Runs;
 
 impl<I: Id> Relay<I> {
-    pub(super) fn on_custody(&mut self, from: I, errand: &Errand<I>, out: &mut Effects<I>) {
+    pub(super) fn on_custody(
+        &mut self,
+        from: I,
+        errand: &Errand<I>,
+        pending: &[Span],
+        out: &mut Effects<I>,
+    ) {
         for number in self.duties.of_message(errand.id, errand.epoch) {
             let duty = self.duties.get(number);
             let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
@@ -29,8 +36,36 @@ impl<I: Id> Relay<I> {
                 handed.is_excused = false;
                 self.arm(number, delegation, self.config.inquire_after, out);
             }
+            if self.narrow(&mut duty, delegation, pending) {
+                self.report(&duty, out);
+            }
             self.duties.put(number, duty, &self.config);
         }
+    }
+
+    /// Tell those who wait what is pending as of now.
+    pub(super) fn report(&self, duty: &Duty<I>, out: &mut Effects<I>) {
+        for (waiter, errand) in &duty.waiters {
+            out.send(*waiter, custody_of(duty, errand));
+        }
+    }
+
+    /// Less is pending in a delegate's part than was known; true if more is
+    /// reached now than just the delegate itself, which is no news.
+    fn narrow(&mut self, duty: &mut Duty<I>, delegation: u64, pending: &[Span]) -> bool {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return false;
+        };
+        let mut reached: Runs = handed.part.spans().iter().copied().collect();
+        pending.iter().for_each(|span| reached.remove(*span));
+        let before = handed.pending.len();
+        for span in reached.spans() {
+            handed.pending.remove(*span);
+        }
+        if duty.is_own {
+            self.open.confirm(&duty.key, &reached);
+        }
+        before > handed.pending.len().saturating_add(1)
     }
 
     pub(super) fn on_done(
@@ -75,8 +110,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             match reason {
-                // Its timer retries, with back-off.
-                Refusal::Busy => {}
+                Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
                 Refusal::Unknown => {
                     if let Some(handed) = duty.delegations.get_mut(&delegation) {
                         handed.phase = Phase::Sent;
@@ -92,6 +126,32 @@ impl<I: Id> Relay<I> {
                 }
             }
             self.settle(number, duty, out);
+        }
+    }
+
+    /// A delegate has no room for a duty. What is for itself alone it always
+    /// takes, and the rest I hand out in its place: so bounded buffers never
+    /// wait for each other in a circle. What is left to do its timer retries.
+    fn on_busy(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = duty.delegations.get(&delegation).cloned() else {
+            return;
+        };
+        match &handed.part {
+            Part::Range(span) if span.len() > 1 => {
+                self.stats.taken_over += 1;
+                self.keep_head(number, duty, delegation, *span, out);
+                self.send(number, duty, delegation, out);
+                let rest = Span::new(span.start + 1, span.end);
+                self.delegate(number, duty, rest, handed.generation, out);
+            }
+            Part::Routed { spans, .. } if self.knows_heads(duty, spans) => {
+                self.stats.taken_over += 1;
+                self.withdraw_delegation(number, duty, delegation, out);
+                for span in spans {
+                    self.delegate(number, duty, *span, handed.generation, out);
+                }
+            }
+            _ => {}
         }
     }
 

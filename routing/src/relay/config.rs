@@ -36,7 +36,8 @@ pub struct Config {
     /// A payload above this is offered before it is sent again or re-delegated.
     pub offer_above: usize,
     /// How many duties for others may be open. Full: `Refused(Busy)`, and the
-    /// delegator retries.
+    /// delegator hands out the part itself; what is for this node alone is taken
+    /// all the same.
     pub max_duties: usize,
     /// How many bytes of payload they may hold; full as above.
     pub max_duty_bytes: usize,

@@ -55,6 +55,9 @@ impl<I: Id> Relay<I> {
             };
             return self.refuse(from, errand, reason, out);
         };
+        if is_for_one(&errand) {
+            return out.send(from, done_alone(errand));
+        }
         let is_finished = duty.is_finished;
         let room = duty.waiters.len() < self.config.max_waiters;
         if !is_finished && !room && !duty.waiters.contains_key(&from) {
@@ -67,7 +70,7 @@ impl<I: Id> Relay<I> {
         if is_finished {
             self.settle(number, duty, out);
         } else {
-            out.send(from, Message::Custody(answer_to(&duty, &errand)));
+            out.send(from, custody_of(&duty, &errand));
             self.duties.put(number, duty, &self.config);
         }
     }
@@ -137,8 +140,12 @@ impl<I: Id> Relay<I> {
         let waits = known.is_some_and(|duty| duty.waiters.contains_key(&from));
         let has_waiters = known.map_or(0, |duty| duty.waiters.len());
         let is_open = known.is_some_and(|duty| !duty.is_finished);
+        let is_alone = is_for_one(&errand);
         let has_room = is_open || self.duties.has_room(packet.payload.len(), &self.config);
-        if !has_room || (!waits && has_waiters >= self.config.max_waiters) {
+        let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
+        // What is for me alone waits for nobody and takes no room, so that every
+        // duty anywhere can always be brought to its end.
+        if is_full && !is_alone {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
         if known.is_some_and(|duty| duty.origin_rank != packet.header.origin_rank) {
@@ -146,6 +153,9 @@ impl<I: Id> Relay<I> {
         }
         if matches!(errand.part, Part::Range(_)) {
             self.deliver(&packet, verdict, out);
+        }
+        if is_alone && is_open {
+            return out.send(from, done_alone(errand));
         }
         let number = found.unwrap_or_else(|| self.duties.number());
         let mut duty = match self.duties.take(number) {
@@ -163,7 +173,7 @@ impl<I: Id> Relay<I> {
             out.send(from, done);
         }
         if !duty.delegations.is_empty() {
-            out.send(from, Message::Custody(answer_to(&duty, &errand)));
+            out.send(from, custody_of(&duty, &errand));
         }
         self.settle(number, duty, out);
     }
@@ -260,9 +270,32 @@ impl<I: Id> Relay<I> {
 fn has_asked<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> bool {
     match errand.part {
         Part::Range(span) => {
-            span.start == duty.start && span.end <= duty.end && errand.round <= duty.round
+            let is_served = span.end <= duty.end && errand.round <= duty.round;
+            span.start == duty.start && (is_served || span.len() == 1)
         }
         Part::Routed { .. } => true,
+    }
+}
+
+/// Whether only the receiver itself is meant.
+fn is_for_one<I>(errand: &Errand<I>) -> bool {
+    matches!(errand.part, Part::Range(span) if span.len() == 1)
+}
+
+/// I have delivered, whatever is open behind me.
+fn done_alone<I>(errand: Errand<I>) -> Message<I> {
+    Message::Done {
+        errand,
+        exceptions: Vec::new(),
+        redelegated: 0,
+    }
+}
+
+/// Custody, with what is pending as of now.
+pub(super) fn custody_of<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> Message<I> {
+    Message::Custody {
+        errand: answer_to(duty, errand),
+        pending: duty.pending(),
     }
 }
 

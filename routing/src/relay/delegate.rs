@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::{Id, Rank};
 
-use super::duty::{Delegation, Duty, Phase, unconfirmed};
+use super::duty::{Delegation, Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
@@ -174,6 +175,7 @@ impl<I: Id> Relay<I> {
         let handed = Delegation {
             to,
             rank,
+            pending: part.spans().iter().copied().collect(),
             part,
             round: duty.round,
             phase: if is_offer {
@@ -202,6 +204,11 @@ impl<I: Id> Relay<I> {
                 .filter(|roster| has_left(roster))
                 .map(|_| Reason::Left)
         }
+    }
+
+    /// Whether the peers at the starts of all spans are known.
+    pub(super) fn knows_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
+        spans.iter().all(|span| self.head_of(duty, *span).is_some())
     }
 
     /// The first rank of a span and its peer, if the span is not empty and the

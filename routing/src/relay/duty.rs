@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use binomesh_overlay::{Epoch, Id, Rank};
 use bytes::Bytes;
 
+use super::exceptions::Exceptions;
 use super::{Config, Effects, Timer};
-use crate::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Span, State, Topic,
-};
+use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use crate::runs::Runs;
 
 /// What names a duty: one for the range behind each node per message and epoch,
 /// and one for each routed part by who gave it, so that routed steps wait only
@@ -44,6 +44,8 @@ pub(super) struct Delegation<I> {
     /// The round in which it was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
+    /// What of the part has not delivered yet, as far as known.
+    pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
     /// How many re-delegations led to it.
@@ -66,73 +68,6 @@ impl<I: Id> Delegation<I> {
                 }
                 (mine, theirs) => mine == theirs && self.round == errand.round,
             }
-    }
-}
-
-/// Members not known to have delivered; at most `max` entries, beyond which the
-/// nearest two become one that covers both and all between them, unconfirmed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Exceptions<I>(Vec<Exception<I>>);
-
-impl<I: Id> Exceptions<I> {
-    pub(super) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    pub(super) fn as_slice(&self) -> &[Exception<I>] {
-        &self.0
-    }
-
-    /// Add one; true if some had to be summarised.
-    pub(super) fn add(&mut self, exception: Exception<I>, max: usize) -> bool {
-        if exception.span.is_empty() {
-            return false;
-        }
-        let at = self.0.partition_point(|other| other.span < exception.span);
-        match self.0.get_mut(at) {
-            Some(same) if same.span == exception.span => {
-                *same = exception;
-                return false;
-            }
-            _ => self.0.insert(at, exception),
-        }
-        let is_full = self.0.len() > max.clamp(1, Message::<I>::MAX_EXCEPTIONS);
-        if is_full {
-            self.summarise();
-        }
-        is_full
-    }
-
-    fn summarise(&mut self) {
-        let gap = |pair: &[Exception<I>]| pair[1].span.start.saturating_sub(pair[0].span.end);
-        let nearest = (self.0.windows(2).enumerate()).min_by_key(|(_, pair)| gap(pair));
-        let Some((at, pair)) = nearest else { return };
-        let span = Span::new(pair[0].span.start, pair[0].span.end.max(pair[1].span.end));
-        let merged = unconfirmed(span, None, Reason::Summarised);
-        self.0.splice(at..at + 2, [merged]);
-    }
-
-    /// Take out what is unconfirmed within a span and may be tried again.
-    pub(super) fn take_unconfirmed(&mut self, within: Span) -> Vec<Span> {
-        let mut taken = Vec::new();
-        self.0.retain(|exception| {
-            let goes = exception.state == State::Unconfirmed && within.covers(exception.span);
-            if goes {
-                taken.push(exception.span);
-            }
-            !goes
-        });
-        taken
-    }
-}
-
-/// An exception without an answer of the member itself.
-pub(super) const fn unconfirmed<I>(span: Span, peer: Option<I>, reason: Reason) -> Exception<I> {
-    Exception {
-        span,
-        peer,
-        state: State::Unconfirmed,
-        reason,
     }
 }
 
@@ -217,6 +152,20 @@ impl<I: Id> Duty<I> {
             },
             payload: self.payload.clone(),
         }
+    }
+
+    /// What is not known to have delivered, coarsely if it is much.
+    pub(super) fn pending(&self) -> Vec<Span> {
+        let handed = self.delegations.values();
+        let open = handed.flat_map(|handed| handed.pending.spans()).copied();
+        let excepted = self
+            .exceptions
+            .as_slice()
+            .iter()
+            .map(|exception| exception.span);
+        let mut pending: Runs = open.chain(excepted).collect();
+        pending.coarsen(Message::<I>::MAX_PENDING);
+        pending.spans().to_vec()
     }
 
     /// The delegation that an acknowledgement is about.
@@ -394,24 +343,5 @@ impl<I: Id> Duties<I> {
             }
         }
         Some(duty)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_many_exceptions_become_wider_and_never_vanish() {
-        let mut exceptions = Exceptions::<u32>::new();
-        let excepted = [1u32, 3, 10, 20, 30, 31, 50, 70];
-        for at in excepted {
-            exceptions.add(unconfirmed(Span::single(at), None, Reason::Down), 4);
-        }
-        assert_eq!(exceptions.as_slice().len(), 4);
-        for at in excepted {
-            let covers = |exception: &Exception<u32>| exception.span.covers(Span::single(at));
-            assert!(exceptions.as_slice().iter().any(covers), "{at}");
-        }
     }
 }

@@ -76,9 +76,17 @@ impl<I: Id> EpochView<I> {
             .filter(|_| !self.roster.is_denied(rank))
     }
 
-    fn ask_roster(&self, out: &mut Effects<I>) {
+    fn learn_from_fingers(&mut self) {
+        let fingers: Vec<(Rank, I)> = self.fingers().collect();
+        self.roster.extend(|rank| {
+            let at = fingers.iter().find(|(at, _)| *at == rank);
+            at.map(|(_, peer)| *peer)
+        });
+    }
+
+    fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
         let epoch = self.placement().epoch;
-        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise) {
+        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise, attempt) {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -108,8 +116,9 @@ pub(super) struct Epochs<I> {
     newest: Option<EpochView<I>>,
     previous: Option<EpochView<I>>,
     gone: VecDeque<Epoch<I>>,
-    /// The wait until the roster asks again.
+    /// The wait until the roster asks again, and how often it did in vain.
     wait: Duration,
+    attempt: u32,
 }
 
 impl<I: Id> Epochs<I> {
@@ -119,6 +128,7 @@ impl<I: Id> Epochs<I> {
             previous: None,
             gone: VecDeque::new(),
             wait: Duration::ZERO,
+            attempt: 0,
         }
     }
 
@@ -168,6 +178,7 @@ impl<I: Id> Epochs<I> {
         {
             newest.view = view;
             newest.roster.trust_again();
+            newest.learn_from_fingers();
             return Change {
                 is_new_epoch: false,
                 gone: None,
@@ -175,7 +186,9 @@ impl<I: Id> Epochs<I> {
         }
         self.gone.retain(|epoch| *epoch != view.placement.epoch);
         let roster = Roster::new(me, view.placement, config.roster_max);
-        let newest = self.newest.replace(EpochView { view, roster });
+        let mut next = EpochView { view, roster };
+        next.learn_from_fingers();
+        let newest = self.newest.replace(next);
         let dropped = match newest {
             Some(old) if self.is_newest(old.placement().epoch) => Some(old),
             Some(old) => self.previous.replace(old),
@@ -206,6 +219,7 @@ impl<I: Id> Epochs<I> {
     /// Ask for what is missing in the newest roster, from now on patiently.
     pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
         self.wait = config.roster_first;
+        self.attempt = 0;
         self.on_roster_timer(config, out);
     }
 
@@ -214,8 +228,9 @@ impl<I: Id> Epochs<I> {
         // The previous epoch's roster tells whom its messages have yet to reach.
         for view in [&self.newest, &self.previous].into_iter().flatten() {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
-            view.ask_roster(out);
+            view.ask_roster(self.attempt, out);
         }
+        self.attempt = self.attempt.wrapping_add(1);
         if is_missing {
             out.arm(Timer::Roster, self.wait);
             self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
@@ -261,9 +276,9 @@ impl<I: Id> Epochs<I> {
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
-        let asked = view.roster.next_ask(&view.view.clockwise);
-        let is_answer = asked.is_some_and(|(peer, at, _)| peer == from && at == start);
-        if !is_answer || peers.is_empty() {
+        let is_finger = view.view.clockwise.contains(&Some(from));
+        let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
+        if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);
         }
         let fingers: Vec<(Rank, I)> = view.fingers().collect();
@@ -274,6 +289,7 @@ impl<I: Id> Epochs<I> {
         if !view.roster.on_tell(start, peers, known) {
             return Err(Rejected);
         }
+        view.roster.extend(known);
         for (asker, start, peers) in view.roster.take_answers() {
             let tell = Message::RosterTell {
                 epoch,
@@ -282,12 +298,13 @@ impl<I: Id> Epochs<I> {
             };
             out.send(asker, tell);
         }
-        view.ask_roster(out);
+        view.ask_roster(0, out);
         let is_complete = view.roster.is_complete();
         if is_complete {
             out.event(Event::RosterComplete(epoch));
         }
         self.wait = config.roster_first;
+        self.attempt = 1;
         out.arm(Timer::Roster, self.wait);
         Ok(is_complete)
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Duty, Phase, unconfirmed};
+use super::duty::{Duty, Phase};
+use super::exceptions::unconfirmed;
 use super::{Effects, Relay};
 use crate::packet::{Message, Part, Reason, Span};
 
@@ -146,7 +147,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    fn keep_head(
+    /// From now on only the head itself is wanted from this delegate.
+    pub(super) fn keep_head(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
@@ -156,6 +158,7 @@ impl<I: Id> Relay<I> {
     ) {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             handed.part = Part::Range(Span::single(span.start));
+            handed.pending.remove(Span::new(span.start + 1, span.end));
             let handed = handed.clone();
             self.await_custody(number, &handed, delegation, out);
         }
@@ -180,6 +183,7 @@ impl<I: Id> Relay<I> {
         }
         self.stats.retries += 1;
         self.send(number, duty, delegation, out);
+        self.report(duty, out);
     }
 
     fn may_redelegate(&mut self, duty: &mut Duty<I>) -> bool {

@@ -36,9 +36,8 @@ impl<I: Id> Pace<I> {
 
     /// Custody was not there at the first timer.
     pub(super) fn on_late(&mut self, peer: I, config: &Config) {
-        let wait = self
-            .wait(peer, 1, config)
-            .min(config.custody_cap.saturating_mul(1) / 4);
+        // Below the cap, so that doubling still has room.
+        let wait = self.wait(peer, 1, config).min(config.custody_cap / 4);
         if self.waits.len() < config.max_peers || self.waits.contains_key(&peer) {
             self.waits.insert(peer, wait.max(config.custody_floor));
         }

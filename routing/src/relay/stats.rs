@@ -21,6 +21,8 @@ pub struct RelayStats {
     pub redelegations: u64,
     /// Late parts that had to wait because the budget was used up.
     pub over_budget: u64,
+    /// Parts handed out in the place of a delegate that had no room.
+    pub taken_over: u64,
     /// Parts handed to somebody else because of a verdict.
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.

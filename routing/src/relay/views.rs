@@ -2,8 +2,8 @@
 
 use binomesh_overlay::{Epoch, Id, Rank};
 
-use super::duty::unconfirmed;
-use super::{Effects, Relay, Timer, View};
+use super::exceptions::unconfirmed;
+use super::{Effects, Event, Relay, Timer, View};
 use crate::packet::Reason;
 
 impl<I: Id> Relay<I> {
@@ -15,13 +15,22 @@ impl<I: Id> Relay<I> {
         if let Some(leaving) = self.epochs.leaving(&view.placement) {
             self.open.remember_members(leaving);
         }
+        let kept = self.epochs.find(epoch);
+        let was_complete = kept.is_some_and(|view| view.roster().is_complete());
         let change = self.epochs.adopt(self.me, view, &self.config);
         self.epochs.ask_roster(&self.config, out);
-        if !change.is_new_epoch {
-            return;
-        }
         if let Some(gone) = change.gone {
             self.close_epoch(gone, out);
+        }
+        let newest = self.epochs.newest();
+        let is_complete = newest.is_some_and(|newest| newest.roster().is_complete());
+        if is_complete && (change.is_new_epoch || !was_complete) {
+            // In a small population the own tables name everybody.
+            out.event(Event::RosterComplete(epoch));
+            self.bypass_departed(out);
+        }
+        if !change.is_new_epoch {
+            return;
         }
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));

@@ -1,0 +1,247 @@
+//! New epochs and restarts in the middle of broadcasts.
+
+mod network;
+
+use std::collections::BTreeSet;
+
+use binomesh_overlay::Rank;
+use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use binomesh_routing::{Config, Destination, Input};
+use bytes::Bytes;
+use network::{Conditions, Network, seeds};
+use rand::Rng;
+
+/// Ranks are dealt anew while broadcasts run, members come and go: whoever is a
+/// member all the time gets everything once, and the receipts stay true.
+#[test]
+fn an_epoch_change_mid_broadcast_loses_nothing() {
+    for seed in seeds(600) {
+        let n = 20;
+        let mut network = Network::unplaced(n + 4, seed, Conditions::default(), Config::default());
+        let everybody = network.members.clone();
+        let mut members = everybody[..n as usize].to_vec();
+        network.place(&members);
+        network.run_for(2_000_000);
+        let origin = members[3];
+        let mut ids = Vec::new();
+        let mut stayed: BTreeSet<u32> = members.iter().copied().collect();
+        for _ in 0..5 {
+            ids.push(network.publish(origin, 100).unwrap());
+            let delay = network.rng.random_range(0..30_000);
+            network.run_for(delay);
+            for at in (1..members.len()).rev() {
+                let other = network.rng.random_range(0..=at);
+                members.swap(at, other);
+            }
+            if let Some(gone) = members
+                .iter()
+                .position(|id| *id != origin && network.rng.random_bool(0.04))
+            {
+                stayed.remove(&members[gone]);
+                members[gone] = everybody[n as usize + ids.len() % 4];
+                let unique: BTreeSet<u32> = members.iter().copied().collect();
+                if unique.len() < members.len() {
+                    members.remove(gone);
+                }
+            }
+            network.place(&members);
+            // Long enough for rosters: who is known by rank only is lost to the
+            // origin when the epoch goes.
+            let delay = network.rng.random_range(80_000..250_000);
+            network.run_for(delay);
+        }
+        network.run_until_receipts(60_000_000);
+        network.run_for(1_000_000);
+        network.assert_sound();
+        for id in ids {
+            for unreached in &network.receipts[&id][0].unreached {
+                let Some(peer) = unreached.peer else {
+                    panic!("seed {seed}: {unreached:?} of {id:?}")
+                };
+                assert!(
+                    !stayed.contains(&peer),
+                    "seed {seed}: {unreached:?} of {id:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A process restarts with a new boot in the same epoch: each of its boots
+/// delivers a message at most once, and nobody else twice.
+#[test]
+fn a_restart_delivers_at_most_once_to_each_boot() {
+    for seed in seeds(400) {
+        let mut network = Network::new(12, seed, Conditions::default(), Config::default());
+        let origin = network.members[0];
+        let mut ids = vec![network.publish(origin, 10).unwrap()];
+        let delay = network.rng.random_range(0..4_000);
+        network.run_for(delay);
+        let victim = network.members[network.rng.random_range(1..12)];
+        network.start(victim, 2);
+        network.tell_place(victim);
+        ids.push(network.publish(origin, 10).unwrap());
+        network.run_until_receipts(20_000_000);
+        network.assert_sound();
+        for id in ids {
+            assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
+        }
+    }
+}
+
+/// The origin restarts: its numbers begin anew under a higher boot, and what the
+/// old boot sent does not come back.
+#[test]
+fn a_restarted_origin_begins_anew() {
+    let mut network = Network::new(9, 4, Conditions::default(), Config::default());
+    let origin = network.members[2];
+    let first = network.publish(origin, 10).unwrap();
+    network.run_until_receipts(1_000_000);
+    network.start(origin, 2);
+    network.tell_place(origin);
+    network.run_for(100_000);
+    let second = network.publish(origin, 10).unwrap();
+    network.run_until_receipts(1_000_000);
+    assert_eq!((first.sequence, second.sequence), (0, 0));
+    assert!(network.receipts[&second][0].is_complete());
+    network.assert_sound();
+    network.assert_survivors_delivered(first);
+    network.assert_survivors_delivered(second);
+}
+
+fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
+    let rank_of = |id: u32| {
+        let at = network.members.iter().position(|member| *member == id);
+        Rank(at.unwrap() as u32)
+    };
+    let placement = network.relay(to).placement().unwrap();
+    let start = rank_of(origin).distance_to(rank_of(to), placement.population);
+    Message::Packet(Packet {
+        header: Header {
+            errand: Errand {
+                id: PacketId {
+                    origin,
+                    boot: 1,
+                    sequence: 0,
+                },
+                epoch: placement.epoch,
+                round: 0,
+                part: Part::Range(Span::new(start, end)),
+            },
+            origin_rank: rank_of(origin),
+            to: rank_of(to),
+            closed_below: 0,
+            topic: Topic::new("test").unwrap(),
+        },
+        payload: Bytes::from_static(b"x"),
+    })
+}
+
+/// A copy with a larger part is no new delivery but a larger duty.
+#[test]
+fn a_duplicate_with_a_larger_part_is_served() {
+    let mut network = Network::new(16, 1, Conditions::default(), Config::default());
+    let (origin, node) = (network.members[0], network.members[4]);
+    for end in [6, 6, 5, 8, 13] {
+        let message = copy(&network, origin, node, end);
+        network.input_after(
+            node,
+            0,
+            Input::Message {
+                from: origin,
+                message,
+            },
+        );
+        network.run_for(200_000);
+        let delivered: Vec<usize> = (0..16)
+            .filter(|at| {
+                network
+                    .deliveries
+                    .keys()
+                    .any(|(node, ..)| *node == network.members[*at])
+            })
+            .collect();
+        let reached = if end < 6 { 6 } else { end } as usize;
+        assert_eq!(delivered, (4..reached).collect::<Vec<_>>());
+    }
+    assert!(network.deliveries.values().all(|count| *count == 1));
+    assert_eq!(network.stats(node).delivered, 1);
+    assert_eq!(network.stats(node).duplicates, 4);
+}
+
+/// Everything that a stranger or an outdated member may send is refused and
+/// changes nothing.
+#[test]
+fn packets_that_do_not_fit_are_refused() {
+    let mut network = Network::new(16, 1, Conditions::default(), Config::default());
+    let (origin, node) = (network.members[0], network.members[4]);
+    let good = copy(&network, origin, node, 5);
+    let spoil = |change: &dyn Fn(&mut Header<u32>)| {
+        let mut message = good.clone();
+        if let Message::Packet(packet) = &mut message {
+            change(&mut packet.header);
+        }
+        message
+    };
+    let bad = [
+        spoil(&|header| header.to = Rank(5)),
+        spoil(&|header| header.to = Rank(u32::MAX)),
+        spoil(&|header| header.origin_rank = Rank(99)),
+        spoil(&|header| header.origin_rank = Rank(1)),
+        spoil(&|header| header.errand.part = Part::Range(Span::new(4, 99))),
+        spoil(&|header| header.errand.part = Part::Range(Span::new(5, 4))),
+        spoil(&|header| header.errand.part = Part::Range(Span::new(0, 16))),
+        spoil(&|header| header.errand.id.origin = node),
+        spoil(&|header| header.errand.id.sequence = 64),
+        spoil(&|header| header.closed_below = 9),
+        spoil(&|header| header.errand.epoch.nonce = 99),
+        spoil(&|header| {
+            let visited = vec![Rank(4)];
+            header.errand.part = Part::Routed {
+                spans: vec![Span::single(7)],
+                visited,
+            };
+        }),
+    ];
+    let count = bad.len() as u64;
+    for message in bad {
+        network.input_after(
+            node,
+            0,
+            Input::Message {
+                from: origin,
+                message,
+            },
+        );
+    }
+    network.run_for(2_000_000);
+    assert!(network.deliveries.is_empty());
+    let stats = network.stats(node);
+    assert_eq!(stats.refused.iter().sum::<u64>(), count, "{stats:?}");
+    assert_eq!((stats.held_packets, stats.open_duties), (0, 0));
+    network
+        .publish_to(origin, Destination::All, 1, None)
+        .unwrap();
+    network.run_until_receipts(1_000_000);
+    network.assert_sound();
+}
+
+/// A packet that outruns its epoch's arrival is held, not lost.
+#[test]
+fn a_packet_of_an_epoch_to_come_is_held() {
+    for seed in seeds(200) {
+        let mut network = Network::new(16, seed, Conditions::default(), Config::default());
+        let mut members = network.members.clone();
+        members.rotate_left(5);
+        network.place(&members);
+        network.run_for(10_000);
+        let placed = members
+            .iter()
+            .copied()
+            .find(|id| network.relay(*id).placement().unwrap().epoch.counter == 2);
+        let id = network.publish(placed.unwrap(), 10).unwrap();
+        network.run_until_receipts(1_000_000);
+        network.assert_sound();
+        assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
+    }
+}

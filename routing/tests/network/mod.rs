@@ -1,0 +1,488 @@
+//! A seeded network of relays in virtual time: latency, loss, pauses, crashes,
+//! restarts and new epochs. The relays are the shipped ones; deliveries are
+//! counted where they happen.
+#![allow(dead_code, reason = "each test file uses its part of the network")]
+#![allow(unreachable_pub, reason = "shared by several test crates")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
+use binomesh_routing::packet::{Message, PacketId, State, Topic};
+use binomesh_routing::relay::{PublishError, RelayStats};
+use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+use bytes::Bytes;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub type Id = PacketId<u32>;
+
+/// How the network treats messages.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    pub latency_us: std::ops::Range<u64>,
+    /// Per message, packets and acknowledgements alike.
+    pub loss: f64,
+    /// How long after a crash each node is told, at most.
+    pub verdict_us: u64,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            latency_us: 100..2_000,
+            loss: 0.0,
+            verdict_us: 300_000,
+        }
+    }
+}
+
+struct Node {
+    relay: Relay<u32>,
+    boot: u64,
+    timers: BTreeMap<Timer, u64>,
+    is_alive: bool,
+    paused_until: u64,
+    backlog: VecDeque<What>,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Input(Input<u32>),
+    Fire { timer: Timer, token: u64, due: u64 },
+    Resume,
+}
+
+pub struct Network {
+    pub seed: u64,
+    pub rng: ChaCha8Rng,
+    pub now_us: u64,
+    pub conditions: Conditions,
+    pub config: Config,
+    nodes: BTreeMap<u32, Node>,
+    queue: BTreeMap<(u64, u64), (u32, u64, What)>,
+    serial: u64,
+    epochs: u64,
+    pub members: Vec<u32>,
+    /// How often each boot of each node delivered each message.
+    pub deliveries: BTreeMap<(u32, u64, Id), u32>,
+    pub depth: BTreeMap<(Id, u32), u32>,
+    pub receipts: BTreeMap<Id, Vec<Receipt<u32>>>,
+    pub accepted: BTreeMap<Id, BTreeSet<u32>>,
+    pub complete_rosters: usize,
+    pub drained: BTreeSet<u32>,
+    pub packets: u64,
+    /// Members of every epoch, by rank.
+    pub history: BTreeMap<u64, Vec<u32>>,
+}
+
+impl Network {
+    /// N relays, ids 1000 + n in a seeded order of ranks, placed in one epoch
+    /// with complete rosters.
+    pub fn new(n: u32, seed: u64, conditions: Conditions, config: Config) -> Self {
+        let mut network = Self::unplaced(n, seed, conditions, config);
+        let members = network.members.clone();
+        network.place(&members);
+        network.run_for(3_000_000);
+        network
+    }
+
+    pub fn unplaced(n: u32, seed: u64, conditions: Conditions, config: Config) -> Self {
+        let mut network = Self {
+            seed,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            now_us: 0,
+            conditions,
+            config,
+            nodes: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            serial: 0,
+            epochs: 0,
+            members: Vec::new(),
+            deliveries: BTreeMap::new(),
+            depth: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            complete_rosters: 0,
+            drained: BTreeSet::new(),
+            packets: 0,
+            history: BTreeMap::new(),
+        };
+        let mut ids: Vec<u32> = (1000..1000 + n).collect();
+        for at in (1..ids.len()).rev() {
+            let other = network.rng.random_range(0..=at);
+            ids.swap(at, other);
+        }
+        for id in &ids {
+            network.start(*id, 1);
+        }
+        network.members = ids;
+        network
+    }
+
+    pub fn start(&mut self, id: u32, boot: u64) {
+        let node = Node {
+            relay: Relay::new(id, boot, self.config),
+            boot,
+            timers: BTreeMap::new(),
+            is_alive: true,
+            paused_until: 0,
+            backlog: VecDeque::new(),
+        };
+        self.nodes.insert(id, node);
+    }
+
+    /// A new epoch with these members in the order of ranks. Each hears of it
+    /// within 20 ms.
+    pub fn place(&mut self, members: &[u32]) {
+        self.epochs += 1;
+        self.members = members.to_vec();
+        self.history.insert(self.epochs, members.to_vec());
+        for rank in 0..members.len() {
+            let delay = self.rng.random_range(0..20_000);
+            self.tell_view(self.epochs, rank, delay);
+        }
+    }
+
+    pub fn epoch(&self, counter: u64) -> Epoch<u32> {
+        Epoch {
+            root: 7,
+            boot: 1,
+            counter,
+            nonce: 0,
+        }
+    }
+
+    fn tell_view(&mut self, counter: u64, rank: usize, delay: u64) {
+        let members = self.history[&counter].clone();
+        let population = Population::new(members.len() as u32).unwrap();
+        let mine = Rank(rank as u32);
+        let at = |rank: Rank| Some(members[rank.0 as usize]);
+        let levels = 0..population.levels();
+        let view = View {
+            placement: Placement {
+                epoch: self.epoch(counter),
+                population,
+                rank: mine,
+            },
+            clockwise: levels
+                .clone()
+                .map(|i| at(mine.ahead(1 << i, population)))
+                .collect(),
+            counterclockwise: levels
+                .map(|i| at(mine.behind(1 << i, population)))
+                .collect(),
+        };
+        self.input_after(members[rank], delay, Input::View(view));
+    }
+
+    /// Tell a node its place in the newest epoch (after a restart).
+    pub fn tell_place(&mut self, id: u32) {
+        let rank = self
+            .members
+            .iter()
+            .position(|member| *member == id)
+            .unwrap();
+        self.tell_view(self.epochs, rank, 0);
+    }
+
+    pub fn input_after(&mut self, to: u32, delay: u64, input: Input<u32>) {
+        self.schedule(to, delay, What::Input(input));
+    }
+
+    fn schedule(&mut self, to: u32, delay: u64, what: What) {
+        self.serial += 1;
+        let boot = self.nodes.get(&to).map_or(0, |node| node.boot);
+        self.queue
+            .insert((self.now_us + delay, self.serial), (to, boot, what));
+    }
+
+    /// The process stops for a while; what arrives waits.
+    pub fn pause(&mut self, id: u32, us: u64) {
+        let until = self.now_us + us;
+        self.nodes.get_mut(&id).unwrap().paused_until = until;
+        self.schedule(id, us, What::Resume);
+    }
+
+    pub fn is_paused(&self, id: u32) -> bool {
+        self.nodes[&id].paused_until > self.now_us
+    }
+
+    /// The process dies; everybody else is told at some time.
+    pub fn crash(&mut self, id: u32) {
+        self.nodes.get_mut(&id).unwrap().is_alive = false;
+        for other in self.nodes.keys().copied().collect::<Vec<_>>() {
+            if other != id {
+                let delay = self.rng.random_range(0..=self.conditions.verdict_us);
+                self.input_after(other, delay, Input::PeerDown(id));
+            }
+        }
+    }
+
+    pub fn is_alive(&self, id: u32) -> bool {
+        self.nodes[&id].is_alive
+    }
+
+    pub fn stats(&self, id: u32) -> RelayStats {
+        self.nodes[&id].relay.stats()
+    }
+
+    pub fn relay(&self, id: u32) -> &Relay<u32> {
+        &self.nodes[&id].relay
+    }
+
+    pub fn publish(&mut self, from: u32, payload: usize) -> Result<Id, PublishError<u32>> {
+        self.publish_to(from, Destination::All, payload, None)
+    }
+
+    pub fn publish_to(
+        &mut self,
+        from: u32,
+        destination: Destination<u32>,
+        payload: usize,
+        deadline: Option<Duration>,
+    ) -> Result<Id, PublishError<u32>> {
+        let node = self.nodes.get_mut(&from).unwrap();
+        let placed = node
+            .relay
+            .placement()
+            .map(|placement| placement.epoch.counter);
+        let expected = match &destination {
+            Destination::All => placed.map(|counter| self.history[&counter].clone()),
+            Destination::Peers(peers) => Some(peers.clone()),
+        };
+        let mut out = Outbox::new();
+        let publish = Publish {
+            topic: Topic::new("test").unwrap(),
+            payload: Bytes::from(vec![7; payload]),
+            destination,
+            deadline,
+        };
+        let id = node.relay.publish(publish, &mut out);
+        if let Ok(id) = id {
+            let expected = expected.unwrap().into_iter().filter(|peer| *peer != from);
+            self.accepted.insert(id, expected.collect());
+            self.depth.insert((id, from), 0);
+        }
+        self.perform(from, &mut out);
+        id
+    }
+
+    pub fn withdraw(&mut self, id: u32) {
+        let mut out = Outbox::new();
+        self.nodes.get_mut(&id).unwrap().relay.withdraw(&mut out);
+        self.perform(id, &mut out);
+    }
+
+    pub fn run_for(&mut self, us: u64) {
+        let end = self.now_us + us;
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > end {
+                break;
+            }
+            let ((at, _), (to, boot, what)) = entry.remove_entry();
+            self.now_us = self.now_us.max(at);
+            self.step(to, boot, what);
+        }
+        self.now_us = end;
+    }
+
+    /// Run until every accepted message of a live origin has a receipt.
+    pub fn run_until_receipts(&mut self, limit_us: u64) {
+        let end = self.now_us + limit_us;
+        while self.now_us < end && !self.is_settled() {
+            self.run_for(10_000);
+        }
+        let missing: Vec<_> = self.missing().collect();
+        assert!(
+            missing.is_empty(),
+            "seed {}: no receipt of {missing:?}",
+            self.seed
+        );
+    }
+
+    fn is_settled(&self) -> bool {
+        self.missing().next().is_none()
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &Id> {
+        self.accepted.keys().filter(|id| {
+            let origin = &self.nodes[&id.origin];
+            origin.is_alive && origin.boot == id.boot && !self.receipts.contains_key(id)
+        })
+    }
+
+    fn step(&mut self, to: u32, boot: u64, what: What) {
+        let Some(node) = self.nodes.get_mut(&to) else {
+            return;
+        };
+        let is_timer = matches!(what, What::Fire { .. } | What::Resume);
+        if !node.is_alive || (is_timer && node.boot != boot) {
+            return;
+        }
+        if node.paused_until > self.now_us {
+            node.backlog.push_back(what);
+            return;
+        }
+        if let What::Resume = what {
+            for late in std::mem::take(&mut node.backlog) {
+                self.step(to, boot, late);
+            }
+            return;
+        }
+        let input = match what {
+            What::Input(input) => input,
+            What::Fire { timer, token, due } => {
+                if node.timers.get(&timer) != Some(&token) {
+                    return;
+                }
+                node.timers.remove(&timer);
+                let late = Duration::from_micros(self.now_us - due);
+                Input::Timer { timer, late }
+            }
+            What::Resume => return,
+        };
+        if let Input::Message {
+            from,
+            message: Message::Packet(packet),
+        } = &input
+        {
+            let id = packet.header.errand.id;
+            let above = self.depth.get(&(id, *from)).copied().unwrap_or(0);
+            self.depth.entry((id, to)).or_insert(above + 1);
+        }
+        let mut out = Outbox::new();
+        let node = self.nodes.get_mut(&to).unwrap();
+        node.relay.handle(input, &mut out);
+        self.perform(to, &mut out);
+    }
+
+    fn perform(&mut self, at: u32, out: &mut Outbox<u32, Message<u32>, Timer, Event<u32>>) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send(at, to, message),
+                Effect::Arm { timer, after } => {
+                    self.serial += 1;
+                    let token = self.serial;
+                    self.nodes.get_mut(&at).unwrap().timers.insert(timer, token);
+                    let after = after.as_micros() as u64;
+                    let due = self.now_us + after;
+                    self.schedule(at, after, What::Fire { timer, token, due });
+                }
+                Effect::Disarm { timer } => {
+                    self.nodes.get_mut(&at).unwrap().timers.remove(&timer);
+                }
+                Effect::Event(event) => self.note(at, event),
+                Effect::Connect(_) | Effect::Disconnect(_) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: u32, to: u32, message: Message<u32>) {
+        assert_ne!(from, to, "seed {}: a message to itself", self.seed);
+        self.packets += u64::from(matches!(message, Message::Packet(_)));
+        if self.conditions.loss > 0.0 && self.rng.random_bool(self.conditions.loss) {
+            return;
+        }
+        let delay = self.rng.random_range(self.conditions.latency_us.clone());
+        self.input_after(to, delay, Input::Message { from, message });
+    }
+
+    fn note(&mut self, at: u32, event: Event<u32>) {
+        match event {
+            Event::Deliver { id, .. } => {
+                let boot = self.nodes[&at].boot;
+                *self.deliveries.entry((at, boot, id)).or_default() += 1;
+            }
+            Event::Receipt(receipt) => self.receipts.entry(receipt.id).or_default().push(receipt),
+            Event::RosterComplete(_) => self.complete_rosters += 1,
+            Event::Drained => assert!(self.drained.insert(at), "drained twice"),
+        }
+    }
+
+    pub fn delivered(&self, id: Id, node: u32) -> u32 {
+        let all = self.deliveries.iter();
+        all.filter(|((at, _, of), _)| *at == node && *of == id)
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// What a receipt and the deliveries must agree on, whatever happened; the
+    /// complaints, if any.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for ((node, boot, id), count) in &self.deliveries {
+            if *count > 1 {
+                complaints.push(format!(
+                    "{id:?} delivered {count} times by {node} boot {boot}"
+                ));
+            }
+        }
+        for (id, receipts) in &self.receipts {
+            if receipts.len() != 1 {
+                complaints.push(format!("{id:?} has {} receipts", receipts.len()));
+            }
+            for receipt in receipts {
+                self.judge(receipt, &mut complaints);
+            }
+        }
+        complaints
+    }
+
+    fn judge(&self, receipt: &Receipt<u32>, complaints: &mut Vec<String>) {
+        let by_rank = &self.history[&receipt.epoch.counter];
+        let expected = &self.accepted[&receipt.id];
+        let mut named = BTreeSet::new();
+        for run in &receipt.reached {
+            for rank in run.first.0..=run.last.0 {
+                let peer = by_rank[rank as usize];
+                named.insert(peer);
+                if self.delivered(receipt.id, peer) == 0 {
+                    complaints.push(format!("{:?}: {peer} falsely delivered", receipt.id));
+                }
+            }
+        }
+        for unreached in &receipt.unreached {
+            let peer = by_rank[unreached.rank.0 as usize];
+            if !named.insert(peer) {
+                complaints.push(format!("{:?}: {peer} named twice", receipt.id));
+            }
+            if unreached.peer.is_some_and(|named| named != peer) {
+                complaints.push(format!("{:?}: {peer} has another's name", receipt.id));
+            }
+            if unreached.state == State::Refused && self.delivered(receipt.id, peer) > 0 {
+                complaints.push(format!("{:?}: {peer} falsely refused", receipt.id));
+            }
+        }
+        if named != *expected || receipt.expected_count as usize != expected.len() {
+            complaints.push(format!(
+                "{:?}: not against the members: {receipt:?}",
+                receipt.id
+            ));
+        }
+    }
+
+    /// No complaints, and every node that is alive and a member got everything.
+    pub fn assert_sound(&self) {
+        let complaints = self.complaints();
+        assert!(complaints.is_empty(), "seed {}: {complaints:#?}", self.seed);
+    }
+
+    pub fn assert_survivors_delivered(&self, id: Id) {
+        for node in &self.accepted[&id] {
+            if self.is_alive(*node) {
+                let count = self.delivered(id, *node);
+                assert_eq!(count, 1, "seed {}: {node} delivered {id:?}", self.seed);
+            }
+        }
+    }
+}
+
+/// How many seeds: all in a release build, a sample of them otherwise.
+pub fn seeds(all: u64) -> std::ops::Range<u64> {
+    if cfg!(debug_assertions) {
+        0..all.div_ceil(10)
+    } else {
+        0..all
+    }
+}

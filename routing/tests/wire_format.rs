@@ -1,0 +1,274 @@
+//! The bytes of relay messages: round trips, bounds, garbage, golden vectors.
+
+use binomesh_overlay::{Epoch, PeerId, Rank};
+use binomesh_routing::Topic;
+use binomesh_routing::packet::{
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
+};
+use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+type Relayed = Message<PeerId>;
+
+fn peer() -> impl Strategy<Value = PeerId> {
+    any::<[u8; 16]>().prop_map(PeerId::from_bytes)
+}
+
+fn epoch() -> impl Strategy<Value = Epoch<PeerId>> {
+    (peer(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(root, boot, counter, nonce)| {
+        Epoch {
+            root,
+            boot,
+            counter,
+            nonce,
+        }
+    })
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    (any::<u32>(), any::<u32>()).prop_map(|(a, b)| {
+        let start = a.min(b).min(u32::MAX - 1);
+        Span::new(start, a.max(b).max(start + 1))
+    })
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let visited = vec(any::<u32>().prop_map(Rank), 0..=Part::MAX_VISITED);
+    let routed = (vec(span(), 1..=Part::MAX_SPANS), visited);
+    prop_oneof![
+        span().prop_map(Part::Range),
+        routed.prop_map(|(spans, visited)| Part::Routed { spans, visited }),
+    ]
+}
+
+fn errand() -> impl Strategy<Value = Errand<PeerId>> {
+    let id = (peer(), any::<u64>(), any::<u64>()).prop_map(|(origin, boot, sequence)| PacketId {
+        origin,
+        boot,
+        sequence,
+    });
+    (id, epoch(), any::<u32>(), part()).prop_map(|(id, epoch, round, part)| Errand {
+        id,
+        epoch,
+        round,
+        part,
+    })
+}
+
+fn exception() -> impl Strategy<Value = Exception<PeerId>> {
+    let state = prop_oneof![Just(State::Refused), Just(State::Unconfirmed)];
+    let reason = prop_oneof![
+        Just(Reason::Down),
+        Just(Reason::Summarised),
+        Just(Reason::Draining)
+    ];
+    (span(), proptest::option::of(peer()), state, reason).prop_map(|(span, peer, state, reason)| {
+        Exception {
+            span,
+            peer,
+            state,
+            reason,
+        }
+    })
+}
+
+fn packet() -> impl Strategy<Value = Relayed> {
+    let topic = "[a-zé]{1,100}".prop_map(|name| Topic::new(name).unwrap());
+    let payload = vec(any::<u8>(), 0..2000).prop_map(Bytes::from);
+    (
+        errand(),
+        any::<u32>(),
+        any::<u32>(),
+        any::<u64>(),
+        topic,
+        payload,
+    )
+        .prop_map(|(errand, origin_rank, to, closed_below, topic, payload)| {
+            let header = Header {
+                errand,
+                origin_rank: Rank(origin_rank),
+                to: Rank(to),
+                closed_below,
+                topic,
+            };
+            Message::Packet(Packet { header, payload })
+        })
+}
+
+fn message() -> impl Strategy<Value = Relayed> {
+    let done = (errand(), vec(exception(), 0..=256), any::<u32>());
+    let custody = (errand(), vec(span(), 0..=64));
+    prop_oneof![
+        packet(),
+        custody.prop_map(|(errand, pending)| Message::Custody { errand, pending }),
+        done.prop_map(|(errand, exceptions, redelegated)| Message::Done {
+            errand,
+            exceptions,
+            redelegated,
+        }),
+        (errand(), proptest::sample::select(&Refusal::ALL[..]))
+            .prop_map(|(errand, reason)| Message::Refused { errand, reason }),
+        errand().prop_map(Message::Inquire),
+        (epoch(), any::<u32>(), any::<u32>()).prop_map(|(epoch, start, count)| {
+            Message::RosterAsk {
+                epoch,
+                start: Rank(start),
+                count,
+            }
+        }),
+        (epoch(), any::<u32>(), vec(peer(), 0..=256)).prop_map(|(epoch, start, peers)| {
+            Message::RosterTell {
+                epoch,
+                start: Rank(start),
+                peers,
+            }
+        }),
+    ]
+}
+
+fn frame(message: &Relayed) -> Bytes {
+    let (head, payload) = encode(message).unwrap();
+    [head, payload].concat().into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_written_is_read(message in message()) {
+        let (head, payload) = encode(&message).unwrap();
+        prop_assert!(head.len() <= MAX_HEAD_BYTES);
+        prop_assert_eq!(decode::<PeerId>(&[head, payload].concat().into()), Ok(message));
+    }
+
+    #[test]
+    fn garbage_is_an_error_and_no_panic(mut bytes in vec(any::<u8>(), 0..300)) {
+        let _ = decode::<PeerId>(&Bytes::from(bytes.clone()));
+        if let Some(version) = bytes.first_mut() {
+            *version = VERSION;
+        }
+        let _ = decode::<PeerId>(&bytes.into());
+    }
+
+    #[test]
+    fn a_damaged_frame_is_no_panic(message in message(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        let mut bytes = frame(&message).to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        let _ = decode::<PeerId>(&bytes.clone().into());
+        bytes.truncate(at);
+        let is_packet = matches!(message, Message::Packet(_));
+        prop_assert!(is_packet || decode::<PeerId>(&bytes.into()).is_err());
+    }
+}
+
+fn small_errand(part: Part) -> Errand<u32> {
+    Errand {
+        id: PacketId {
+            origin: 1,
+            boot: 300,
+            sequence: 2,
+        },
+        epoch: Epoch {
+            root: 3,
+            boot: 4,
+            counter: 5,
+            nonce: 6,
+        },
+        round: 0,
+        part,
+    }
+}
+
+#[test]
+fn golden_vectors_do_not_change() {
+    let packet = Message::Packet(Packet {
+        header: Header {
+            errand: small_errand(Part::Range(Span::new(4, 8))),
+            origin_rank: Rank(9),
+            to: Rank(13),
+            closed_below: 1,
+            topic: Topic::new("hi").unwrap(),
+        },
+        payload: Bytes::from_static(b"payload"),
+    });
+    let (head, payload) = encode(&packet).unwrap();
+    let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0];
+    let expected = [&[1, 0][..], &errand, &[0, 4, 8, 9, 13, 1, 2, b'h', b'i']].concat();
+    assert_eq!(head, expected);
+    assert_eq!(payload, &b"payload"[..]);
+
+    let done = Message::Done {
+        errand: small_errand(Part::Routed {
+            spans: vec![Span::single(4)],
+            visited: vec![Rank(9)],
+        }),
+        exceptions: vec![Exception {
+            span: Span::single(4),
+            peer: Some(70),
+            state: State::Unconfirmed,
+            reason: Reason::NoRoute,
+        }],
+        redelegated: 2,
+    };
+    let (head, payload) = encode(&done).unwrap();
+    let tail = [1, 1, 4, 5, 1, 9, 1, 4, 5, 1, 70, 1, 2, 2];
+    assert_eq!(head, [&[1, 2][..], &errand, &tail].concat());
+    assert!(payload.is_empty());
+}
+
+#[test]
+fn what_is_out_of_bounds_is_refused() {
+    let inquire = |part| encode(&Message::Inquire(small_errand(part))).unwrap().0;
+    let routed = |spans: usize, visited: usize| Part::Routed {
+        spans: vec![Span::single(1); spans],
+        visited: vec![Rank(1); visited],
+    };
+    let read = |bytes: Bytes| decode::<u32>(&bytes).map(|_| ());
+    assert_eq!(read(inquire(routed(256, 64))), Ok(()));
+    for part in [
+        routed(0, 0),
+        routed(257, 0),
+        Part::Range(Span::new(4, 4)),
+        Part::Range(Span::new(4, 3)),
+    ] {
+        assert_eq!(read(inquire(part)), Err(DecodeError::OutOfBounds("spans")));
+    }
+    let error = DecodeError::OutOfBounds("visited");
+    assert_eq!(read(inquire(routed(1, 65))), Err(error));
+    let good = inquire(routed(1, 1));
+    let longer: Bytes = [&good[..], b"xy"].concat().into();
+    assert_eq!(read(longer), Err(DecodeError::TrailingBytes(2)));
+    let newer: Bytes = [&[VERSION + 1], &good[1..]].concat().into();
+    assert_eq!(read(newer), Err(DecodeError::Version(Some(VERSION + 1))));
+    assert_eq!(read(Bytes::new()), Err(DecodeError::Version(None)));
+}
+
+#[test]
+fn a_topic_is_checked_when_it_is_read() {
+    let message = Message::Packet(Packet {
+        header: Header {
+            errand: small_errand(Part::Range(Span::new(4, 8))),
+            origin_rank: Rank(9),
+            to: Rank(13),
+            closed_below: 1,
+            topic: Topic::new("x").unwrap(),
+        },
+        payload: Bytes::new(),
+    });
+    let head = encode(&message).unwrap().0;
+    let with_topic = |name: &str| -> Bytes {
+        let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
+        [&head[..head.len() - 2], &length, name.as_bytes()]
+            .concat()
+            .into()
+    };
+    assert!(decode::<u32>(&with_topic(&"a".repeat(255))).is_ok());
+    assert_eq!(
+        decode::<u32>(&with_topic(&"a".repeat(256))),
+        Err(DecodeError::Malformed)
+    );
+    assert!(Topic::new("").is_err());
+}
