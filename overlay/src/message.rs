@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fingers::Direction;
 use crate::stamp::Mark;
 use crate::{census, detector, fingers, ring, tree};
 
@@ -44,19 +43,14 @@ impl<I: Copy> Message<I> {
                 let (kind, subject) = tree_slot(message);
                 (kind, 0, subject)
             }
-            Self::Ring(message) => match message {
-                ring::Message::FConnect => (20, 0, None),
-                ring::Message::Info(_) => (21, 0, None),
-                ring::Message::AskConnect(_) => (22, 0, None),
-                ring::Message::BConnect => (23, 0, None),
-            },
+            Self::Ring(message) => (20 + message.slot(), 0, None),
             Self::Census(message) => match message {
                 census::Message::Size { .. } => (30, 0, None),
                 census::Message::Place { .. } => (31, 0, None),
             },
             Self::Fingers(message) => {
-                let (kind, level) = finger_slot(message);
-                (kind, level, None)
+                let (kind, level) = message.slot();
+                (40 + kind, level, None)
             }
             Self::Detector(message) => match message {
                 detector::Message::Beat { reply: false, .. } => (60, 0, None),
@@ -117,32 +111,6 @@ const fn tree_slot<I: Copy>(message: &tree::Message<I>) -> (u8, Option<I>) {
         tree::Message::Probe(_) => (9, None),
         tree::Message::Together => (10, None),
         tree::Message::Offer { root, .. } => (11, Some(root.id)),
-    }
-}
-
-const fn finger_slot<I, K>(message: &fingers::Message<I, K>) -> (u8, u8) {
-    use fingers::Message;
-    const fn towards(kind: u8, direction: Direction) -> u8 {
-        match direction {
-            Direction::Clockwise => kind,
-            Direction::Counterclockwise => kind + 1,
-        }
-    }
-    match message {
-        Message::Up { level, .. } => (40, *level),
-        Message::Down { level, .. } => (41, *level),
-        Message::Confirm {
-            level, direction, ..
-        } => (towards(42, *direction), *level),
-        Message::Confirmed {
-            level, direction, ..
-        } => (towards(44, *direction), *level),
-        Message::Deny {
-            level, direction, ..
-        } => (towards(46, *direction), *level),
-        Message::Seek {
-            level, direction, ..
-        } => (towards(48, *direction), *level),
     }
 }
 
