@@ -12,6 +12,7 @@
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -193,6 +194,7 @@ impl Cluster {
         let failed = |source| ClusterError::file("make a folder in", &temp, source);
         let dir = tempfile::Builder::new()
             .prefix("binomesh-")
+            .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(&temp)
             .map_err(failed)?;
         let binary = match &config.binary {
@@ -448,8 +450,6 @@ fn tail(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// A program that says where it listens and waits for its input to close.
@@ -521,7 +521,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_says_nothing_is_given_up() {
         let temp = tempfile::tempdir().unwrap();
-        let mut config = config(1, stub(temp.path(), "exec cat >/dev/null"));
+        let mut config = config(1, stub(temp.path(), "exec cat"));
         config.start_timeout = Duration::from_millis(100);
         let error = Cluster::spawn(config).await.err().unwrap();
         assert!(matches!(error, ClusterError::Silent { .. }), "{error}");
