@@ -95,7 +95,7 @@ impl Lone {
                 let _ = reply.send(self.report.clone());
             }
             Command::Send { to, outgoing } => {
-                let strangers = to.iter().map(|to| format!("{to:?}")).collect();
+                let strangers = to.iter().map(ToString::to_string).collect();
                 let _ = outgoing.reply.send(Err(SendError::UnknownPeers(strangers)));
             }
             Command::Publish(outgoing) => self.publish(outgoing),

@@ -76,6 +76,9 @@ pub struct NodeConfig {
     pub planted: Option<String>,
 }
 
+/// As many as the transport remembers of a peer.
+const MAX_ADDRESSES: usize = 4;
+
 fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
@@ -164,6 +167,10 @@ impl NodeConfig {
             let expected =
                 "a loopback address, such as 127.0.0.1:9464: metrics carry no authentication";
             return invalid("metrics", address.to_string(), expected);
+        }
+        if self.advertise.len() > MAX_ADDRESSES {
+            let expected = "at most 4 addresses";
+            return invalid("advertise", self.advertise.len().to_string(), expected);
         }
         let unspecified =
             |address: &&SocketAddr| address.ip().is_unspecified() || address.port() == 0;
@@ -331,7 +338,10 @@ mod tests {
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
         change("advertise", |c| {
-            c.advertise = vec!["0.0.0.0:1".parse().unwrap()]
+            c.advertise = vec!["0.0.0.0:1".parse().unwrap()];
+        });
+        change("advertise", |c| {
+            c.advertise = vec!["127.0.0.1:1".parse().unwrap(); 5];
         });
         change("parent", |c| c.parent = "node-1@127.0.0.1:1".parse().ok());
         for (key, config) in bad {
