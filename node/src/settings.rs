@@ -178,6 +178,12 @@ impl NodeConfig {
             let expected = "an address and port that others can reach";
             return invalid("advertise", address.to_string(), expected);
         }
+        #[cfg(feature = "planted")]
+        if let Some(bug) = &self.planted
+            && bug.parse::<binomesh_overlay::Bug>().is_err()
+        {
+            return invalid("planted", bug.clone(), "the name of a planted bug");
+        }
         if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {
             return invalid("parent", parent.to_string(), "another node");
         }
