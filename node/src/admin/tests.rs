@@ -27,11 +27,11 @@ fn sick() -> NodeReport {
 }
 
 /// What the scripted loop was asked to send.
-type Asked = mpsc::UnboundedReceiver<(Vec<String>, String, Vec<u8>, Option<Duration>)>;
+type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 
 /// An admin API in front of a scripted loop: it reports `report`, refuses
 /// payloads that name a refusal, and delivers the others to its subscribers.
-async fn fixture(report: NodeReport) -> (Fixture, Asked) {
+async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Request>) {
     let (asked, asking) = mpsc::unbounded_channel();
     let (dir, node) = with_loop(move |seat| {
         let mut subscribers = Subscribers::default();
@@ -64,7 +64,7 @@ async fn fixture(report: NodeReport) -> (Fixture, Asked) {
 }
 
 fn answer(
-    asked: &mpsc::UnboundedSender<(Vec<String>, String, Vec<u8>, Option<Duration>)>,
+    asked: &mpsc::UnboundedSender<Request>,
     subscribers: &mut Subscribers,
     to: &[Destination],
     outgoing: Outgoing,
@@ -203,7 +203,7 @@ async fn subscribers_get_matching_messages_after_the_first_event() {
     let hash = blake3::hash(b"hello\n\n").to_hex().to_string();
     assert_eq!(delivery.blake3, hash);
     fixture.client.leave(Some(Duration::ZERO)).await.unwrap();
-    assert!(matches!(events.next().await, None), "ends with the node");
+    assert!(events.next().await.is_none(), "ends with the node");
 }
 
 #[tokio::test]
