@@ -419,3 +419,6 @@ async fn metrics(State(door): State<Door>) -> Result<Response, Refusal> {
     )];
     Ok((kind, door.exporter.render(&report)).into_response())
 }
+
+#[cfg(all(test, feature = "ca", feature = "client"))]
+mod tests;

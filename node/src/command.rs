@@ -1,5 +1,6 @@
 //! What the handles of a node ask of its loop, and how the loop may answer no.
 
+use std::fmt;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
@@ -70,6 +71,15 @@ pub enum Destination {
     Name(String),
     /// The member with this identity.
     Id(PeerId),
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Id(id) => write!(f, "{id}"),
+        }
+    }
 }
 
 impl From<&str> for Destination {

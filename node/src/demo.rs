@@ -4,18 +4,20 @@
 //!
 //! Deliveries are counted at the receivers, never taken from a receipt.
 
+mod tally;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::client::{ClientError, SubscriptionEvent};
+use crate::client::ClientError;
 use crate::cluster::{Cluster, ClusterError, Member};
-use crate::report::{Delivery, NodeReport, Receipt};
+use crate::report::NodeReport;
 use crate::verify::{Defect, Verified, verify};
+use tally::Tally;
 
 /// The fewest nodes that can be shown: three die, two must be left.
 pub const FEWEST: u32 = 5;
@@ -27,9 +29,6 @@ const POLL: Duration = Duration::from_millis(50);
 const AGREE: Duration = Duration::from_secs(5);
 /// How long one node may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long duplicates are looked for after the last delivery. They are counted
-/// until the end of the demo.
-const LINGER: Duration = Duration::from_millis(250);
 
 /// One line of `up --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -446,222 +445,5 @@ fn victims(reports: &[NodeReport]) -> [Option<(&NodeReport, &'static str)>; 2] {
     [leaf.map(|leaf| (leaf, "leaf")), second]
 }
 
-/// Deliveries counted at the receivers, over one subscription at each.
-struct Tally {
-    incoming: mpsc::UnboundedReceiver<(String, SubscriptionEvent)>,
-    counts: BTreeMap<(String, String), u32>,
-    hashes: BTreeMap<String, String>,
-    missed: u64,
-    _readers: JoinSet<()>,
-}
-
-impl Tally {
-    /// Subscribe at every member; each has confirmed when this returns.
-    async fn open(members: &[Member]) -> Result<Self, DemoError> {
-        // Unbounded, but it holds a few small demo messages per node at most.
-        let (sender, incoming) = mpsc::unbounded_channel();
-        let mut readers = JoinSet::new();
-        for member in members {
-            let mut events = member.client().subscribe("demo").await?;
-            let (sender, name) = (sender.clone(), member.name.clone());
-            readers.spawn(async move {
-                // Ends with the node, or with the tally.
-                while let Some(Ok(event)) = events.next().await {
-                    if sender.send((name.clone(), event)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Ok(Self {
-            incoming,
-            counts: BTreeMap::new(),
-            hashes: BTreeMap::new(),
-            missed: 0,
-            _readers: readers,
-        })
-    }
-
-    fn count(&mut self, (node, event): (String, SubscriptionEvent)) {
-        match event {
-            SubscriptionEvent::Delivery(Delivery { id, blake3, .. }) => {
-                self.hashes.insert(id.clone(), blake3);
-                *self.counts.entry((id, node)).or_default() += 1;
-            }
-            SubscriptionEvent::Missed(count) => self.missed += count,
-        }
-    }
-
-    fn take_waiting(&mut self) {
-        while let Ok(event) = self.incoming.try_recv() {
-            self.count(event);
-        }
-    }
-
-    /// Which of `others` have the message, once all have or at the deadline.
-    async fn reached(
-        &mut self,
-        receipt: &Receipt,
-        blake3: &str,
-        others: &[String],
-        deadline: Instant,
-    ) -> Vec<String> {
-        loop {
-            self.take_waiting();
-            let right = self
-                .hashes
-                .get(&receipt.id)
-                .is_none_or(|found| found == blake3);
-            let has = |name: &&String| {
-                right
-                    && self
-                        .counts
-                        .contains_key(&(receipt.id.clone(), (*name).clone()))
-            };
-            let reached: Vec<String> = others.iter().filter(has).cloned().collect();
-            if reached.len() == others.len() || !right {
-                return reached;
-            }
-            // A receipt that names fewer has nothing more to come.
-            let until = if receipt.is_complete() {
-                deadline
-            } else {
-                (now() + LINGER).min(deadline)
-            };
-            match tokio::time::timeout_at(until, self.incoming.recv()).await {
-                Ok(Some(event)) => self.count(event),
-                _ => return reached,
-            }
-        }
-    }
-
-    async fn linger(&mut self) {
-        let until = now() + LINGER;
-        while let Ok(Some(event)) = tokio::time::timeout_at(until, self.incoming.recv()).await {
-            self.count(event);
-        }
-    }
-
-    fn duplicates(&self) -> u32 {
-        self.counts.values().map(|count| count - 1).sum()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::tests::flawless;
-
-    fn member(report: &NodeReport) -> Member {
-        Member {
-            name: report.name.clone(),
-            id: report.id.to_string(),
-            pid: 1,
-            address: report.address,
-            admin_socket: "s".into(),
-            metrics_url: String::new(),
-        }
-    }
-
-    #[test]
-    fn what_is_missing_is_said_per_node() {
-        let reports = flawless(4);
-        let members: Vec<Member> = reports.iter().map(member).collect();
-        let answers = |edit: fn(&mut Vec<NodeReport>)| {
-            let mut reports = reports.clone();
-            edit(&mut reports);
-            missing(&members, &reports.into_iter().map(Ok).collect::<Vec<_>>())
-        };
-        assert_eq!(answers(|_| ()), [""; 0]);
-        let sick = answers(|all| {
-            all[2].healthy = false;
-            all[2].reason = Some("clockwise[1] unset".into());
-        });
-        assert_eq!(sick, ["node-2: clockwise[1] unset"]);
-        let few = answers(|all| all[1].population = Some(3));
-        assert_eq!(few, ["node-1: counts 3 of 4 nodes"]);
-        let split = answers(|all| all[1].epoch = Some("other".into()));
-        assert_eq!(split.len(), 1);
-        let mut silent: Vec<Result<NodeReport, String>> = reports.into_iter().map(Ok).collect();
-        silent[3] = Err("does not answer".into());
-        assert_eq!(missing(&members, &silent), ["node-3: does not answer"]);
-    }
-
-    #[test]
-    fn victims_are_a_leaf_and_an_inner_node_and_never_the_root() {
-        let flat = flawless(5);
-        let [leaf, second] = victims(&flat);
-        assert_eq!(
-            leaf.map(|(report, role)| (report.rank, role)),
-            Some((Some(1), "leaf"))
-        );
-        assert_eq!(
-            second.map(|(report, role)| (report.rank, role)),
-            Some((Some(2), "leaf"))
-        );
-        let mut deep = flawless(5);
-        deep[2].parent = Some("node-1".into());
-        deep[1].children = vec!["node-2".into()];
-        let [leaf, second] = victims(&deep);
-        assert_eq!(
-            leaf.map(|(report, role)| (report.rank, role)),
-            Some((Some(3), "leaf"))
-        );
-        assert_eq!(
-            second.map(|(report, role)| (report.rank, role)),
-            Some((Some(1), "inner"))
-        );
-    }
-
-    fn tally() -> (mpsc::UnboundedSender<(String, SubscriptionEvent)>, Tally) {
-        let (sender, incoming) = mpsc::unbounded_channel();
-        let tally = Tally {
-            incoming,
-            counts: BTreeMap::new(),
-            hashes: BTreeMap::new(),
-            missed: 0,
-            _readers: JoinSet::new(),
-        };
-        (sender, tally)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn deliveries_are_counted_at_the_receivers() {
-        let delivery = |blake3: &str| {
-            SubscriptionEvent::Delivery(Delivery {
-                id: "m".into(),
-                origin: "node-1".into(),
-                sequence: 1,
-                topic: "demo".into(),
-                size_bytes: 1,
-                blake3: blake3.into(),
-                payload_base64: String::new(),
-            })
-        };
-        let receipt = Receipt {
-            id: "m".into(),
-            epoch: "e".into(),
-            origin: "node-1".into(),
-            expected_count: 2,
-            reached_count: 2,
-            reached: vec!["node-0".into(), "node-2".into()],
-            unreached: vec![],
-            absent: vec![],
-            redelegated: 0,
-            elapsed_seconds: 0.0,
-        };
-        let others = receipt.reached.clone();
-        let soon = now() + Duration::from_secs(1);
-        let (sender, mut tally) = tally();
-        sender.send(("node-0".into(), delivery("h"))).unwrap();
-        let reached = tally.reached(&receipt, "h", &others, soon).await;
-        assert_eq!(reached, ["node-0"], "the receipt lies about node-2");
-        sender.send(("node-2".into(), delivery("h"))).unwrap();
-        sender.send(("node-2".into(), delivery("h"))).unwrap();
-        assert_eq!(tally.reached(&receipt, "h", &others, soon).await, others);
-        tally.linger().await;
-        assert_eq!(tally.duplicates(), 1);
-        let altered = tally.reached(&receipt, "other", &others, soon).await;
-        assert_eq!(altered, [""; 0], "another payload is no delivery");
-    }
-}
+mod tests;

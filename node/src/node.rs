@@ -401,3 +401,6 @@ pub enum SubscribeError {
     #[error("the node has stopped")]
     Stopped,
 }
+
+#[cfg(all(test, feature = "ca", feature = "admin"))]
+pub(crate) mod tests;

@@ -80,6 +80,9 @@ pub struct NodeConfig {
     pub planted: Option<String>,
 }
 
+/// As many as the transport remembers of a peer.
+const MAX_ADDRESSES: usize = 4;
+
 fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
@@ -170,11 +173,21 @@ impl NodeConfig {
                 "a loopback address, such as 127.0.0.1:9464: metrics carry no authentication";
             return invalid("metrics", address.to_string(), expected);
         }
+        if self.advertise.len() > MAX_ADDRESSES {
+            let expected = "at most 4 addresses";
+            return invalid("advertise", self.advertise.len().to_string(), expected);
+        }
         let unspecified =
             |address: &&SocketAddr| address.ip().is_unspecified() || address.port() == 0;
         if let Some(address) = self.advertise.iter().find(unspecified) {
             let expected = "an address and port that others can reach";
             return invalid("advertise", address.to_string(), expected);
+        }
+        #[cfg(feature = "planted")]
+        if let Some(bug) = &self.planted
+            && bug.parse::<binomesh_overlay::Bug>().is_err()
+        {
+            return invalid("planted", bug.clone(), "the name of a planted bug");
         }
         if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {
             return invalid("parent", parent.to_string(), "another node");
@@ -336,7 +349,10 @@ mod tests {
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
         change("advertise", |c| {
-            c.advertise = vec!["0.0.0.0:1".parse().unwrap()]
+            c.advertise = vec!["0.0.0.0:1".parse().unwrap()];
+        });
+        change("advertise", |c| {
+            c.advertise = vec!["127.0.0.1:1".parse().unwrap(); 5];
         });
         change("parent", |c| c.parent = "node-1@127.0.0.1:1".parse().ok());
         for (key, config) in bad {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Who starts below whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Shape {
-    /// A binomial tree, the largest subtree first: the shape of [BMG09] §4 in
+    /// A binomial tree, the largest subtree first: the shape of \[BMG09\] §4 in
     /// which the ring forms in a constant number of phases.
     #[default]
     Binomial,

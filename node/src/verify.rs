@@ -2,7 +2,7 @@
 //!
 //! For N members with ranks 0..N and every level i with 2^i < N, `clockwise[i]`
 //! of rank r must be the node of rank r + 2^i mod N and `counterclockwise[i]`
-//! that of r − 2^i mod N ([BMG09] §3.4.1); both ends must agree, and each entry
+//! that of r − 2^i mod N (\[BMG09\] §3.4.1); both ends must agree, and each entry
 //! must have a live authenticated link.
 
 use std::collections::BTreeMap;

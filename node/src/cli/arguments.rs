@@ -210,7 +210,12 @@ pub(super) struct Target {
     )]
     pub(super) cluster: Option<PathBuf>,
     /// One node of that cluster.
-    #[arg(long, value_name = "NAME", requires = "cluster")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "cluster",
+        conflicts_with = "admin"
+    )]
     pub(super) node: Option<String>,
     /// The admin API of a node: a socket's path, or http://ADDRESS:PORT.
     #[arg(long, env = "BINOMESH_ADMIN", value_name = "SOCKET|URL")]

@@ -1,0 +1,220 @@
+use std::os::unix::fs::PermissionsExt;
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
+use crate::command::{Command, Outgoing};
+use crate::node::tests::{answering, receipt, with_loop};
+use crate::report::NodeReport;
+use crate::subscription::{Message, Subscribers};
+use crate::verify::tests::flawless;
+
+struct Fixture {
+    client: Client,
+    port: Client,
+    node: Node,
+    admin: Admin,
+    socket: std::path::PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+fn sick() -> NodeReport {
+    let mut report = flawless(4).remove(1);
+    report.healthy = false;
+    report.reason = Some("clockwise[1] is unset".into());
+    report
+}
+
+/// What the scripted loop was asked to send.
+type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
+
+/// An admin API in front of a scripted loop: it reports `report`, refuses
+/// payloads that name a refusal, and delivers the others to its subscribers.
+async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Request>) {
+    let (asked, asking) = mpsc::unbounded_channel();
+    let (dir, node) = with_loop(move |seat| {
+        let mut subscribers = Subscribers::default();
+        answering(seat, move |command| match command {
+            Command::Report { reply } => drop(reply.send(report.clone())),
+            Command::Subscribe { subscriber, reply } => {
+                assert!(subscribers.admit(subscriber));
+                let _ = reply.send(());
+            }
+            Command::Publish(outgoing) => answer(&asked, &mut subscribers, &[], outgoing),
+            Command::Send { to, outgoing } => answer(&asked, &mut subscribers, &to, outgoing),
+            Command::Leave { .. } => {}
+        })
+    });
+    let socket = dir.path().join("admin.sock");
+    let mut config = NodeConfig::new("node-1", dir.path(), dir.path());
+    config.admin_socket = Some(socket.clone());
+    config.metrics = Some(([127, 0, 0, 1], 0).into());
+    let exporter = Exporter::new("node-1").unwrap();
+    let admin = Admin::serve(node.clone(), exporter, &config).await.unwrap();
+    let fixture = Fixture {
+        client: Client::new(Endpoint::Unix(socket.clone())),
+        port: Client::new(Endpoint::Tcp(admin.metrics_address().unwrap())),
+        node,
+        admin,
+        socket,
+        _dir: dir,
+    };
+    (fixture, asking)
+}
+
+fn answer(
+    asked: &mpsc::UnboundedSender<Request>,
+    subscribers: &mut Subscribers,
+    to: &[Destination],
+    outgoing: Outgoing,
+) {
+    let names = to.iter().map(ToString::to_string).collect();
+    let payload = outgoing.payload.to_vec();
+    let _ = asked.send((names, outgoing.topic.to_string(), payload, outgoing.timeout));
+    let outcome = match &*outgoing.payload {
+        b"busy" => Err(SendError::Busy),
+        b"unknown" => Err(SendError::UnknownPeers(vec!["node-9".into()])),
+        b"early" => Err(SendError::NotReady),
+        _ => Ok(receipt(&["node-0", "node-2"], 2)),
+    };
+    subscribers.offer(&Message {
+        id: "m-1".into(),
+        origin: binomesh_overlay::PeerId::from_bytes([1; 16]),
+        origin_name: "node-1".into(),
+        sequence: 1,
+        topic: outgoing.topic,
+        payload: outgoing.payload,
+    });
+    let _ = outgoing.reply.send(outcome);
+}
+
+fn refused(error: ClientError) -> (u16, String, String) {
+    match error {
+        ClientError::Refused {
+            status,
+            error,
+            remedy,
+        } => (status, error, remedy),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn status_and_topology_are_the_report() {
+    let report = sick();
+    let (fixture, _) = fixture(report.clone()).await;
+    assert_eq!(fixture.client.topology().await.unwrap(), report);
+    assert_eq!(
+        fixture.client.status().await.unwrap(),
+        Status::from(&report)
+    );
+    let mode = std::fs::metadata(&fixture.socket)
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fixture.admin.stop().await;
+    assert!(!fixture.socket.exists());
+    let gone = fixture.client.status().await.unwrap_err();
+    assert!(gone.is_unreachable(), "{gone}");
+}
+
+#[tokio::test]
+async fn messages_are_passed_on_with_their_options() {
+    let (fixture, mut asked) = fixture(sick()).await;
+    let limit = Some(Duration::from_millis(1500));
+    let sent = fixture.client.broadcast("jobs/a b", "hello", limit).await;
+    assert_eq!(sent.unwrap(), receipt(&["node-0", "node-2"], 2));
+    let expected = (vec![], "jobs/a b".to_owned(), b"hello".to_vec(), limit);
+    assert_eq!(asked.recv().await.unwrap(), expected);
+    let to = ["node-0".to_owned(), "node-2".to_owned()];
+    fixture.client.send(&to, "t", "x", None).await.unwrap();
+    let expected = (to.to_vec(), "t".to_owned(), b"x".to_vec(), None);
+    assert_eq!(asked.recv().await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn refusals_have_a_status_an_error_and_a_remedy() {
+    let (fixture, _) = fixture(sick()).await;
+    let client = &fixture.client;
+    for (payload, expected) in [("busy", 429), ("unknown", 404), ("early", 503)] {
+        let error = client.broadcast("t", payload, None).await.unwrap_err();
+        let (status, error, remedy) = refused(error);
+        assert_eq!(status, expected);
+        assert!(!error.is_empty() && !remedy.is_empty());
+    }
+    let long = vec![0; fixture.node.max_payload_bytes() + 1];
+    let (status, _, remedy) = refused(client.broadcast("t", long, None).await.unwrap_err());
+    assert_eq!(status, 413);
+    assert!(remedy.contains("max_payload_bytes"), "{remedy}");
+    let (status, ..) = refused(client.broadcast("a#b", "x", None).await.unwrap_err());
+    assert_eq!(status, 400);
+    let (status, ..) = refused(client.send(&[], "t", "x", None).await.unwrap_err());
+    assert_eq!(status, 400);
+    for (path, expected) in [
+        ("/v2/status", 404),
+        ("/v1/send", 405),
+        ("/v1/messages?colour=1", 400),
+    ] {
+        let (status, error, remedy) = refused(client.text(path).await.unwrap_err());
+        assert_eq!(status, expected, "{path}");
+        assert!(!error.is_empty() && !remedy.is_empty(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_port_shows_health_and_metrics_and_nothing_else() {
+    let (fixture, _) = fixture(sick()).await;
+    assert_eq!(fixture.port.text("/healthz").await.unwrap(), "ok\n");
+    let (status, error, _) = refused(fixture.port.text("/readyz").await.unwrap_err());
+    assert_eq!((status, error.as_str()), (503, "clockwise[1] is unset"));
+    let text = fixture.port.text("/metrics").await.unwrap();
+    assert!(text.contains("binomesh_rank{node=\"node-1\"} 1"), "{text}");
+    assert!(
+        text.contains("binomesh_healthy{node=\"node-1\"} 0"),
+        "{text}"
+    );
+    for path in ["/v1/status", "/v1/topology", "/v1/messages"] {
+        assert_eq!(refused(fixture.port.text(path).await.unwrap_err()).0, 404);
+    }
+}
+
+#[tokio::test]
+async fn subscribers_get_matching_messages_after_the_first_event() {
+    let (fixture, _) = fixture(sick()).await;
+    let mut events = fixture.client.subscribe("jobs/#").await.unwrap();
+    for topic in ["other", "jobs/a"] {
+        fixture
+            .client
+            .broadcast(topic, "hello\n\n", None)
+            .await
+            .unwrap();
+    }
+    let event = events.next().await.unwrap().unwrap();
+    let SubscriptionEvent::Delivery(delivery) = event else {
+        panic!("{event:?}");
+    };
+    assert_eq!(
+        (delivery.topic.as_str(), delivery.size_bytes),
+        ("jobs/a", 7)
+    );
+    assert_eq!(delivery.payload_base64, "aGVsbG8KCg==");
+    let hash = blake3::hash(b"hello\n\n").to_hex().to_string();
+    assert_eq!(delivery.blake3, hash);
+    fixture.client.leave(Some(Duration::ZERO)).await.unwrap();
+    assert!(events.next().await.is_none(), "ends with the node");
+}
+
+#[tokio::test]
+async fn leaving_through_the_api_stops_the_node() {
+    let (fixture, _) = fixture(sick()).await;
+    fixture
+        .client
+        .leave(Some(Duration::from_millis(5)))
+        .await
+        .unwrap();
+    assert_eq!(fixture.node.stopped().await, crate::node::Ended::Asked);
+    let (status, ..) = refused(fixture.client.status().await.unwrap_err());
+    assert_eq!(status, 503);
+}

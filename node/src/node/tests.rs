@@ -1,0 +1,211 @@
+use tempfile::TempDir;
+
+use super::*;
+use crate::certificate::{Authority, Validity};
+use crate::exporter::Exporter;
+use crate::subscription::{Message, Received, Subscriber};
+
+/// A config whose credentials exist, and the folder that holds them.
+pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let issued = authority.issue(name, Validity::days(1)).unwrap();
+    issued.save(dir.path(), false).unwrap();
+    let mut config = NodeConfig::new(name, dir.path(), dir.path().join("state"));
+    config.bind = "127.0.0.1:0".parse().unwrap();
+    (dir, config)
+}
+
+/// A node whose loop is `run`, with no socket behind it.
+pub(crate) fn with_loop<F>(run: impl FnOnce(Seat) -> F) -> (TempDir, Node)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (dir, config) = config("node-1");
+    let credentials = Credentials::load(&config).unwrap();
+    let state = NodeState::open(&config.state_dir).unwrap();
+    let open = |seat| {
+        Ok(Opened {
+            address: ([127, 0, 0, 1], 7400).into(),
+            run: Box::pin(run(seat)),
+        })
+    };
+    let node = Node::seated(config, credentials, state, None, open).unwrap();
+    (dir, node)
+}
+
+/// Answer commands with `answer` until the node stops.
+pub(crate) async fn answering(mut seat: Seat, mut answer: impl FnMut(Command)) {
+    loop {
+        tokio::select! {
+            () = seat.stop.cancelled() => return,
+            command = seat.commands.recv() => match command {
+                None => return,
+                Some(Command::Leave { reply, .. }) => {
+                    let _ = reply.send(());
+                    return;
+                }
+                Some(command) => answer(command),
+            }
+        }
+    }
+}
+
+pub(crate) fn receipt(reached: &[&str], expected_count: u32) -> Receipt {
+    Receipt {
+        id: "m-1".into(),
+        epoch: "e".into(),
+        origin: "node-1".into(),
+        expected_count,
+        reached_count: u32::try_from(reached.len()).unwrap(),
+        reached: reached.iter().map(ToString::to_string).collect(),
+        unreached: Vec::new(),
+        absent: Vec::new(),
+        redelegated: 0,
+        elapsed_seconds: 0.5,
+    }
+}
+
+#[tokio::test]
+async fn ready_waits_for_the_quorum_and_for_settled_fingers() {
+    let (steps, mut next) = mpsc::channel::<PlacementView>(1);
+    let (_dir, node) = with_loop(|seat| async move {
+        while let Some(view) = next.recv().await {
+            seat.placement.send_replace(Some(view));
+        }
+        seat.stop.cancelled().await;
+    });
+    let view = |population, settled| PlacementView {
+        epoch: "e".into(),
+        population,
+        rank: 0,
+        settled,
+    };
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.ready(3).await }
+    });
+    for (population, settled) in [(2, true), (3, false), (3, true)] {
+        assert!(!waiting.is_finished());
+        steps.send(view(population, settled)).await.unwrap();
+    }
+    assert_eq!(waiting.await.unwrap(), Ok(view(3, true)));
+    drop(steps);
+    node.shutdown().await;
+    assert_eq!(node.ready(4).await, Err(Stopped));
+}
+
+#[tokio::test]
+async fn dropping_a_handle_cancels_nothing_and_a_full_queue_is_an_error() {
+    let (seen, mut messages) = mpsc::unbounded_channel();
+    let (go, wait) = oneshot::channel::<()>();
+    let (_dir, node) = with_loop(|seat| async move {
+        let _ = wait.await;
+        answering(seat, move |command| {
+            if let Command::Publish(outgoing) = command {
+                seen.send(outgoing.payload.clone()).unwrap();
+                let _ = outgoing.reply.send(Ok(receipt(&["node-0"], 1)));
+            }
+        })
+        .await;
+    });
+    let topic = node.topic("jobs".parse().unwrap());
+    for number in 0..QUEUE - 1 {
+        drop(topic.publish(number.to_string()));
+    }
+    let last = topic.publish("last");
+    assert_eq!(topic.publish("too many").await, Err(SendError::Busy));
+    go.send(()).unwrap();
+    assert_eq!(last.await, Ok(receipt(&["node-0"], 1)));
+    for number in 0..QUEUE - 1 {
+        assert_eq!(messages.recv().await.unwrap(), number.to_string());
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_before_anything_is_sent() {
+    let (_dir, node) = with_loop(|seat| answering(seat, drop));
+    let nobody: [&str; 0] = [];
+    let refused = node.send(nobody, "x", SendOptions::default()).await;
+    assert_eq!(refused, Err(SendError::NoDestination));
+    let long = vec![0; node.max_payload_bytes() + 1];
+    let refused = node.publish(long, SendOptions::default()).await;
+    assert!(matches!(refused, Err(SendError::TooLarge { .. })));
+    let unanswered = node.publish("x", SendOptions::default()).await;
+    assert_eq!(unanswered, Err(SendError::Stopped), "the reply was dropped");
+    node.shutdown().await;
+    let late = node.send(["node-0"], "x", SendOptions::default()).await;
+    assert_eq!(late, Err(SendError::Stopped));
+    assert_eq!(node.report().await, Err(Stopped));
+}
+
+#[tokio::test]
+async fn a_panic_in_the_loop_is_seen() {
+    let (_dir, node) = with_loop(|_seat| async { panic!("planted") });
+    assert_eq!(node.stopped().await, Ended::Panicked);
+}
+
+#[tokio::test]
+async fn the_last_handle_stops_the_loop() {
+    let (ended, end) = oneshot::channel();
+    let (_dir, node) = with_loop(|seat| async move {
+        seat.stop.cancelled().await;
+        let _ = ended.send(());
+    });
+    let other = node.clone();
+    drop(node);
+    assert!(!other.shared.stop.is_cancelled());
+    drop(other);
+    assert_eq!(end.await, Ok(()));
+}
+
+#[tokio::test]
+async fn too_many_subscribers_are_told_so() {
+    let (_dir, node) = with_loop(|seat| {
+        let mut first: Option<Subscriber> = None;
+        answering(seat, move |command| {
+            if let (Command::Subscribe { subscriber, reply }, None) = (command, &first) {
+                first = Some(subscriber);
+                let _ = reply.send(());
+            }
+        })
+    });
+    assert!(node.subscribe(TopicFilter::all()).await.is_ok());
+    let second = node.subscribe(TopicFilter::all()).await;
+    assert_eq!(second.err(), Some(SubscribeError::TooMany));
+}
+
+/// Show 10: many nodes in one process, each with metrics of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_one_process_have_separate_metrics() {
+    let mut nodes = Vec::new();
+    for number in 0..64 {
+        let (dir, config) = config(&format!("node-{number}"));
+        let exporter = Exporter::new(&config.name).unwrap();
+        let node = Node::start_recorded(config, exporter.recorder()).unwrap();
+        node.ready(1).await.unwrap();
+        nodes.push((dir, exporter, node));
+    }
+    let (_, exporter, node) = &nodes[7];
+    let mut end = node.subscribe_bounded(TopicFilter::all(), 1).await.unwrap();
+    for _ in 0..3 {
+        node.publish("x", SendOptions::default()).await.unwrap();
+    }
+    assert!(matches!(
+        end.next().await,
+        Some(Received::Message(Message { sequence: 1, .. }))
+    ));
+    assert_eq!(end.next().await, Some(Received::Missed(2)));
+    let missed = "binomesh_subscriber_missed_total{node=\"node-7\"} 2";
+    let text = exporter.render(&node.report().await.unwrap());
+    assert!(text.contains(missed), "{text}");
+    let (_, exporter, node) = &nodes[8];
+    let text = exporter.render(&node.report().await.unwrap());
+    assert!(
+        !text.contains("node-7") && text.contains("node=\"node-8\""),
+        "{text}"
+    );
+    for (_, _, node) in &nodes {
+        node.leave(Duration::ZERO).await.unwrap();
+    }
+}
