@@ -242,7 +242,8 @@ impl<P: Protocol> Model for World<P> {
             Garbage::Sampled { seed } => {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
                 for nodes in &tables {
-                    let share = random.random_range(0.0..0.2);
+                    // Up to some 8 letters: more make states broad, not deep.
+                    let share = random.random_range(0.0..8.0 / garbage.len().max(8) as f64);
                     let mut some = garbage.clone();
                     some.retain(|_| random.random_bool(share));
                     states.push(state(nodes, &some));
