@@ -330,6 +330,7 @@ impl<I: Id> Overlay<I> {
             let reply = !self.is_proved(successor);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+        self.on_level_zero(moved, out);
         moved.count = true;
         moved.links = true;
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
@@ -363,7 +364,9 @@ impl<I: Id> Overlay<I> {
         let planted = self.config.planted;
         if self.refresh.fire(self.backoff(), planted) {
             moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
-            if let Some(fingers) = &self.current {
+            // A visit may have cleared level 0; setting it applies rule 1.
+            self.on_level_zero(moved, out);
+            if let Some(fingers) = self.current.as_ref().filter(|_| !moved.fingers) {
                 fingers.refresh(self.rules(), out);
             }
             self.arm_refresh(out);

@@ -174,7 +174,7 @@ impl<I: Id> Overlay<I> {
     /// that it stands next to this node in the epoch. While the tree is being
     /// repaired the ring is ahead of the ranks, and the fingers of an epoch must
     /// not follow it.
-    fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+    pub(super) fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let rules = self.rules();
         let Some(current) = &mut self.current else {
             return;
