@@ -26,6 +26,7 @@ use crate::detector::{self, Detector};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
+use crate::planted::Bug;
 use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
 use crate::tree::{self, Surroundings, Tree};
@@ -374,6 +375,9 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_confirm(&mut self, out: &mut Out<I>) {
+        if self.config.planted.has(Bug::MissingRefresh) {
+            return;
+        }
         if let Some(fingers) = &mut self.current {
             let levels = fingers.population().levels();
             self.visiting = (self.visiting + 1) % levels.max(1);
