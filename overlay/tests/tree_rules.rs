@@ -197,6 +197,16 @@ fn a_redirect_is_followed_only_from_an_asked_candidate() {
     assert_eq!(node.said(4), [attach(Claim::Orphan)]);
 }
 
+/// A full node that has lost a child redirects that child's Size; the child would
+/// otherwise stay uncounted for ever.
+#[test]
+fn a_redirect_from_the_parent_means_not_your_parent() {
+    let mut node = Node::child(5, 1);
+    node.hear(1, Tree::Redirect(4));
+    assert_eq!(node.overlay.tree().parent(), None);
+    assert!(!node.overlay.tree().is_anchored());
+}
+
 #[test]
 fn children_stand_in_the_order_of_their_slots() {
     let mut node = Node::root(0);

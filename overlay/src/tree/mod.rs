@@ -161,7 +161,7 @@ impl<I: Id> Tree<I> {
             Message::Lead(lead) => self.on_lead(from, lead, around, out),
             Message::Digest(digest) => self.on_digest(from, digest, out),
             Message::AskLead => self.on_ask_lead(from, out),
-            Message::Redirect(to) => self.on_redirect(from, to, out),
+            Message::Redirect(to) => self.on_redirect(from, to, around, out),
             Message::Refuse(_) => self.on_refuse(from, around, out),
             Message::Detach => self.on_detach(from, out),
             Message::Leave => self.on_gone(from, around, out),

@@ -111,7 +111,17 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    pub(super) fn on_redirect(&mut self, from: I, to: I, out: &mut Out<I>) -> bool {
+    pub(super) fn on_redirect(
+        &mut self,
+        from: I,
+        to: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.parent == Some(from) {
+            // It is full and I am none of its children.
+            return self.orphan(None, around, out);
+        }
         let Some(seek) = &mut self.seek else {
             return false;
         };
