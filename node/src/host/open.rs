@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{BindError, Contact, Identity, Limits, Transport, TransportConfig};
+use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId, config::Pace};
 use binomesh_routing as routing;
 
@@ -24,16 +24,9 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         commands,
         placement,
         stop,
-        recorder: _,
     } = seat;
-    let trust_domain = credentials.trust_domain.clone();
-    let identity = Identity::from_der(
-        credentials.chain,
-        credentials.key,
-        credentials.authorities,
-        credentials.revocations,
-    )
-    .map_err(|error| StartError::Transport(error.to_string()))?;
+    let identity = credentials.identity;
+    let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
     let transport = TransportConfig {
         identity,
