@@ -65,6 +65,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         boot: state.boot,
         transport,
         boots: BTreeMap::new(),
+        dial_failures: BTreeMap::new(),
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
@@ -136,7 +137,13 @@ fn limits(config: &NodeConfig) -> Limits {
         Profile::Default | Profile::Fast => Duration::from_secs(1),
         Profile::Quiet => Duration::from_secs(5),
     };
+    let link_idle = match config.profile {
+        Profile::Default | Profile::Quiet => defaults.link_idle,
+        // A fifth, as is everything else of this profile.
+        Profile::Fast => defaults.link_idle / 5,
+    };
     Limits {
+        link_idle,
         packet_frame: config.max_payload_bytes + HEAD_MAX,
         keep_alive: beat,
         idle_timeout: (beat * 10).max(defaults.idle_timeout),
