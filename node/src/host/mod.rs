@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{DownReason, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,8 @@ struct Host {
     transport: Transport,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
+    /// Why the configured peers could not be dialled, as told last.
+    dial_failures: BTreeMap<PeerId, DialError>,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
@@ -134,6 +136,7 @@ impl Host {
             TransportEvent::LinkUp { peer, boot } => {
                 tracing::debug!(peer = %self.name_of(peer), boot, "link up");
                 self.boots.insert(peer, boot);
+                self.dial_failures.remove(&peer);
                 self.feed(Input::LinkUp { peer, boot });
             }
             TransportEvent::LinkDown { peer, reason } => {
@@ -166,10 +169,23 @@ impl Host {
                 }
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
-            TransportEvent::DialFailed { peer, reason } => {
-                tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
-            }
+            TransportEvent::DialFailed { peer, reason } => self.on_dial_failed(peer, reason),
         }
+    }
+
+    /// Say so aloud when the operator named the peer, once per reason.
+    fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
+        let mut named = self.config.parent.iter().chain(&self.config.seeds);
+        let named = named.find(|seed| open::id_of(&self.trust_domain, &seed.name) == peer);
+        let Some(seed) = named else {
+            tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
+            return;
+        };
+        if self.dial_failures.get(&peer) == Some(&reason) {
+            return;
+        }
+        tracing::warn!(peer = %seed, %reason, "cannot be dialled, trying on");
+        self.dial_failures.insert(peer, reason);
     }
 
     fn refuse(&self, peer: PeerId, refused: wire::Refused) {

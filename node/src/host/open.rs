@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{BindError, Contact, Identity, Limits, Transport, TransportConfig};
+use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId, config::Pace};
 use binomesh_routing as routing;
 
@@ -24,16 +24,9 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         commands,
         placement,
         stop,
-        recorder: _,
     } = seat;
-    let trust_domain = credentials.trust_domain.clone();
-    let identity = Identity::from_der(
-        credentials.chain,
-        credentials.key,
-        credentials.authorities,
-        credentials.revocations,
-    )
-    .map_err(|error| StartError::Transport(error.to_string()))?;
+    let identity = credentials.identity;
+    let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
     let transport = TransportConfig {
         identity,
@@ -72,6 +65,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         boot: state.boot,
         transport,
         boots: BTreeMap::new(),
+        dial_failures: BTreeMap::new(),
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
@@ -143,7 +137,13 @@ fn limits(config: &NodeConfig) -> Limits {
         Profile::Default | Profile::Fast => Duration::from_secs(1),
         Profile::Quiet => Duration::from_secs(5),
     };
+    let link_idle = match config.profile {
+        Profile::Default | Profile::Quiet => defaults.link_idle,
+        // A fifth, as is everything else of this profile.
+        Profile::Fast => defaults.link_idle / 5,
+    };
     Limits {
+        link_idle,
         packet_frame: config.max_payload_bytes + HEAD_MAX,
         keep_alive: beat,
         idle_timeout: (beat * 10).max(defaults.idle_timeout),

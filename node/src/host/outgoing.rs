@@ -70,15 +70,8 @@ impl Host {
             None => routing::Destination::All,
             Some(to) => routing::Destination::Peers(to.iter().map(|d| self.id_of(d)).collect()),
         };
-        let topic = match routing::Topic::new(outgoing.topic.as_str()) {
-            Ok(topic) => topic,
-            Err(_) => {
-                let _ = outgoing.reply.send(Err(SendError::NotReady));
-                return None;
-            }
-        };
         let publish = routing::Publish {
-            topic,
+            topic: outgoing.topic.clone(),
             payload: outgoing.payload.clone(),
             destination,
             deadline: outgoing.timeout.map(|t| t.saturating_sub(now() - accepted)),

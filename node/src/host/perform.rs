@@ -68,9 +68,6 @@ impl Host {
     fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
         match event {
             routing::Event::Deliver { id, topic, payload } => {
-                let Ok(topic) = topic.as_str().parse() else {
-                    return;
-                };
                 let message = subscription::Message {
                     id: message_id(&id),
                     origin: id.origin,
@@ -98,7 +95,7 @@ impl Host {
             epoch: epoch_name(&placement.epoch),
             population: placement.population.get(),
             rank: placement.rank.0,
-            settled: overlay.health() == overlay::Health::Healthy,
+            settled: self.unsettled().is_none(),
         });
         self.placement.send_if_modified(|shown| {
             let changed = *shown != view;

@@ -1,0 +1,1 @@
+//! The checks of real clusters must be able to see red.
