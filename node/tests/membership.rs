@@ -186,6 +186,55 @@ fn a_partition_makes_two_overlays_that_become_one_again() {
     }
 }
 
+/// Others vouch for both ends of a cut tree edge, so neither is ever down.
+#[test]
+fn a_cut_between_parent_and_child_moves_the_child() {
+    for child in [1, 2, 4] {
+        let mut world = World::new(child.into(), Network::local());
+        world.deploy(8, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(60));
+        world.network().cut(0, child);
+        world.network().cut(child, 0);
+        let moved = |w: &World| w.peer(child).and_then(|p| p.overlay().tree().parent());
+        let end = world.now() + seconds(60);
+        let has_moved = world.run_until(end, |w| !matches!(moved(w), None | Some(0)));
+        assert!(has_moved, "{child} hangs under {:?}", moved(&world));
+        settle(&mut world, seconds(60));
+    }
+}
+
+/// Root and heirs die, nobody has seeds, and orphans give up within one latency
+/// of each other: each then knows others only as former neighbours.
+#[test]
+fn orphans_that_become_roots_at_once_meet_again() {
+    for seed in 0..60 / SHARE {
+        let latency = Duration::from_millis(50);
+        let mut world = World::new(seed, Network::new(latency, latency * 2, 0));
+        world.deploy(8, Shape::Flat, |config| config.seeds.clear());
+        settle(&mut world, seconds(60));
+        (0..4).for_each(|id| world.crash(id));
+        settle(&mut world, seconds(180));
+    }
+}
+
+#[test]
+fn a_root_that_returns_is_found_by_those_who_were_deployed_under_it() {
+    let mut world = World::new(1, Network::local());
+    for (id, parent) in [(0, None), (1, Some(0)), (2, Some(0)), (3, Some(1))] {
+        let config = node(&mut world, id, parent, &[]);
+        world.start(config);
+    }
+    settle(&mut world, seconds(60));
+    world.crash(0);
+    for restarted in [1, 2] {
+        settle(&mut world, seconds(120));
+        world.restart(restarted);
+    }
+    settle(&mut world, seconds(120));
+    world.restart(0);
+    settle(&mut world, seconds(300));
+}
+
 #[test]
 fn random_churn_with_losses_heals() {
     for seed in 0..200 / SHARE {

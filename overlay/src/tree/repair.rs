@@ -253,7 +253,7 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        if !self.anchored || self.leaving {
+        if !self.anchored || self.leaving || !key.is_possible() {
             return false;
         }
         if key.id == self.root.id {
@@ -277,7 +277,8 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        let yields = root.id != self.root.id && root.beats(&self.root);
+        let is_other = root.id != self.root.id && root.is_possible();
+        let yields = is_other && root.beats(&self.root);
         if !self.anchored || self.leaving || !yields {
             return false;
         }
