@@ -15,7 +15,7 @@ const SEEDS: u64 = if cfg!(debug_assertions) { 10 } else { 200 };
 fn scrambled(seed: u64, count: u32) -> World {
     let mut world = World::new(seed, Network::local());
     // Full nodes redirect: every other seed has trees with a small cap.
-    let max_children = if seed % 2 == 0 { 16 } else { 2 };
+    let max_children = if seed.is_multiple_of(2) { 16 } else { 2 };
     world.deploy(count, Shape::Random, |config| {
         config.limits.max_children = max_children
     });

@@ -35,6 +35,8 @@ use outgoing::OpenMessages;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
+/// Commands handled before the transport gets its turn.
+const COMMANDS_PER_TURN: usize = 64;
 /// How often the counters of the machines are copied to the metrics.
 const STATS_PERIOD: Duration = Duration::from_secs(1);
 
@@ -82,7 +84,15 @@ impl Host {
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
         loop {
+            // Neither a busy network nor a busy user may starve the other.
+            for _ in 0..COMMANDS_PER_TURN {
+                let Ok(command) = commands.try_recv() else {
+                    break;
+                };
+                self.on_command(command);
+            }
             self.fire_timers();
+            self.attend_waiting();
             self.show_placement();
             if now() >= stats_due {
                 stats_due = now() + STATS_PERIOD;
@@ -95,7 +105,6 @@ impl Host {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep_until(wake) => {}
                 event = events.recv() => match event {
                     None => break,
                     Some(event) => {
@@ -111,6 +120,8 @@ impl Host {
                     None => commands_open = false,
                     Some(command) => self.on_command(command),
                 },
+                // Timers that are due have fired above.
+                () = tokio::time::sleep_until(wake) => {}
             }
         }
     }
@@ -118,7 +129,7 @@ impl Host {
     fn next_wake(&self, stats_due: Instant) -> Instant {
         let leave = self.leaving.as_ref().map(|leaving| leaving.until);
         let timers = self.timers.next();
-        [timers, leave]
+        [timers, leave, self.messages.next_deadline()]
             .into_iter()
             .flatten()
             .fold(stats_due, Instant::min)
@@ -211,7 +222,7 @@ impl Host {
     }
 
     fn leave(&mut self, drain: Duration, reply: oneshot::Sender<()>) {
-        let until = now() + drain;
+        let until = after(drain);
         if let Some(leaving) = &mut self.leaving {
             leaving.until = leaving.until.min(until);
             leaving.replies.push(reply);
@@ -252,4 +263,10 @@ impl Host {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// The instant `length` from now, or as far ahead as anybody will wait.
+fn after(length: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    now() + length.min(FAR)
 }

@@ -128,8 +128,10 @@ fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Conf
     }
 }
 
-/// A head of at most this many bytes stands before a payload in a frame.
-const HEAD_MAX: usize = 16 << 10;
+/// The longest packet that any node may send: a payload at its bound with the
+/// longest head. It is the same everywhere, whatever a node accepts itself: a
+/// longer frame ends the link, a longer payload is only refused.
+const PACKET_MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES + routing::wire::MAX_HEAD_BYTES;
 
 fn limits(config: &NodeConfig) -> Limits {
     let defaults = Limits::default();
@@ -144,7 +146,7 @@ fn limits(config: &NodeConfig) -> Limits {
     };
     Limits {
         link_idle,
-        packet_frame: config.max_payload_bytes + HEAD_MAX,
+        packet_frame: PACKET_MAX,
         keep_alive: beat,
         idle_timeout: (beat * 10).max(defaults.idle_timeout),
         ..defaults
