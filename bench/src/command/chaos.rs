@@ -105,6 +105,8 @@ pub struct Row {
     pub broadcasts: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
+    /// Receipt lines that give up a member whose name the origin never learned.
+    pub unnamed: u64,
     /// The virtual time of all seeds together.
     pub virtual_seconds: f64,
     /// From the last fault to the exact graph.
@@ -177,6 +179,7 @@ impl Chaos {
             faults: count(|outcome| outcome.faults),
             broadcasts: count(|outcome| outcome.published),
             deliveries: count(|outcome| outcome.deliveries),
+            unnamed: count(|outcome| outcome.unnamed),
             virtual_seconds: lived.as_secs_f64(),
             heal_seconds_p50: seconds(0.5),
             heal_seconds_p99: seconds(0.99),

@@ -157,15 +157,18 @@ impl Checker {
         self.deliveries
     }
 
-    /// All that is wrong, once the run is over.
-    pub fn judge(mut self) -> Vec<Violation> {
+    /// All that is wrong, once the run is over, and how many lines of receipts
+    /// give up a member whose name the origin never learned, as may happen when
+    /// epochs follow each other faster than rosters are gathered.
+    pub fn judge(mut self) -> (Vec<Violation>, u64) {
         let mut found = std::mem::take(&mut self.found);
+        let mut unnamed = 0;
         self.judge_arrivals(&mut found);
         for (id, accepted) in &self.accepted {
             match self.receipts.get(id) {
                 Some((at, receipt)) => {
                     self.judge_lines(accepted, receipt, &mut found);
-                    self.judge_reach(accepted, *at, receipt, &mut found);
+                    unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
                 }
                 None if self.is_live(id.origin, id.boot) => {
                     found.push(Violation::NoReceipt { message: Name(*id) });
@@ -173,7 +176,7 @@ impl Checker {
                 None => {}
             }
         }
-        found
+        (found, unnamed)
     }
 
     fn open_of(&self, id: Id, boot: u64) -> impl Iterator<Item = PacketId<Id>> + '_ {
@@ -334,13 +337,15 @@ impl Checker {
     /// Who stayed up and a member from the publication to the receipt is
     /// reached, unless the deadline came before. A member that an epoch of the
     /// origin left out may be called left: to the origin it was not connected.
+    /// Returns how many were given up because their names were not learned.
     fn judge_reach(
         &self,
         accepted: &Accepted,
         closed: Duration,
         receipt: &Receipt<Id>,
         found: &mut Vec<Violation>,
-    ) {
+    ) -> u64 {
+        let mut unnamed = 0;
         for line in &receipt.unreached {
             if line.reason == Reason::Deadline {
                 continue;
@@ -349,7 +354,9 @@ impl Checker {
                 self.was_up(*id, accepted.at, closed)
                     && self.was_member(*id, receipt.id, accepted.at, closed)
             });
-            if let Some(peer) = stayed {
+            if line.peer.is_none() && line.reason == Reason::Epoch {
+                unnamed += u64::from(stayed.is_some());
+            } else if let Some(peer) = stayed {
                 found.push(Violation::Forsaken {
                     message: Name(receipt.id),
                     peer,
@@ -358,6 +365,7 @@ impl Checker {
                 });
             }
         }
+        unnamed
     }
 
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {

@@ -31,6 +31,9 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// long the silence is listened to.
 const REST: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
+/// How many messages per deployed node and virtual second are a storm, which
+/// ends the run: hundreds of times what a busy second takes.
+const STORM: u64 = 10_000;
 
 /// What all seeds of a run share.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +64,8 @@ pub struct Outcome {
     pub published: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
+    /// Members that stayed and were given up for want of their names.
+    pub unnamed: u64,
     /// From the last fault to the exact graph.
     pub healed_after: Option<Duration>,
     /// How long the world lived.
@@ -92,6 +97,8 @@ struct Trial {
     faults: u64,
     published: u64,
     events: usize,
+    /// The second that is measured for storms, and the messages before it.
+    second: (Duration, u64),
     violations: Vec<Violation>,
 }
 
@@ -115,6 +122,7 @@ impl Trial {
             faults: 0,
             published: 0,
             events: 0,
+            second: (Duration::ZERO, 0),
             violations: Vec::new(),
         };
         trial.deploy();
@@ -160,7 +168,7 @@ impl Trial {
     /// Faults and messages until their time is over.
     fn disturb(&mut self) {
         let end = self.world.now() + self.settings.faulty;
-        while self.world.now() < end {
+        while self.world.now() < end && !self.is_storm() {
             let pause = Duration::from_millis(self.rng.random_range(1..400));
             self.run_to((self.world.now() + pause).min(end));
             match self.rng.random_range(0..100) {
@@ -199,7 +207,7 @@ impl Trial {
     fn heal(&mut self) -> Option<Duration> {
         let start = self.world.now();
         let end = start + self.settings.heal_limit;
-        while self.world.now() < end {
+        while self.world.now() < end && !self.is_storm() {
             if self.world.defect().is_none() {
                 return Some(self.world.now() - start);
             }
@@ -215,7 +223,7 @@ impl Trial {
     fn conclude(&mut self) {
         (0..8).for_each(|_| self.publish());
         let end = self.world.now() + self.settings.heal_limit;
-        while self.world.now() < end && self.checker.open_count() > 0 {
+        while self.world.now() < end && !self.is_storm() && self.checker.open_count() > 0 {
             self.run_to(self.world.now() + GLANCE);
         }
         self.run_to(self.world.now() + REST);
@@ -233,7 +241,7 @@ impl Trial {
 
     fn outcome(self, healed_after: Option<Duration>) -> Outcome {
         let deliveries = self.checker.deliveries();
-        let mut violations = self.checker.judge();
+        let (mut violations, unnamed) = self.checker.judge();
         if healed_after.is_none() {
             // Without an overlay there is no end to a broadcast either.
             violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
@@ -245,15 +253,33 @@ impl Trial {
             faults: self.faults,
             published: self.published,
             deliveries,
+            unnamed,
             healed_after,
             lived: self.world.now(),
         }
     }
 
     fn run_to(&mut self, end: Duration) {
-        while self.world.step(end) {
+        while !self.is_storm() && self.world.step(end) {
             self.observe();
         }
+    }
+
+    /// Whether more is sent than anything could need. Time stands still then.
+    fn is_storm(&mut self) -> bool {
+        let (now, sent) = (self.world.now(), self.world.sent());
+        let (since, before) = self.second;
+        if sent - before > STORM * u64::from(self.settings.nodes) {
+            let storm = Violation::Storm { at: since };
+            if !self.violations.contains(&storm) {
+                self.violations.push(storm);
+            }
+            return true;
+        }
+        if now - since >= Duration::from_secs(1) {
+            self.second = (now, sent);
+        }
+        false
     }
 
     /// Enter in the books what the processes told since the last time.

@@ -80,6 +80,8 @@ pub enum Violation {
         a: Id,
         b: Id,
     },
+    #[error("a storm of messages at {at:?}")]
+    Storm { at: Duration },
     #[error("not healed {after:?} after the last fault: {defect}")]
     NotHealed { after: Duration, defect: Defect },
     #[error("healed, but not quiet: {events} events in the last {length:?}")]
