@@ -3,6 +3,7 @@
 //! stdout carries data alone, one object per line with `--json`; progress goes
 //! to stderr.
 
+pub mod chaos;
 pub mod check;
 pub mod converge;
 
@@ -26,6 +27,8 @@ pub enum Command {
     Converge(converge::Converge),
     /// Model-check the ring and the fingers exhaustively on small trees.
     Check(check::Check),
+    /// Crash, restart, pause and remove nodes under traffic, then check every promise.
+    Chaos(chaos::Chaos),
 }
 
 impl Arguments {
@@ -34,6 +37,7 @@ impl Arguments {
         let finding = match self.command {
             Command::Converge(converge) => converge.run(),
             Command::Check(check) => check.run(),
+            Command::Chaos(chaos) => chaos.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,

@@ -34,9 +34,22 @@ pub struct World {
     network: Network,
     hosts: BTreeMap<Id, Host>,
     queue: BTreeMap<(Duration, u64), Happening>,
-    events: Vec<(Duration, Id, Event<Id>)>,
+    events: Vec<Told>,
     sent: u64,
     relay: binomesh_routing::Config,
+}
+
+/// What a process told its host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// When.
+    pub at: Duration,
+    /// Who.
+    pub by: Id,
+    /// In which life of its process.
+    pub boot: u64,
+    /// What.
+    pub event: Event<Id>,
 }
 
 /// A process and what its host keeps for it.
@@ -138,7 +151,7 @@ impl World {
     }
 
     /// Take what the peers told their hosts since the last call.
-    pub fn take_events(&mut self) -> Vec<(Duration, Id, Event<Id>)> {
+    pub fn take_events(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.events)
     }
 
@@ -223,16 +236,25 @@ impl World {
             if done(self) {
                 return true;
             }
-            match self.queue.first_entry() {
-                Some(entry) if entry.key().0 <= end => {
-                    let ((at, _), happening) = entry.remove_entry();
-                    self.now = at;
-                    self.happen(happening);
-                }
-                _ => {
-                    self.now = end;
-                    return done(self);
-                }
+            if !self.step(end) {
+                return done(self);
+            }
+        }
+    }
+
+    /// Let the next thing happen, if it does not happen after `end`; otherwise
+    /// time passes until then, and the answer is false.
+    pub fn step(&mut self, end: Duration) -> bool {
+        match self.queue.first_entry() {
+            Some(entry) if entry.key().0 <= end => {
+                let ((at, _), happening) = entry.remove_entry();
+                self.now = at;
+                self.happen(happening);
+                true
+            }
+            _ => {
+                self.now = end.max(self.now);
+                false
             }
         }
     }
@@ -243,7 +265,9 @@ impl World {
         self.run_until(end, |_| false);
     }
 
-    fn boot(&self, id: Id) -> u64 {
+    /// Which life of its process a peer is in, or was in last; 0 before the
+    /// first.
+    pub fn boot(&self, id: Id) -> u64 {
         self.hosts.get(&id).map_or(0, |host| host.config.boot)
     }
 
@@ -313,7 +337,12 @@ impl World {
                 }
             }
             Effect::Disarm { timer } => self.disarm(id, timer),
-            Effect::Event(event) => self.events.push((self.now, id, event)),
+            Effect::Event(event) => self.events.push(Told {
+                at: self.now,
+                by: id,
+                boot: self.boot(id),
+                event,
+            }),
             Effect::Connect(peer) => self.link(id, peer),
             Effect::Disconnect(_) => {}
         }

@@ -237,8 +237,14 @@ impl<I: Id> Relay<I> {
         if duty.is_own {
             self.open.confirm(&duty.key, &reached);
         }
-        if !astray.is_empty() {
-            self.detour(number, duty, &handed, &astray, out);
+        if duty.visited().len() < self.config.route_backtrack {
+            if !astray.is_empty() {
+                self.detour(number, duty, &handed, &astray, out);
+            }
+        } else {
+            for span in astray {
+                self.except(duty, unconfirmed(span, None, Reason::NoRoute));
+            }
         }
     }
 

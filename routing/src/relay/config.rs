@@ -30,6 +30,12 @@ pub struct Config {
     pub redelegation_burst: u32,
     /// How many next hops a routed part tries before it gives up. A guess.
     pub route_tries: usize,
+    /// How far along a transit list a hop that found no way is replaced by
+    /// another; further on its answer goes back as it is. The transit list names
+    /// one path, not all that was searched, so without this a rank behind
+    /// unwilling neighbours would cost every path of the graph; so it costs
+    /// `route_tries` to this power. A guess.
+    pub route_backtrack: usize,
     /// The longest transit list; a routed part beyond it has no route. Above any
     /// binomial graph's longest path with a dozen detours.
     pub route_length: usize,
@@ -93,6 +99,7 @@ impl Default for Config {
             redelegation_percent: 10,
             redelegation_burst: 8,
             route_tries: 4,
+            route_backtrack: 2,
             route_length: 32,
             offer_above: 4096,
             max_duties: 4096,

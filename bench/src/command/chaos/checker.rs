@@ -1,0 +1,390 @@
+//! The judge of a chaos run, outside of everything it judges.
+//!
+//! It is told what the script did to the processes and what the processes told
+//! their hosts, and keeps its own books of who stood where and who delivered
+//! what. A receipt is held against these books, never against a relay's memory.
+//!
+//! Not here: whether the overlay is legitimate, which the world itself sees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use binomesh::world::{Id, Told};
+use binomesh_overlay::{Epoch, Placement, Rank};
+use binomesh_routing::packet::{Reason, State};
+use binomesh_routing::{PacketId, Receipt};
+use bytes::Bytes;
+
+use super::violation::{Name, Violation};
+
+/// To whom an accepted message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Audience {
+    /// All members of the epoch of acceptance but the origin.
+    Members,
+    /// These.
+    Peers(BTreeSet<Id>),
+}
+
+/// What a relay accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// When.
+    pub at: Duration,
+    /// The origin's place.
+    pub placement: Placement<Id>,
+    /// To whom.
+    pub audience: Audience,
+    /// The user's bytes.
+    pub payload: Bytes,
+}
+
+/// One life of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Life {
+    from: Duration,
+    until: Option<Duration>,
+}
+
+/// A delivery, counted at its receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Arrival {
+    count: u32,
+    payload: Bytes,
+}
+
+/// The books of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Checker {
+    lives: BTreeMap<(Id, u64), Life>,
+    /// Who ever held each rank of each epoch.
+    holders: BTreeMap<Epoch<Id>, BTreeMap<Rank, BTreeSet<Id>>>,
+    /// Which epochs each process stood in, and since when.
+    stands: BTreeMap<(Id, u64), Vec<(Duration, Epoch<Id>)>>,
+    accepted: BTreeMap<PacketId<Id>, Accepted>,
+    arrivals: BTreeMap<PacketId<Id>, BTreeMap<(Id, u64), Arrival>>,
+    receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
+    deliveries: u64,
+    found: Vec<Violation>,
+}
+
+impl Checker {
+    /// A process has started.
+    pub fn on_start(&mut self, at: Duration, id: Id, boot: u64) {
+        let life = Life {
+            from: at,
+            until: None,
+        };
+        self.lives.insert((id, boot), life);
+    }
+
+    /// A process has crashed or begins to leave: nothing is expected of it any
+    /// more.
+    pub fn on_end(&mut self, at: Duration, id: Id, boot: u64) {
+        if let Some(life) = self.lives.get_mut(&(id, boot)) {
+            life.until.get_or_insert(at);
+        }
+    }
+
+    /// A process has taken a place.
+    pub fn on_place(&mut self, at: Duration, id: Id, boot: u64, placement: Placement<Id>) {
+        let epoch = placement.epoch;
+        let ranks = self.holders.entry(epoch).or_default();
+        ranks.entry(placement.rank).or_default().insert(id);
+        let stands = self.stands.entry((id, boot)).or_default();
+        if stands.last().is_none_or(|(_, last)| *last != epoch) {
+            stands.push((at, epoch));
+        }
+    }
+
+    /// Two live processes hold one rank of one epoch.
+    pub fn on_double_rank(&mut self, at: Duration, rank: u32, a: Id, b: Id) {
+        self.found.push(Violation::DoubleRank { at, rank, a, b });
+    }
+
+    /// A relay has accepted a message.
+    pub fn on_accepted(&mut self, id: PacketId<Id>, accepted: Accepted) {
+        self.accepted.insert(id, accepted);
+    }
+
+    /// A relay has delivered.
+    pub fn on_delivery(&mut self, told: &Told, id: PacketId<Id>, payload: &Bytes) {
+        self.deliveries += 1;
+        let of_id = self.arrivals.entry(id).or_default();
+        let arrival = of_id.entry((told.by, told.boot)).or_insert(Arrival {
+            count: 0,
+            payload: payload.clone(),
+        });
+        arrival.count += 1;
+    }
+
+    /// A relay has given a receipt.
+    pub fn on_receipt(&mut self, told: &Told, receipt: &Receipt<Id>) {
+        let id = receipt.id;
+        if (told.by, told.boot) != (id.origin, id.boot) {
+            let message = Name(id);
+            self.found.push(Violation::ForeignReceipt {
+                message,
+                by: told.by,
+            });
+        } else if self.receipts.contains_key(&id) {
+            let message = Name(id);
+            self.found.push(Violation::SecondReceipt { message });
+        } else {
+            self.receipts.insert(id, (told.at, receipt.clone()));
+        }
+    }
+
+    /// A relay says that nothing is open any more.
+    pub fn on_drained(&mut self, told: &Told) {
+        let open = self.open_of(told.by, told.boot).next();
+        if let Some(id) = open {
+            self.found
+                .push(Violation::DrainedEarly { message: Name(id) });
+        }
+    }
+
+    /// How many messages of living origins have no receipt.
+    pub fn open_count(&self) -> usize {
+        let lives = self.lives.iter().filter(|(_, life)| life.until.is_none());
+        lives
+            .map(|((id, boot), _)| self.open_of(*id, *boot).count())
+            .sum()
+    }
+
+    /// How many deliveries there were.
+    pub const fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// All that is wrong, once the run is over, and how many lines of receipts
+    /// give up a member whose name the origin never learned, as may happen when
+    /// epochs follow each other faster than rosters are gathered.
+    pub fn judge(mut self) -> (Vec<Violation>, u64) {
+        let mut found = std::mem::take(&mut self.found);
+        let mut unnamed = 0;
+        self.judge_arrivals(&mut found);
+        for (id, accepted) in &self.accepted {
+            match self.receipts.get(id) {
+                Some((at, receipt)) => {
+                    self.judge_lines(accepted, receipt, &mut found);
+                    unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
+                }
+                None if self.is_live(id.origin, id.boot) => {
+                    found.push(Violation::NoReceipt { message: Name(*id) });
+                }
+                None => {}
+            }
+        }
+        (found, unnamed)
+    }
+
+    fn open_of(&self, id: Id, boot: u64) -> impl Iterator<Item = PacketId<Id>> + '_ {
+        let packet = move |sequence| PacketId {
+            origin: id,
+            boot,
+            sequence,
+        };
+        let own = self.accepted.range(packet(0)..=packet(u64::MAX));
+        own.map(|(id, _)| *id)
+            .filter(|id| !self.receipts.contains_key(id))
+    }
+
+    fn is_live(&self, id: Id, boot: u64) -> bool {
+        let life = self.lives.get(&(id, boot));
+        life.is_some_and(|life| life.until.is_none())
+    }
+
+    /// At most once per process, the right bytes, and nobody who was not meant.
+    fn judge_arrivals(&self, found: &mut Vec<Violation>) {
+        for (id, arrivals) in &self.arrivals {
+            let message = Name(*id);
+            let Some(accepted) = self.accepted.get(id) else {
+                found.push(Violation::NeverPublished { message });
+                continue;
+            };
+            for ((by, boot), arrival) in arrivals {
+                let (by, boot) = (*by, *boot);
+                if arrival.count > 1 {
+                    let count = arrival.count;
+                    found.push(Violation::DeliveredTwice {
+                        message,
+                        by,
+                        boot,
+                        count,
+                    });
+                }
+                if arrival.payload != accepted.payload {
+                    found.push(Violation::WrongBytes { message, by });
+                }
+                if by == id.origin || !self.is_meant(accepted, by) {
+                    found.push(Violation::NotMeant { message, by });
+                }
+            }
+        }
+    }
+
+    fn is_meant(&self, accepted: &Accepted, by: Id) -> bool {
+        match &accepted.audience {
+            Audience::Peers(peers) => peers.contains(&by),
+            Audience::Members => {
+                let ranks = self.holders.get(&accepted.placement.epoch);
+                ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains(&by)))
+            }
+        }
+    }
+
+    /// The peers that were ever at a rank of an epoch.
+    fn at(&self, epoch: Epoch<Id>, rank: Rank) -> impl Iterator<Item = Id> + '_ {
+        let ranks = self.holders.get(&epoch);
+        let ids = ranks.and_then(|ranks| ranks.get(&rank));
+        ids.into_iter().flatten().copied()
+    }
+
+    fn has_delivered(&self, message: PacketId<Id>, id: Id) -> bool {
+        let arrivals = self.arrivals.get(&message);
+        arrivals.is_some_and(|arrivals| arrivals.keys().any(|(by, _)| *by == id))
+    }
+
+    /// Exactly one line per expected member, and each line true.
+    fn judge_lines(&self, accepted: &Accepted, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
+        let (message, epoch) = (Name(receipt.id), receipt.epoch);
+        let mut named = BTreeSet::new();
+        let reached: Vec<Rank> = (receipt.reached.iter())
+            .flat_map(|run| (run.first.0..=run.last.0).map(Rank))
+            .collect();
+        for rank in &reached {
+            if !named.insert(*rank) {
+                found.push(Violation::NamedTwice {
+                    message,
+                    rank: rank.0,
+                });
+            }
+            if !self
+                .at(epoch, *rank)
+                .any(|id| self.has_delivered(receipt.id, id))
+            {
+                let peer = self.at(epoch, *rank).next();
+                found.push(Violation::FalselyDelivered {
+                    message,
+                    rank: rank.0,
+                    peer,
+                });
+            }
+        }
+        for peer in &receipt.reached_peers {
+            if !self.has_delivered(receipt.id, *peer) {
+                let (peer, rank) = (Some(*peer), 0);
+                found.push(Violation::FalselyDelivered {
+                    message,
+                    rank,
+                    peer,
+                });
+            }
+        }
+        for line in &receipt.unreached {
+            let rank = line.rank.0;
+            if !named.insert(line.rank) {
+                found.push(Violation::NamedTwice { message, rank });
+            }
+            let mut holders = self.at(epoch, line.rank);
+            if line.state == State::Refused && holders.any(|id| self.has_delivered(receipt.id, id))
+            {
+                found.push(Violation::FalselyRefused { message, rank });
+            }
+            let is_wrong = |peer: Id| !self.at(epoch, line.rank).any(|id| id == peer);
+            if let Some(peer) = line.peer.filter(|peer| is_wrong(*peer)) {
+                found.push(Violation::WrongName {
+                    message,
+                    rank,
+                    peer,
+                });
+            }
+        }
+        let expected = self.expected(accepted);
+        let counted = receipt.expected_count as usize;
+        let is_exact = named == expected
+            && counted == expected.len()
+            && receipt.reached_count as usize == reached.len()
+            && receipt.epoch == accepted.placement.epoch;
+        if !is_exact {
+            found.push(Violation::WrongLines {
+                message,
+                expected: expected.len(),
+                named: named.len(),
+            });
+        }
+    }
+
+    /// The ranks that a receipt must name.
+    fn expected(&self, accepted: &Accepted) -> BTreeSet<Rank> {
+        let Placement {
+            epoch,
+            population,
+            rank,
+        } = accepted.placement;
+        let others = (0..population.get())
+            .map(Rank)
+            .filter(|other| *other != rank);
+        match &accepted.audience {
+            Audience::Members => others.collect(),
+            Audience::Peers(peers) => others
+                .filter(|rank| self.at(epoch, *rank).any(|id| peers.contains(&id)))
+                .collect(),
+        }
+    }
+
+    /// Who stayed up and a member from the publication to the receipt is
+    /// reached, unless the deadline came before. A member that an epoch of the
+    /// origin left out may be called left: to the origin it was not connected.
+    /// Returns how many were given up because their names were not learned.
+    fn judge_reach(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) -> u64 {
+        let mut unnamed = 0;
+        for line in &receipt.unreached {
+            if line.reason == Reason::Deadline {
+                continue;
+            }
+            let stayed = self.at(receipt.epoch, line.rank).find(|id| {
+                self.was_up(*id, accepted.at, closed)
+                    && self.was_member(*id, receipt.id, accepted.at, closed)
+            });
+            if line.peer.is_none() && line.reason == Reason::Epoch {
+                unnamed += u64::from(stayed.is_some());
+            } else if let Some(peer) = stayed {
+                found.push(Violation::Forsaken {
+                    message: Name(receipt.id),
+                    peer,
+                    state: line.state,
+                    reason: line.reason,
+                });
+            }
+        }
+        unnamed
+    }
+
+    fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
+        lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
+    }
+
+    /// Whether a peer stood in every epoch that the origin stood in meanwhile.
+    fn was_member(&self, id: Id, message: PacketId<Id>, from: Duration, until: Duration) -> bool {
+        let stands = self.stands.get(&(message.origin, message.boot));
+        let stands = stands.map(Vec::as_slice).unwrap_or_default();
+        let current = stands.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
+        let meanwhile = stands
+            .iter()
+            .skip(current)
+            .take_while(|(at, _)| *at <= until);
+        let mut epochs = meanwhile.map(|(_, epoch)| self.holders.get(epoch));
+        epochs.all(|ranks| {
+            ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains(&id)))
+        })
+    }
+}

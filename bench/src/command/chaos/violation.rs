@@ -1,0 +1,89 @@
+//! What a chaos run can find wrong.
+
+use std::fmt;
+use std::time::Duration;
+
+use binomesh::world::{Defect, Id};
+use binomesh_routing::PacketId;
+use binomesh_routing::packet::{Reason, State};
+use thiserror::Error;
+
+/// A message's name as `origin.boot.sequence`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name(pub PacketId<Id>);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PacketId {
+            origin,
+            boot,
+            sequence,
+        } = self.0;
+        write!(f, "message {origin}.{boot}.{sequence}")
+    }
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum Violation {
+    #[error("{message}: {by} in its life {boot} delivered it {count} times")]
+    DeliveredTwice {
+        message: Name,
+        by: Id,
+        boot: u64,
+        count: u32,
+    },
+    #[error("{message}: delivered, but nobody published it")]
+    NeverPublished { message: Name },
+    #[error("{message}: {by} delivered other bytes than were published")]
+    WrongBytes { message: Name, by: Id },
+    #[error("{message}: {by} delivered it and was not meant")]
+    NotMeant { message: Name, by: Id },
+    #[error("{message}: the receipt came from {by}")]
+    ForeignReceipt { message: Name, by: Id },
+    #[error("{message}: a second receipt")]
+    SecondReceipt { message: Name },
+    #[error("{message}: no receipt, though its origin lived on")]
+    NoReceipt { message: Name },
+    #[error("{message}: no receipt, though its origin called itself drained")]
+    DrainedEarly { message: Name },
+    #[error("{message}: rank {rank} ({peer:?}) is falsely called delivered")]
+    FalselyDelivered {
+        message: Name,
+        rank: u32,
+        peer: Option<Id>,
+    },
+    #[error("{message}: rank {rank} is called refused and has delivered")]
+    FalselyRefused { message: Name, rank: u32 },
+    #[error("{message}: rank {rank} has two lines")]
+    NamedTwice { message: Name, rank: u32 },
+    #[error("{message}: rank {rank} is called {peer}, who never stood there")]
+    WrongName { message: Name, rank: u32, peer: Id },
+    #[error("{message}: {named} lines for {expected} expected members")]
+    WrongLines {
+        message: Name,
+        expected: usize,
+        named: usize,
+    },
+    #[error("{message}: {peer} stayed up and a member, and is {} ({})", state.name(), reason.name())]
+    Forsaken {
+        message: Name,
+        peer: Id,
+        state: State,
+        reason: Reason,
+    },
+    #[error("at {at:?} {a} and {b} both hold rank {rank} of one epoch")]
+    DoubleRank {
+        at: Duration,
+        rank: u32,
+        a: Id,
+        b: Id,
+    },
+    #[error("a storm of messages at {at:?}")]
+    Storm { at: Duration },
+    #[error("not healed {after:?} after the last fault: {defect}")]
+    NotHealed { after: Duration, defect: Defect },
+    #[error("healed, but not quiet: {events} events in the last {length:?}")]
+    NotQuiet { events: usize, length: Duration },
+}
