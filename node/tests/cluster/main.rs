@@ -4,6 +4,7 @@
 mod admission;
 mod bed;
 mod faults;
+mod forger;
 mod many_nodes;
 #[cfg(feature = "planted")]
 mod planted;
