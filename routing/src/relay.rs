@@ -208,7 +208,7 @@ pub struct Relay<I> {
     config: Config,
     /// The last two epochs and the names of a few older ones.
     epochs: epochs::Epochs<I>,
-    /// Peers under a verdict; at most `config.max_peers`, further verdicts are
+    /// Peers under a verdict, which ends with the epoch; at most `config.max_peers`, further verdicts are
     /// acted upon once but not remembered.
     down: BTreeSet<I>,
     windows: window::Windows<I>,

@@ -47,6 +47,9 @@ pub(super) enum Whereabouts {
     Gone(Reason),
     /// Not known yet.
     Unknown,
+    /// Who that member is was not learned yet. It may never be: nobody tells the
+    /// rest of an old epoch's roster once the next one to ask has died.
+    Nameless,
 }
 
 impl<I: Id> OpenMessage<I> {
@@ -92,7 +95,7 @@ impl<I: Id> OpenMessage<I> {
                 None if may_learn(newest) => Whereabouts::Unknown,
                 None => Whereabouts::Gone(Reason::Epoch),
             },
-            None if accepted.is_some_and(may_learn) => Whereabouts::Unknown,
+            None if accepted.is_some_and(may_learn) => Whereabouts::Nameless,
             None => Whereabouts::Gone(Reason::Epoch),
         }
     }

@@ -87,6 +87,9 @@ impl<I: Id> Relay<I> {
         }
         let mut issued = BTreeMap::new();
         let mut gone = Vec::new();
+        let cap = self.config.reissue_cap;
+        // With the longest wait the old epoch has been silent for a while.
+        let is_over = message.wait >= cap && message.accepted != newest.placement();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, &self.epochs);
             let is_down = peer.is_some_and(|peer| self.down.contains(&peer));
@@ -96,11 +99,11 @@ impl<I: Id> Relay<I> {
                 Whereabouts::At(now) => _ = issued.insert(now, at),
                 Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
                 Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
-                Whereabouts::Unknown => {}
+                Whereabouts::Nameless if is_over => gone.push((at, peer, Reason::Epoch)),
+                Whereabouts::Unknown | Whereabouts::Nameless => {}
             }
         }
         let epoch = newest.placement().epoch;
-        let cap = self.config.reissue_cap;
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };

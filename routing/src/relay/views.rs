@@ -32,6 +32,10 @@ impl<I: Id> Relay<I> {
         if !change.is_new_epoch {
             return;
         }
+        // Whoever the census counts now may have come back to others than me:
+        // without this a message would wait for ever for contact with a member
+        // that has no reason to talk to this node.
+        self.down.clear();
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));
             if let Some((from, packet)) = self.held.take(number) {
