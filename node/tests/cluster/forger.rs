@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use binomesh::certificate::Validity;
-use binomesh::cluster::Cluster;
+use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::{NodeReport, verify};
 use binomesh_overlay::fingers::Message as Finger;
 use binomesh_overlay::quic::{
@@ -14,7 +14,9 @@ use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
 use tokio::sync::mpsc;
 
-use crate::bed::{self, eventually, member, now, stop};
+use crate::bed::{self, now, stop};
+#[cfg(feature = "planted")]
+use crate::bed::{eventually, member};
 
 /// Maintenance messages of this version are spoken.
 const VERSION: u8 = 1;
@@ -99,13 +101,20 @@ fn epoch_of(report: &NodeReport) -> Epoch<PeerId> {
     }
 }
 
+#[cfg(feature = "planted")]
+fn plant(config: &mut ClusterConfig, bug: &str) {
+    config.planted = Some(bug.to_owned());
+}
+
+#[cfg(not(feature = "planted"))]
+fn plant(_: &mut ClusterConfig, bug: &str) {
+    panic!("{bug} needs the feature `planted`");
+}
+
 async fn cluster(planted: Option<&str>) -> (Cluster, Vec<NodeReport>) {
     let mut config = bed::config(6);
     if let Some(bug) = planted {
-        assert!(cfg!(feature = "planted"));
-        #[cfg(feature = "planted")]
-        config.planted.replace(bug.to_owned());
-        let _ = (&mut config, bug);
+        plant(&mut config, bug);
     }
     let cluster = bed::formed(config).await;
     let (reports, _) = bed::verified(&cluster).await;
@@ -115,7 +124,7 @@ async fn cluster(planted: Option<&str>) -> (Cluster, Vec<NodeReport>) {
 async fn reports(cluster: &Cluster) -> Vec<NodeReport> {
     let mut reports = Vec::new();
     for member in cluster.live() {
-        reports.extend(member.client().report().await);
+        reports.extend(member.client().topology().await);
     }
     reports
 }
@@ -155,8 +164,9 @@ fn forge_finger(forger: &Forger, reports: &[NodeReport]) {
     );
 }
 
+#[cfg(feature = "planted")]
 async fn finger_is_wrong(cluster: &Cluster, root: &NodeReport, wrong: &str) -> bool {
-    let report = member(cluster, &root.name).client().report().await;
+    let report = member(cluster, &root.name).client().topology().await;
     report.is_ok_and(|report| report.counterclockwise[1].as_deref() == Some(wrong))
 }
 
@@ -193,14 +203,23 @@ async fn planted_missing_refresh_goes_red_in_a_real_cluster() {
             .expect("ranked")
     };
     let forger = Forger::linked(&cluster, at(0)).await;
-    forge_finger(&forger, &reports);
-    eventually("the forged finger is taken", async || {
-        finger_is_wrong(&cluster, at(0), &at(3).name)
-            .await
-            .then_some(())
-    })
-    .await;
-    assert!(!ever_verifies(&cluster, || ()).await, "it was mended");
+    // With the bug each node still repeats itself once; what is forged after
+    // that stays.
+    let mut stays = false;
+    for _ in 0..3 {
+        forge_finger(&forger, &reports);
+        eventually("the forged finger is taken", async || {
+            let root = at(0);
+            let is_wrong = finger_is_wrong(&cluster, root, &at(3).name).await;
+            is_wrong.then_some(())
+        })
+        .await;
+        stays |= !ever_verifies(&cluster, || ()).await;
+        if stays {
+            break;
+        }
+    }
+    assert!(stays, "it was mended each time");
     stop(cluster).await;
 }
 
@@ -213,7 +232,11 @@ async fn planted_rule_4_guard_goes_red_in_a_real_cluster() {
     let forger = Forger::linked(&cluster, root).await;
     let taken = eventually("the stranger is taken as predecessor", async || {
         forger.say(root.id, ring::Message::Info(forger.id));
-        let report = member(&cluster, &root.name).client().report().await.ok()?;
+        let report = member(&cluster, &root.name)
+            .client()
+            .topology()
+            .await
+            .ok()?;
         (report.predecessor.as_deref() == Some("forger")).then_some(report)
     })
     .await;

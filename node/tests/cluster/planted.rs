@@ -2,10 +2,9 @@
 //! a bug planted in every node. The tests beside these are the same checks
 //! without a bug, and green.
 //!
-//! Not here: `missing-refresh`, `rule-4-guard` and `drop-duplicate-duty`. They
-//! show only when messages are lost, strays arrive or delegates are late at the
-//! right moment; the checker and the simulators arrange that, a handful of
-//! processes on one host does not.
+//! Not here: bugs that show only when somebody forges (`forger`), and
+//! `drop-duplicate-duty`, which needs a delegate that is late at the right
+//! moment; the simulators arrange that.
 
 use std::time::Duration;
 
