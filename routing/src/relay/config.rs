@@ -33,7 +33,7 @@ pub struct Config {
     /// How far along a transit list a hop that found no way is replaced by
     /// another; further on its answer goes back as it is. The transit list names
     /// one path, not all that was searched, so without this a rank behind
-    /// unwilling neighbours would cost every path of the graph; so it costs
+    /// dead neighbours would cost every path of the graph; so it costs
     /// `route_tries` to this power. A guess.
     pub route_backtrack: usize,
     /// The longest transit list; a routed part beyond it has no route. Above any

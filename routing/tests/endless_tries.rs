@@ -1,0 +1,95 @@
+//! Every message ends, and at a bounded price: cases that the chaos run found.
+
+mod network;
+
+use std::time::Duration;
+
+use binomesh_overlay::{Population, Rank};
+use binomesh_routing::packet::Reason;
+use binomesh_routing::{Config, Destination, Input};
+use network::{Conditions, Network};
+
+/// Everybody takes all neighbours of a member for dead. The search for a way to
+/// it must not try every path of the graph.
+#[test]
+fn a_rank_behind_dead_neighbours_costs_few_packets() {
+    let n = Population::new(64).unwrap();
+    let mut network = Network::new(64, 3, Conditions::default(), Config::default());
+    let target = Rank(13);
+    for level in 0..n.levels() {
+        for rank in [target.ahead(1 << level, n), target.behind(1 << level, n)] {
+            let neighbour = network.members[rank.0 as usize];
+            for node in network.members.clone() {
+                network.input_after(node, 0, Input::PeerDown(neighbour));
+            }
+        }
+    }
+    network.run_for(10);
+    let before = network.packets;
+    let origin = network.members[target.ahead(3, n).0 as usize];
+    let to = Destination::Peers(vec![network.members[target.0 as usize]]);
+    let limit = Some(Duration::from_secs(20));
+    network.publish_to(origin, to, 16, limit).unwrap();
+    for _ in 0..21_000 {
+        network.run_for(1_000);
+        let spent = network.packets - before;
+        assert!(spent < 4_000, "{spent} packets at {} us", network.now_us);
+    }
+    assert_eq!(network.receipts.len(), 1);
+}
+
+/// A member that somebody once took for dead is in the next epoch again, where
+/// it has no reason to talk to the origin: the origin tries it all the same.
+#[test]
+fn a_verdict_ends_with_its_epoch() {
+    let mut network = Network::new(20, 5, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    // 1000 and rank 6 apart: no power of two, so no fingers of each other.
+    let (origin, condemned) = (members[0], members[6]);
+    network.input_after(origin, 0, Input::PeerDown(condemned));
+    network.run_for(1_000);
+    let to = Destination::Peers(vec![condemned]);
+    let id = network.publish_to(origin, to, 16, None).unwrap();
+    network.run_for(1_000_000);
+    assert!(
+        !network.receipts.contains_key(&id),
+        "nothing is known of it"
+    );
+    network.place(&members);
+    network.run_until_receipts(20_000_000);
+    network.assert_sound();
+    assert!(network.receipts[&id][0].is_complete());
+}
+
+/// The next to tell the rest of an old roster has died: who the members were is
+/// never learned, and the receipt says so instead of never coming.
+#[test]
+fn members_whose_names_nobody_tells_are_given_up() {
+    let conditions = Conditions {
+        verdict_us: 100,
+        ..Conditions::default()
+    };
+    let mut given_up = 0;
+    for seed in 0..20 {
+        let config = Config::default();
+        let mut network = Network::unplaced(24, seed, conditions.clone(), config);
+        let members = network.members.clone();
+        network.place(&members);
+        while network.relay(members[0]).placement().is_none() {
+            network.run_for(100);
+        }
+        let id = network.publish(members[0], 16).unwrap();
+        for rank in 1..24 {
+            if rank % 3 != 0 {
+                network.crash(members[rank]);
+            }
+        }
+        let survivors: Vec<u32> = (0..24).step_by(3).map(|rank| members[rank]).collect();
+        network.place(&survivors);
+        network.run_until_receipts(60_000_000);
+        let lines = &network.receipts[&id][0].unreached;
+        let nameless = |reason| reason == Reason::Epoch;
+        given_up += lines.iter().filter(|line| nameless(line.reason)).count();
+    }
+    assert!(given_up > 0, "no world had a nameless member");
+}
