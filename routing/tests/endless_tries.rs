@@ -79,9 +79,9 @@ fn members_whose_names_nobody_tells_are_given_up() {
             network.run_for(100);
         }
         let id = network.publish(members[0], 16).unwrap();
-        for rank in 1..24 {
+        for (rank, member) in members.iter().enumerate() {
             if rank % 3 != 0 {
-                network.crash(members[rank]);
+                network.crash(*member);
             }
         }
         let survivors: Vec<u32> = (0..24).step_by(3).map(|rank| members[rank]).collect();
