@@ -4,27 +4,17 @@
 use std::path::{Path, PathBuf};
 
 use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::{Identity, IdentityError};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::settings::{NodeConfig, check_name};
-use crate::state::wall_clock_ms;
+use crate::settings::NodeConfig;
 
 /// What a node proves itself with, and what it believes others by.
+#[derive(Debug)]
 pub struct Credentials {
-    /// The node's certificate and its chain.
-    pub chain: Vec<CertificateDer<'static>>,
-    /// The key of that certificate.
-    pub key: PrivateKeyDer<'static>,
-    /// The certificates of the cluster's authorities.
-    pub authorities: Vec<CertificateDer<'static>>,
-    /// Lists of revoked certificates.
-    pub revocations: Vec<CertificateRevocationListDer<'static>>,
-    /// The trust domain of the node's SPIFFE URI.
-    pub trust_domain: String,
-    /// The name in the node's SPIFFE URI.
-    pub name: String,
+    /// The checked certificate, key, authorities and revocation lists.
+    pub identity: Identity,
 }
 
 impl Credentials {
@@ -38,34 +28,20 @@ impl Credentials {
             Some(path) => revocations(path)?,
             None => Vec::new(),
         };
+        let identity = Identity::from_der(chain, key, authorities, revocations);
+        let identity = identity.map_err(|error| unusable(config, error))?;
         let at = |problem| CredentialsError::new("certificate", &config.certificate, problem);
-        let leaf = chain.first().ok_or_else(|| at(Problem::Empty))?;
-        let about = LeafAbout::read(leaf).map_err(at)?;
-        about.check_time(wall_clock_ms() / 1000).map_err(at)?;
-        if about.name != config.name {
-            let (found, wanted) = (about.name, config.name.clone());
+        let subject = identity.subject();
+        if subject.name != config.name {
+            let (found, wanted) = (subject.name.clone(), config.name.clone());
             return Err(at(Problem::OtherName { found, wanted }));
         }
-        check_key(&chain, &key)
-            .map_err(|problem| CredentialsError::new("key", &config.key, problem))?;
-        Ok(Self {
-            chain,
-            key,
-            authorities,
-            revocations,
-            trust_domain: about.trust_domain,
-            name: about.name,
-        })
-    }
-
-    /// The identity of the node called `name` in this trust domain.
-    pub fn id_of(&self, name: &str) -> PeerId {
-        PeerId::of_uri(&node_uri(&self.trust_domain, name))
-    }
-
-    /// The node's own identity.
-    pub fn id(&self) -> PeerId {
-        self.id_of(&self.name)
+        // Peers are found by names alone, so every URI must have the one form.
+        let uri = node_uri(&subject.trust_domain, &subject.name);
+        if subject.id != PeerId::of_uri(&uri) {
+            return Err(at(Problem::OtherUri(uri)));
+        }
+        Ok(Self { identity })
     }
 }
 
@@ -94,7 +70,7 @@ impl CredentialsError {
 }
 
 /// What is wrong with a file of credentials.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// It cannot be read or is not PEM.
     #[error("cannot be read: {0}")]
@@ -102,12 +78,9 @@ pub enum Problem {
     /// There is nothing of the expected kind in it.
     #[error("holds no PEM section of the expected kind")]
     Empty,
-    /// A section is not what it says.
+    /// It is not PEM.
     #[error("is malformed: {0}")]
     Malformed(String),
-    /// The certificate does not name exactly one node.
-    #[error("names {0} SPIFFE nodes, expected exactly one `spiffe://DOMAIN/node/NAME`")]
-    NoSingleNode(usize),
     /// The certificate names another node.
     #[error("is of `{found}`, the configured name is `{wanted}`")]
     OtherName {
@@ -116,33 +89,45 @@ pub enum Problem {
         /// The configured name.
         wanted: String,
     },
-    /// Its time is over.
-    #[error("has expired {0} s ago")]
-    Expired(u64),
-    /// Its time has not come.
-    #[error("is not valid for another {0} s")]
-    NotYet(u64),
-    /// Key and certificate do not belong together.
-    #[error("does not belong to the certificate")]
-    OtherKey,
-    /// The key is of a kind that the crypto provider does not know.
-    #[error("is of no supported kind: {0}")]
-    UnknownKey(String),
+    /// The certificate's SPIFFE URI is not of the form that names are found by.
+    #[error("does not name the node as `{0}`")]
+    OtherUri(String),
+    /// The files cannot be used together, or not now.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
 }
 
 impl Problem {
     const fn remedy(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "check the path and its permissions",
-            Self::Empty | Self::Malformed(_) | Self::NoSingleNode(_) | Self::UnknownKey(_) => {
+            Self::OtherName { .. } => "correct `name`, or issue a certificate of that name",
+            Self::Identity(IdentityError::NotYetValid { .. }) => "check this host's clock",
+            Self::Identity(IdentityError::KeyMismatch(_)) => {
+                "use the key that was issued with the certificate"
+            }
+            Self::Identity(IdentityError::NotAccepted { .. }) => {
+                "name the authority that issued the certificate, and a current revocation list"
+            }
+            Self::Empty | Self::Malformed(_) | Self::OtherUri(_) | Self::Identity(_) => {
                 "issue it again with `binomesh ca issue`"
             }
-            Self::OtherName { .. } => "correct `name`, or issue a certificate of that name",
-            Self::Expired(_) => "issue a new one with `binomesh ca issue`",
-            Self::NotYet(_) => "check this host's clock",
-            Self::OtherKey => "use the key that was issued with the certificate",
         }
     }
+}
+
+/// An identity that cannot be used is the fault of one of its files.
+fn unusable(config: &NodeConfig, error: IdentityError) -> CredentialsError {
+    let (key, file) = match &error {
+        IdentityError::KeyMismatch(_)
+        | IdentityError::Unreadable {
+            what: "private key",
+            ..
+        } => ("key", &config.key),
+        IdentityError::NotAccepted { .. } => ("ca", &config.ca),
+        _ => ("certificate", &config.certificate),
+    };
+    CredentialsError::new(key, file, error.into())
 }
 
 fn unreadable(
@@ -177,71 +162,4 @@ fn revocations(
     let read = CertificateRevocationListDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>);
     read.map_err(|error| unreadable("crl", file, &error))
-}
-
-fn check_key(
-    chain: &[CertificateDer<'static>],
-    key: &PrivateKeyDer<'static>,
-) -> Result<(), Problem> {
-    let provider = rustls::crypto::ring::default_provider();
-    let (chain, key) = (chain.to_vec(), key.clone_key());
-    match rustls::sign::CertifiedKey::from_der(chain, key, &provider) {
-        Ok(_) => Ok(()),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(Problem::OtherKey),
-        Err(error) => Err(Problem::UnknownKey(error.to_string())),
-    }
-}
-
-/// What a leaf certificate says of its node.
-#[derive(Debug, PartialEq, Eq)]
-struct LeafAbout {
-    trust_domain: String,
-    name: String,
-    not_before: i64,
-    not_after: i64,
-}
-
-impl LeafAbout {
-    fn read(leaf: &CertificateDer<'_>) -> Result<Self, Problem> {
-        let malformed = |error: String| Problem::Malformed(error);
-        let (_, parsed) =
-            X509Certificate::from_der(leaf).map_err(|error| malformed(error.to_string()))?;
-        let names = parsed
-            .subject_alternative_name()
-            .map_err(|error| malformed(error.to_string()))?;
-        let uris: Vec<&str> = names
-            .iter()
-            .flat_map(|names| &names.value.general_names)
-            .filter_map(|name| match name {
-                GeneralName::URI(uri) => Some(*uri),
-                _ => None,
-            })
-            .collect();
-        let &[uri] = uris.as_slice() else {
-            return Err(Problem::NoSingleNode(uris.len()));
-        };
-        let path = uri.strip_prefix("spiffe://");
-        let parts = path.and_then(|path| path.split_once("/node/"));
-        let (trust_domain, name) = parts.ok_or(Problem::NoSingleNode(0))?;
-        if trust_domain.is_empty() || trust_domain.contains('/') || check_name(name).is_err() {
-            return Err(Problem::NoSingleNode(0));
-        }
-        Ok(Self {
-            trust_domain: trust_domain.to_owned(),
-            name: name.to_owned(),
-            not_before: parsed.validity().not_before.timestamp(),
-            not_after: parsed.validity().not_after.timestamp(),
-        })
-    }
-
-    fn check_time(&self, now: u64) -> Result<(), Problem> {
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        if now > self.not_after {
-            return Err(Problem::Expired(now.abs_diff(self.not_after)));
-        }
-        if now < self.not_before {
-            return Err(Problem::NotYet(now.abs_diff(self.not_before)));
-        }
-        Ok(())
-    }
 }

@@ -64,6 +64,10 @@ pub struct Event {
     /// Table entries that were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<usize>,
+    /// The memory of the live nodes' processes, each shared page counted in
+    /// parts: the sum of their proportional set sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pss_bytes: Option<u64>,
     /// Whether the step is as promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
@@ -147,6 +151,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
                         step_seconds: Some(begun.elapsed().as_secs_f64()),
                         nodes: Some(verified.nodes),
                         entries: Some(verified.entries),
+                        pss_bytes: proportional_set_sizes(&self.live()),
                         ok: Some(true),
                         ..Event::default()
                     });
@@ -391,6 +396,18 @@ pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
         }
     }
     answers
+}
+
+/// The sum over the members' processes; `None` where the kernel does not tell.
+fn proportional_set_sizes(members: &[Member]) -> Option<u64> {
+    let one = |member: &Member| -> Option<u64> {
+        let file = format!("/proc/{}/smaps_rollup", member.pid);
+        let text = std::fs::read_to_string(file).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    members.iter().map(one).sum()
 }
 
 /// What keeps the members from being one settled overlay, in words.

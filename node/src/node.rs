@@ -95,8 +95,6 @@ pub(crate) struct Seat {
     pub(crate) placement: watch::Sender<Option<PlacementView>>,
     /// End at once.
     pub(crate) stop: CancellationToken,
-    /// For tasks that the loop spawns: wrap them in [`Recorded`].
-    pub(crate) recorder: Option<SharedRecorder>,
 }
 
 /// A loop that is bound to its address and ready to be run.
@@ -140,7 +138,7 @@ impl Node {
         recorder: Option<SharedRecorder>,
         open: impl FnOnce(Seat) -> Result<Opened, StartError>,
     ) -> Result<Self, StartError> {
-        let (name, id, boot) = (config.name.clone(), credentials.id(), state.boot);
+        let (name, id, boot) = (config.name.clone(), credentials.identity.id(), state.boot);
         let max_payload_bytes = config.max_payload_bytes;
         let (commands, receiver) = mpsc::channel(QUEUE);
         let (placement_sender, placement) = watch::channel(None);
@@ -153,7 +151,6 @@ impl Node {
             commands: receiver,
             placement: placement_sender,
             stop: stop.clone(),
-            recorder: recorder.clone(),
         };
         let opened = recording(recorder.as_ref(), || open(seat))?;
         let task = tokio::spawn(Recorded::new(recorder, opened.run));

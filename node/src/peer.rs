@@ -66,7 +66,7 @@ pub enum Input<I> {
     /// Leave gracefully: accept no more messages and tell
     /// [`routing::Event::Drained`] when none is open.
     Drain,
-    /// Say goodbye to the neighbours.
+    /// Conclude what is open and say goodbye to the neighbours.
     Leave,
 }
 
@@ -134,6 +134,10 @@ impl<I: Id> Peer<I> {
             Input::Start => self.on_overlay(overlay::Input::Start, out),
             Input::Message { from, message } => match message {
                 Message::Overlay(message) => {
+                    // Direct contact cancels a verdict.
+                    if self.relay.is_down(from) {
+                        self.on_relay(routing::Input::PeerUp(from), out);
+                    }
                     self.on_overlay(overlay::Input::Message { from, message }, out);
                 }
                 Message::Relay(message) => {
@@ -157,7 +161,11 @@ impl<I: Id> Peer<I> {
                 self.relay.withdraw(&mut self.relay_out);
                 self.flush_relay(out);
             }
-            Input::Leave => self.on_overlay(overlay::Input::Leave, out),
+            Input::Leave => {
+                self.relay.conclude_all(&mut self.relay_out);
+                self.flush_relay(out);
+                self.on_overlay(overlay::Input::Leave, out);
+            }
         }
     }
 

@@ -108,6 +108,10 @@ const fn ten() -> u64 {
 }
 
 impl NodeConfig {
+    /// The longest payload that any node of a cluster may be set to accept: every
+    /// link takes frames of that length.
+    pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
+
     /// The defaults for a node `name` whose `node.pem`, `node.key` and `ca.pem`
     /// are in `credentials` and whose state is in `state_dir`.
     pub fn new(
@@ -164,9 +168,9 @@ impl NodeConfig {
             let expected = "1 to 4096";
             return invalid("max_children", self.max_children.to_string(), expected);
         }
-        if !(1..=64 << 20).contains(&self.max_payload_bytes) {
+        if !(1..=Self::MAX_PAYLOAD_BYTES).contains(&self.max_payload_bytes) {
             let value = self.max_payload_bytes.to_string();
-            return invalid("max_payload_bytes", value, "1 to 67108864");
+            return invalid("max_payload_bytes", value, "1 to 16777216");
         }
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             let expected =

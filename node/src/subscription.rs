@@ -4,8 +4,7 @@
 //! memory or its other subscribers their messages: when a queue is full the new
 //! message is left out *for that subscriber*, counted, and the next thing that
 //! the subscriber receives after what was queued is [`Received::Missed`] with
-//! the number. The host learns of it from [`Offered`], so that the receipt says
-//! `refused` instead of `delivered` when nobody could take the message.
+//! the number. The receipt still says `delivered`: it speaks of the node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,23 +102,6 @@ pub(crate) fn subscription(filter: TopicFilter, capacity: usize) -> (Subscriber,
     (subscriber, Subscription { queue, missed })
 }
 
-/// What became of a message among the local subscribers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Offered {
-    /// How many took it.
-    pub(crate) taken: usize,
-    /// How many wanted it and had no room.
-    pub(crate) missed: usize,
-}
-
-impl Offered {
-    /// Whether the node may say `delivered`: somebody took the message or nobody
-    /// had asked for it.
-    pub(crate) const fn is_delivered(self) -> bool {
-        self.taken > 0 || self.missed == 0
-    }
-}
-
 /// All local subscribers of a node, owned by its loop. At most
 /// [`Subscribers::MAX`]; one more is turned away.
 #[derive(Debug, Default)]
@@ -142,26 +124,25 @@ impl Subscribers {
     }
 
     /// Offer a message to everybody who wants it, without waiting.
-    pub(crate) fn offer(&mut self, message: &Message) -> Offered {
-        let mut offered = Offered::default();
+    pub(crate) fn offer(&mut self, message: &Message) {
+        let mut missed = 0;
         self.all.retain(|subscriber| {
             if !subscriber.filter.matches(&message.topic) {
                 return !subscriber.queue.is_closed();
             }
             match subscriber.queue.try_send(message.clone()) {
-                Ok(()) => offered.taken += 1,
+                Ok(()) => {}
                 Err(mpsc::error::TrySendError::Closed(_)) => return false,
                 Err(mpsc::error::TrySendError::Full(_)) => {
                     subscriber.missed.fetch_add(1, Ordering::Relaxed);
-                    offered.missed += 1;
+                    missed += 1;
                 }
             }
             true
         });
-        if offered.missed > 0 {
-            metrics::counter!("binomesh_subscriber_missed_total").increment(offered.missed as u64);
+        if missed > 0 {
+            metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
         }
-        offered
     }
 }
 
@@ -187,9 +168,7 @@ mod tests {
         let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), 8);
         assert!(all.admit(slow) && all.admit(fast));
         for sequence in 0..5 {
-            let expected = if sequence < 2 { (2, 0) } else { (1, 1) };
-            let offered = all.offer(&message(sequence));
-            assert_eq!((offered.taken, offered.missed), expected);
+            all.offer(&message(sequence));
         }
         for expected in [
             Received::Message(message(0)),
@@ -202,16 +181,6 @@ mod tests {
             let expected = Some(Received::Message(message(sequence)));
             assert_eq!(fast_end.next().await, expected);
         }
-    }
-
-    #[test]
-    fn a_message_that_nobody_could_take_is_not_delivered() {
-        let mut all = Subscribers::default();
-        assert!(all.offer(&message(0)).is_delivered(), "nobody asked for it");
-        let (only, _end) = subscription(TopicFilter::all(), 1);
-        assert!(all.admit(only));
-        assert!(all.offer(&message(1)).is_delivered());
-        assert!(!all.offer(&message(2)).is_delivered());
     }
 
     #[tokio::test]

@@ -1,74 +1,8 @@
-//! Topics of messages, and filters that subscriptions match them with.
+//! Filters that subscriptions match topics with.
 
-use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-/// The name that a message is published under: 1 to [`Topic::MAX_BYTES`] bytes
-/// without control characters and without `#`. Slashes divide it into segments.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Topic(Arc<str>);
-
-impl Topic {
-    /// The longest topic. A guess that leaves room in one datagram.
-    pub const MAX_BYTES: usize = 255;
-
-    /// The text of the topic.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Default for Topic {
-    fn default() -> Self {
-        Self("default".into())
-    }
-}
-
-/// A text that cannot be a topic or a filter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not a {wanted}; expected {expected}")]
-pub struct InvalidTopic {
-    found: String,
-    wanted: &'static str,
-    expected: &'static str,
-}
-
-fn is_plain(text: &str) -> bool {
-    let fits = (1..=Topic::MAX_BYTES).contains(&text.len());
-    fits && !text.chars().any(|c| c.is_control() || c == '#')
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(64).collect()
-}
-
-impl FromStr for Topic {
-    type Err = InvalidTopic;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if is_plain(text) {
-            return Ok(Self(text.into()));
-        }
-        Err(InvalidTopic {
-            found: shown(text),
-            wanted: "topic",
-            expected: "1 to 255 bytes without `#` and control characters",
-        })
-    }
-}
-
-impl fmt::Display for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
+pub use binomesh_routing::{InvalidTopic, Topic};
 
 /// Which topics a subscription wants: `#` for all, `jobs/#` for `jobs` and all
 /// below it, or one topic exactly.
@@ -107,15 +41,16 @@ impl From<Topic> for TopicFilter {
     }
 }
 
+/// A text that cannot be a filter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`")]
+pub struct InvalidFilter(String);
+
 impl FromStr for TopicFilter {
-    type Err = InvalidTopic;
+    type Err = InvalidFilter;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |_| InvalidTopic {
-            found: shown(text),
-            wanted: "topic filter",
-            expected: "a topic, a topic followed by `/#`, or `#`",
-        };
+        let invalid = |_| InvalidFilter(text.chars().take(64).collect());
         if text == "#" {
             return Ok(Self::all());
         }

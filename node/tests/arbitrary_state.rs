@@ -14,7 +14,11 @@ const SEEDS: u64 = if cfg!(debug_assertions) { 10 } else { 200 };
 /// `count` running peers whose state is noise and to whom noise is on its way.
 fn scrambled(seed: u64, count: u32) -> World {
     let mut world = World::new(seed, Network::local());
-    world.deploy(count, Shape::Random, |_| {});
+    // Full nodes redirect: every other seed has trees with a small cap.
+    let max_children = if seed.is_multiple_of(2) { 16 } else { 2 };
+    world.deploy(count, Shape::Random, |config| {
+        config.limits.max_children = max_children
+    });
     world.run_for(Duration::from_millis(20));
     let mut noise = Noise::new(seed ^ u64::from(count) << 32);
     let everybody: Vec<u32> = (0..count).collect();

@@ -94,10 +94,7 @@ fn bad_settings_and_credentials_are_clear_errors() {
     std::fs::copy(&keys[0], &keys[1]).unwrap();
     let (code, text) = status(&["run", "--config", &config]);
     assert_eq!(code, 1, "{text}");
-    assert!(
-        text.contains("does not belong to the certificate"),
-        "{text}"
-    );
+    assert!(text.contains("does not match the certificate"), "{text}");
     let good = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, good.clone() + "colour = 3\n").unwrap();
     let (code, text) = status(&["run", "--config", &config]);

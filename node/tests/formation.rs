@@ -1,5 +1,6 @@
 //! Formation and healing of whole overlays, in the seeded world.
 #![allow(missing_docs, reason = "a test")]
+
 use std::time::Duration;
 
 use binomesh::world::{Network, Shape, World};
@@ -12,15 +13,19 @@ const SHAPES: [Shape; 5] = [
     Shape::Chain,
 ];
 
-fn form(seed: u64, count: u32, shape: Shape) -> World {
+#[track_caller]
+fn settle(world: &mut World, what: &str) -> Duration {
+    let start = world.now();
+    let settled = world.run_until(start + Duration::from_secs(60), |w| w.defect().is_none());
+    let (seed, defect) = (world.seed(), world.defect());
+    assert!(settled, "seed {seed}, {what}: {defect:?}");
+    world.now() - start
+}
+
+fn formed(seed: u64, count: u32, shape: Shape) -> World {
     let mut world = World::new(seed, Network::local());
     world.deploy(count, shape, |_| {});
-    let formed = world.run_until(Duration::from_secs(60), |w| w.defect().is_none());
-    assert!(
-        formed,
-        "seed {seed}, {count} nodes, {shape:?}: {:?}",
-        world.defect()
-    );
+    settle(&mut world, &format!("{count} nodes, {shape:?}"));
     world
 }
 
@@ -28,46 +33,73 @@ fn form(seed: u64, count: u32, shape: Shape) -> World {
 fn every_shape_forms_the_exact_binomial_graph() {
     for shape in SHAPES {
         for count in 1..=33 {
-            let world = form(u64::from(count), count, shape);
-            if count % 8 == 0 {
-                println!(
-                    "{shape:?} {count}: {:?} {} messages",
-                    world.now(),
-                    world.sent()
-                );
-            }
+            formed(u64::from(count), count, shape);
         }
     }
+}
+
+/// The ring is the preorder of the deployment tree, so ranks follow from slots
+/// and not from who was first.
+#[test]
+fn ranks_are_the_preorder_of_the_deployment_tree() {
+    let world = formed(1, 8, Shape::Binomial);
+    let ranks: Vec<u32> = world
+        .peers()
+        .filter_map(|(_, peer)| peer.overlay().placement())
+        .map(|placement| placement.rank.0)
+        .collect();
+    // 0 → 1, 2, 4; 2 → 3; 4 → 5, 6; 6 → 7.
+    assert_eq!(ranks, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]
 fn any_single_crash_heals() {
     for shape in SHAPES {
         for victim in 0..13 {
-            let mut world = form(u64::from(victim), 13, shape);
+            let mut world = formed(u64::from(victim), 13, shape);
             world.run_for(Duration::from_secs(2));
             world.crash(victim);
-            let start = world.now();
-            let healed = world.run_until(start + Duration::from_secs(60), |w| w.defect().is_none());
-            assert!(healed, "victim {victim}, {shape:?}: {:?}", world.defect());
-            println!("{shape:?} -{victim}: {:?}", world.now() - start);
+            settle(&mut world, &format!("without {victim}, {shape:?}"));
         }
     }
 }
 
 #[test]
-fn half_crash_heals() {
-    for seed in 0..30 {
-        let mut world = form(seed, 24, Shape::Binomial);
-        world.run_for(Duration::from_secs(2));
-        for victim in 0..24 {
-            if (victim * 7 + seed as u32).is_multiple_of(2) {
-                world.crash(victim);
-            }
+fn any_two_crashes_at_once_heal() {
+    for first in 0..11 {
+        for second in first + 1..11 {
+            let mut world = formed(u64::from(first * 11 + second), 11, Shape::Binomial);
+            world.run_for(Duration::from_secs(2));
+            world.crash(first);
+            world.crash(second);
+            settle(&mut world, &format!("without {first} and {second}"));
         }
-        let start = world.now();
-        let healed = world.run_until(start + Duration::from_secs(120), |w| w.defect().is_none());
-        assert!(healed, "seed {seed}: {:?}", world.defect());
-        println!("{seed}: {:?}", world.now() - start);
     }
+}
+
+#[test]
+fn a_crash_of_half_the_nodes_heals() {
+    for seed in 0..30 {
+        let mut world = formed(seed, 24, Shape::Binomial);
+        world.run_for(Duration::from_secs(2));
+        let offset = seed as u32;
+        let victims = (0..24).filter(|id| (id * 7 + offset).is_multiple_of(2));
+        victims.for_each(|id| world.crash(id));
+        settle(&mut world, "half of them");
+    }
+}
+
+/// A dead parent's children take its place, in their old order.
+#[test]
+fn a_death_keeps_the_order_of_those_who_stay() {
+    let mut world = formed(3, 16, Shape::Binomial);
+    world.crash(8);
+    settle(&mut world, "without 8");
+    let mut placed: Vec<(u32, u32)> = world
+        .peers()
+        .filter_map(|(id, peer)| Some((peer.overlay().placement()?.rank.0, id)))
+        .collect();
+    placed.sort_unstable();
+    let order: Vec<u32> = placed.into_iter().map(|(_, id)| id).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15]);
 }

@@ -3,7 +3,8 @@
 //! Time is counted in beats. A neighbour that is silent for `suspect_after`
 //! beats is suspected: it is pinged, and two others are asked to ping it. Only
 //! if nothing comes back within `down_after` further beats is it down. A link
-//! that is down makes suspicion immediate and proves nothing.
+//! that is down makes suspicion immediate and proves nothing. Who is heard of
+//! through others only is *cut* after twice that time: alive, but not for us.
 //!
 //! Not here: verdicts that are shared, refuted and expire; a verdict is local.
 
@@ -46,12 +47,30 @@ pub enum Message<I> {
     Alive(I),
 }
 
+/// What has become of a watched peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Nobody has heard of it.
+    Down,
+    /// Others have; this node has not for a long time.
+    Cut,
+}
+
+/// Beats without a sign of life of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Silence {
+    /// From itself or through others.
+    any: u32,
+    /// From itself.
+    direct: u32,
+}
+
 /// The detector of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Detector<I> {
-    /// Each watched peer with the beats since its last sign of life. Bounded by
-    /// the number of tree and ring neighbours.
-    silent: BTreeMap<I, u32>,
+    /// The silence of each watched peer. Bounded by the number of tree and ring
+    /// neighbours.
+    silent: BTreeMap<I, Silence>,
     suspect_after: u32,
     down_after: u32,
 }
@@ -70,52 +89,59 @@ impl<I: Id> Detector<I> {
     pub fn watch(&mut self, peers: &[I]) {
         self.silent.retain(|id, _| peers.contains(id));
         for id in peers {
-            self.silent.entry(*id).or_insert(0);
+            self.silent.entry(*id).or_default();
         }
     }
 
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|beats| *beats >= self.suspect_after)
+        silent.is_some_and(|silence| silence.any >= self.suspect_after)
     }
 
     /// A sign of life.
     pub fn on_heard(&mut self, peer: I) {
-        if let Some(beats) = self.silent.get_mut(&peer) {
-            *beats = 0;
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            *silence = Silence::default();
         }
     }
 
     /// The link to `peer` is down: suspect it with the next beat.
     pub fn on_link_down(&mut self, peer: I) {
-        if let Some(beats) = self.silent.get_mut(&peer) {
-            *beats = (*beats).max(self.suspect_after.saturating_sub(1));
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.any = silence.any.max(self.suspect_after.saturating_sub(1));
         }
     }
 
     /// After a pause of this very process nobody's silence means anything.
     pub fn forgive(&mut self) {
-        self.silent.values_mut().for_each(|beats| *beats = 0);
+        let all = self.silent.values_mut();
+        all.for_each(|silence| *silence = Silence::default());
     }
 
-    /// A beat has passed. Returns who is down; `others` may help to find out.
-    pub fn on_beat(&mut self, others: &[I], out: &mut Out<I>) -> Vec<I> {
-        let mut down = Vec::new();
-        for (id, beats) in &mut self.silent {
-            *beats = beats.saturating_add(1);
-            if *beats == self.suspect_after {
+    /// A beat has passed. Returns who is down or cut; `others` may help to find
+    /// out.
+    pub fn on_beat(&mut self, others: &[I], out: &mut Out<I>) -> Vec<(I, Verdict)> {
+        let mut verdicts = Vec::new();
+        let down_after = self.suspect_after + self.down_after;
+        for (id, silence) in &mut self.silent {
+            silence.any = silence.any.saturating_add(1);
+            silence.direct = silence.direct.saturating_add(1);
+            if silence.any == self.suspect_after {
                 out.send(*id, Message::Ping { asker: None });
                 let helpers = others.iter().filter(|helper| *helper != id);
                 for helper in helpers.take(HELPERS) {
                     out.send(*helper, Message::PingFor(*id));
                 }
-            } else if *beats >= self.suspect_after + self.down_after {
-                down.push(*id);
+            } else if silence.any >= down_after {
+                verdicts.push((*id, Verdict::Down));
+            } else if silence.direct >= 2 * down_after {
+                verdicts.push((*id, Verdict::Cut));
             }
         }
-        self.silent.retain(|id, _| !down.contains(id));
-        down
+        let is_judged = |id: &I| verdicts.iter().any(|(judged, _)| judged == id);
+        self.silent.retain(|id, _| !is_judged(id));
+        verdicts
     }
 
     /// Handle a message of this layer.
@@ -126,7 +152,14 @@ impl<I: Id> Detector<I> {
             Message::Pong { asker: None } => {}
             Message::Pong { asker: Some(asker) } => out.send(asker, Message::Alive(from)),
             Message::PingFor(subject) => out.send(subject, Message::Ping { asker: Some(from) }),
-            Message::Alive(subject) => self.on_heard(subject),
+            // Believed only while it matters, so that nobody can keep the dead
+            // alive for longer than it takes to call them cut.
+            Message::Alive(subject) if self.is_suspect(subject) => {
+                if let Some(silence) = self.silent.get_mut(&subject) {
+                    silence.any = 0;
+                }
+            }
+            Message::Alive(_) => {}
         }
     }
 }
@@ -163,7 +196,7 @@ mod tests {
                 "beat {beat}"
             );
         }
-        assert_eq!(verdicts, [1]);
+        assert_eq!(verdicts, [(1, Verdict::Down)]);
         let ask = |message: Message<u32>| crate::Message::Detector(message);
         let expected = [
             (1, ask(Message::Ping { asker: None })),
@@ -183,6 +216,22 @@ mod tests {
         detector.on_message(2, Message::Alive(1), &mut out);
         assert!(detector.on_beat(&[1, 2], &mut out).is_empty());
         assert!(!detector.is_suspect(1));
+    }
+
+    #[test]
+    fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
+        let (mut detector, mut out) = (detector(), Out::new());
+        let mut verdicts = Vec::new();
+        for beat in 1..=10 {
+            detector.on_heard(2);
+            verdicts = detector.on_beat(&[1, 2], &mut out);
+            assert!(
+                verdicts.is_empty() || beat == 10,
+                "beat {beat}: {verdicts:?}"
+            );
+            detector.on_message(2, Message::Alive(1), &mut out);
+        }
+        assert_eq!(verdicts, [(1, Verdict::Cut)]);
     }
 
     #[test]

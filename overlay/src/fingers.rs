@@ -154,10 +154,10 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             } => self.on_confirm(from, level, direction, mark, out),
             Message::Confirmed {
                 direction, mark, ..
-            } => self.on_confirmed(from, level, direction, mark),
+            } => self.on_confirmed(from, level, direction, mark, out),
             Message::Deny {
                 direction, mark, ..
-            } => self.on_deny(from, level, direction, mark),
+            } => self.on_deny(from, level, direction, mark, out),
             Message::Seek {
                 direction, mark, ..
             } => {

@@ -166,7 +166,16 @@ fn a_visit_to_a_wrong_finger_is_denied_and_clears_it() {
         Some(108),
         "another epoch says nothing"
     );
-    on(&mut three, 108, denial(8));
+    let sought = Message::Seek {
+        level: 1,
+        direction: Clockwise,
+        mark: mark(1, 3),
+    };
+    assert_eq!(
+        on(&mut three, 108, denial(8)),
+        [(104, sought)],
+        "asked for the right one"
+    );
     assert_eq!(three.clockwise()[1], None);
     assert_eq!(
         on(
@@ -225,4 +234,70 @@ fn without_marks_a_visit_contradicts_nobody() {
     };
     assert_eq!(on(&mut fingers, 3, question), [(3, denied)]);
     assert_eq!(fingers.counterclockwise()[0], Some(7));
+}
+
+/// Deliver everything that process after process has to say, and what follows.
+fn visit_all(members: &mut [Placed], level: usize) {
+    let mut waiting = Vec::new();
+    for (rank, fingers) in members.iter_mut().enumerate() {
+        let from = 100 + rank as u32;
+        waiting.extend(
+            asks(fingers, level)
+                .into_iter()
+                .map(|(to, m)| (from, to, m)),
+        );
+    }
+    // A question, its answer, a search, what it found, and one introduction per
+    // level above.
+    for _ in 0..10 {
+        for (from, to, message) in std::mem::take(&mut waiting) {
+            let answers = on(&mut members[to as usize - 100], from, message);
+            waiting.extend(answers.into_iter().map(|(next, m)| (to, next, m)));
+        }
+    }
+    assert!(waiting.is_empty(), "a visit ends: {waiting:?}");
+}
+
+fn is_right(members: &[Placed]) -> bool {
+    let order: Vec<u32> = (100..100 + members.len() as u32).collect();
+    let at = |name: u32| &members[name as usize - 100];
+    let (ahead, behind) = (
+        |name| at(name).clockwise(),
+        |name| at(name).counterclockwise(),
+    );
+    binomesh_overlay::legitimate::is_binomial_graph(&order, ahead, behind)
+}
+
+#[test]
+fn visits_to_each_level_in_turn_repair_every_link() {
+    for n in [3, 4, 5, 8, 11, 16, 33] {
+        let levels = population(n).levels();
+        let name = |rank: u32| Some(100 + rank % n);
+        let tables = |rank: u32, wrong: u32| {
+            let mut tables = [[None; binomesh_overlay::placement::MAX_LEVELS]; 2];
+            let [ahead, behind] = &mut tables;
+            let entries = ahead.iter_mut().zip(behind).enumerate();
+            for (level, (ahead, behind)) in entries.take(levels) {
+                // Level 0 is the ring; above it some are wrong, some missing.
+                let is_wrong = level > 0 && (rank + level as u32).is_multiple_of(3);
+                let is_missing = level > 0 && (rank + level as u32) % 3 == 1;
+                let shift = if is_wrong { wrong } else { 0 };
+                *ahead = name(rank + (1 << level) + shift).filter(|_| !is_missing);
+                *behind = name(rank + 64 * n - (1 << level) + shift);
+            }
+            tables.map(|table| table.map(|entry| entry.filter(|&peer| Some(peer) != name(rank))))
+        };
+        for wrong in 1..3 {
+            let mut members: Vec<Placed> = (0..n)
+                .map(|rank| {
+                    let [ahead, behind] = tables(rank, wrong);
+                    let placement = *placed(n, rank).stamp();
+                    Placed::corrupted(100 + rank, population(n), placement, ahead, behind)
+                })
+                .collect();
+            assert!(!is_right(&members), "N={n}: nothing to repair");
+            (0..levels).for_each(|level| visit_all(&mut members, level));
+            assert!(is_right(&members), "N={n}, wrong by {wrong}");
+        }
+    }
 }

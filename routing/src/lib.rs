@@ -19,7 +19,7 @@ pub mod strategy;
 mod topic;
 pub mod wire;
 
-pub use packet::{Message, PacketId, Topic};
+pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
     Config, Destination, Effects, Event, Input, Publish, PublishError, RankRun, Receipt, Relay,
     RelayStats, Timer, Unreached, View,

@@ -265,6 +265,19 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// Give up what own messages still wait for: their receipts come now, with
+    /// the rest unconfirmed.
+    pub fn conclude_all(&mut self, out: &mut Effects<I>) {
+        for sequence in self.open.sequences() {
+            self.on_deadline(sequence, out);
+        }
+    }
+
+    /// Whether a verdict says that `peer` is down.
+    pub fn is_down(&self, peer: I) -> bool {
+        self.down.contains(&peer)
+    }
+
     /// Whether no duty and no own message is open.
     pub fn is_idle(&self) -> bool {
         self.duties.open_count() == 0 && self.open.is_empty()

@@ -1,31 +1,35 @@
 //! What messages are about.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a message is about: 1 to 255 bytes of text.
+/// What a message is about: 1 to [`Topic::MAX_BYTES`] bytes of text without
+/// control characters and without `#`, which filters use. Slashes divide it into
+/// segments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct Topic(Arc<str>);
 
-/// A topic that is empty or longer than [`Topic::MAX_BYTES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a topic has 1 to {max} bytes, not {0}", max = Topic::MAX_BYTES)]
-pub struct InvalidTopic(usize);
+/// A text that cannot be a topic.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a topic; expected 1 to 255 bytes without `#` and control characters")]
+pub struct InvalidTopic(String);
 
 impl Topic {
-    /// The longest topic.
+    /// The longest topic. A guess that leaves room in one datagram.
     pub const MAX_BYTES: usize = 255;
 
-    /// The topic with this name, if it is neither empty nor too long.
+    /// The topic with this name, if it can be one.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidTopic> {
         let name = name.into();
-        match name.len() {
-            1..=Self::MAX_BYTES => Ok(Self(name)),
-            length => Err(InvalidTopic(length)),
+        let fits = (1..=Self::MAX_BYTES).contains(&name.len());
+        if fits && !name.chars().any(|c| c.is_control() || c == '#') {
+            return Ok(Self(name));
         }
+        Err(InvalidTopic(name.chars().take(64).collect()))
     }
 
     /// The name.
@@ -34,9 +38,23 @@ impl Topic {
     }
 }
 
+impl Default for Topic {
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
 impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Topic {
+    type Err = InvalidTopic;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::new(name)
     }
 }
 

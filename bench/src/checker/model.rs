@@ -103,6 +103,11 @@ impl<P: Protocol> World<P> {
         self.seen.load(Ordering::Relaxed)
     }
 
+    /// Forget how many were judged: paths can be walked again.
+    pub fn reopen(&self) {
+        self.seen.store(0, Ordering::Relaxed);
+    }
+
     /// Whether the tables are right and nothing on its way would harm them.
     pub fn is_legitimate(&self, state: &StateOf<P>) -> bool {
         let letters = state.channels.letters();
@@ -237,7 +242,8 @@ impl<P: Protocol> Model for World<P> {
             Garbage::Sampled { seed } => {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
                 for nodes in &tables {
-                    let share = random.random_range(0.0..0.2);
+                    // Up to some 8 letters: more make states broad, not deep.
+                    let share = random.random_range(0.0..8.0 / garbage.len().max(8) as f64);
                     let mut some = garbage.clone();
                     some.retain(|_| random.random_bool(share));
                     states.push(state(nodes, &some));
@@ -248,6 +254,10 @@ impl<P: Protocol> Model for World<P> {
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Self::Action>) {
+        // Nothing leads on from those still waiting when the limit was reached.
+        if self.is_cut() {
+            return;
+        }
         actions.extend(self.processes().map(Step::Spontaneous));
         actions.extend(state.channels.next(self.carriage).map(Step::Receive));
     }

@@ -31,14 +31,16 @@ pub fn search<P: Protocol>(world: World<P>, threads: usize) -> Search {
         .spawn_bfs()
         .join();
     let world = checker.model();
+    let (states, is_cut) = (world.judged(), world.is_cut());
+    world.reopen();
     let counterexample = [CLOSURE, RECOVERY].into_iter().find_map(|property| {
         let path = checker.discovery(property)?;
         Some(script(world, property, path.into_vec()))
     });
     Search {
-        states: world.judged(),
+        states,
         depth: checker.max_depth(),
-        is_exhaustive: !world.is_cut() && counterexample.is_none(),
+        is_exhaustive: !is_cut && counterexample.is_none(),
         rounds_max: world.rounds_max(),
         counterexample,
     }

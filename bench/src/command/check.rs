@@ -51,9 +51,11 @@ pub struct Check {
     /// So many fair rounds must lead to legitimacy.
     #[arg(long, default_value_t = 12)]
     pub rounds: u16,
-    /// Stop after so many states of one size and layer, shared by its trees.
-    #[arg(long, default_value_t = 6_000_000)]
-    pub states: u64,
+    /// Stop after so many states of one size and layer, shared by its trees
+    /// [default: ring 100000000 on trees of 3 and 5500000 above, which takes some
+    /// 4 GiB; fingers 500000].
+    #[arg(long)]
+    pub states: Option<u64>,
     /// Samples the garbage.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -215,7 +217,10 @@ impl Check {
             Layer::Ring => {
                 for ring in RingOn::all(plan.nodes, plan.has_stranger, self.planted()) {
                     let title = ring.describe();
-                    row.add(self.search_one(ring, garbage, worlds), &title);
+                    row.add(
+                        self.search_one(ring, garbage, self.limit(plan, worlds)),
+                        &title,
+                    );
                     if !row.ok {
                         break;
                     }
@@ -227,7 +232,10 @@ impl Check {
                     planted: self.planted(),
                 };
                 let fingers = FingersOn::new(plan.nodes, rules);
-                row.add(self.search_one(fingers, garbage, 1), "a ring");
+                row.add(
+                    self.search_one(fingers, garbage, self.limit(plan, 1)),
+                    "a ring",
+                );
             }
         }
         row.peak_rss_bytes = record::peak_rss_bytes();
@@ -235,7 +243,17 @@ impl Check {
         row
     }
 
-    fn search_one<P: Protocol>(&self, protocol: P, garbage: GarbageName, worlds: usize) -> Search {
+    /// The states of one world: a guess at what fits into a few GiB.
+    fn limit(&self, plan: Plan, worlds: usize) -> usize {
+        let default = match (plan.layer, plan.nodes) {
+            (Layer::Ring, 0..=3) => 100_000_000,
+            (Layer::Ring, _) => 5_500_000,
+            (Layer::Fingers, _) => 500_000,
+        };
+        usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
+    }
+
+    fn search_one<P: Protocol>(&self, protocol: P, garbage: GarbageName, limit: usize) -> Search {
         let carriage = match self.channels {
             CarriageName::Slots => Carriage::Slots,
             CarriageName::Queue => Carriage::Queue {
@@ -246,7 +264,6 @@ impl Check {
             GarbageName::EverySingle => Garbage::EverySingle,
             GarbageName::Sampled => Garbage::Sampled { seed: self.seed },
         };
-        let limit = usize::try_from(self.states).unwrap_or(usize::MAX) / worlds.max(1);
         let mut world = World::new(protocol, carriage, garbage, self.rounds.into(), limit);
         world.progress = |states| record::progress(format_args!("{states} states of this world"));
         search(world, self.threads.into())

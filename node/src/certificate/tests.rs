@@ -18,8 +18,9 @@ fn a_saved_authority_issues_certificates_that_load() {
     let issued = loaded.issue("node-7", Validity::days(1)).unwrap();
     issued.save(&node, false).unwrap();
     let credentials = Credentials::load(&NodeConfig::new("node-7", &node, "s")).unwrap();
-    assert_eq!(credentials.name, "node-7");
-    assert_eq!(credentials.trust_domain, "test.local");
+    let subject = credentials.identity.subject();
+    assert_eq!(subject.name, "node-7");
+    assert_eq!(subject.trust_domain, "test.local");
     for private in [ca.join("ca.key"), node.join("node.key")] {
         let mode = fs::metadata(private).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -123,7 +124,7 @@ fn credentials_that_cannot_work_name_file_and_remedy() {
         (&expired, "n", "certificate", "expired"),
         (&early, "n", "certificate", "clock"),
         (&good, "m", "certificate", "correct `name`"),
-        (&swapped, "n", "key", "belong"),
+        (&swapped, "n", "key", "issued with the certificate"),
         (&garbage, "n", "certificate", "issue it again"),
     ] {
         let (_dir, config) = saved(issued, name);

@@ -163,7 +163,7 @@ async fn watch(cluster: &Cluster) -> Result<(), Failure> {
 }
 
 fn described(event: &Event) -> String {
-    let mut text = format!("{:8.3} s  {:<9}", event.elapsed_seconds, event.event);
+    let mut text = format!("{:8.3} s  {:<10}", event.elapsed_seconds, event.event);
     let nodes = event.nodes.unwrap_or(0);
     let name = event.name.as_deref().unwrap_or("?");
     let rank = event
@@ -191,6 +191,9 @@ fn described(event: &Event) -> String {
             event.duplicates.unwrap_or(0)
         ),
     });
+    if let Some(bytes) = event.pss_bytes {
+        text.push_str(&format!(", {} MiB", bytes >> 20));
+    }
     if let Some(seconds) = event.step_seconds {
         text.push_str(&format!(" ({seconds:.3} s)"));
     }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{DownReason, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,8 @@ use outgoing::OpenMessages;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
+/// Commands handled before the transport gets its turn.
+const COMMANDS_PER_TURN: usize = 64;
 /// How often the counters of the machines are copied to the metrics.
 const STATS_PERIOD: Duration = Duration::from_secs(1);
 
@@ -55,6 +57,8 @@ struct Host {
     transport: Transport,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
+    /// Why the configured peers could not be dialled, as told last.
+    dial_failures: BTreeMap<PeerId, DialError>,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
@@ -80,7 +84,15 @@ impl Host {
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
         loop {
+            // Neither a busy network nor a busy user may starve the other.
+            for _ in 0..COMMANDS_PER_TURN {
+                let Ok(command) = commands.try_recv() else {
+                    break;
+                };
+                self.on_command(command);
+            }
             self.fire_timers();
+            self.attend_waiting();
             self.show_placement();
             if now() >= stats_due {
                 stats_due = now() + STATS_PERIOD;
@@ -93,7 +105,6 @@ impl Host {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = tokio::time::sleep_until(wake) => {}
                 event = events.recv() => match event {
                     None => break,
                     Some(event) => {
@@ -109,6 +120,8 @@ impl Host {
                     None => commands_open = false,
                     Some(command) => self.on_command(command),
                 },
+                // Timers that are due have fired above.
+                () = tokio::time::sleep_until(wake) => {}
             }
         }
     }
@@ -116,7 +129,7 @@ impl Host {
     fn next_wake(&self, stats_due: Instant) -> Instant {
         let leave = self.leaving.as_ref().map(|leaving| leaving.until);
         let timers = self.timers.next();
-        [timers, leave]
+        [timers, leave, self.messages.next_deadline()]
             .into_iter()
             .flatten()
             .fold(stats_due, Instant::min)
@@ -134,6 +147,7 @@ impl Host {
             TransportEvent::LinkUp { peer, boot } => {
                 tracing::debug!(peer = %self.name_of(peer), boot, "link up");
                 self.boots.insert(peer, boot);
+                self.dial_failures.remove(&peer);
                 self.feed(Input::LinkUp { peer, boot });
             }
             TransportEvent::LinkDown { peer, reason } => {
@@ -166,10 +180,23 @@ impl Host {
                 }
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
-            TransportEvent::DialFailed { peer, reason } => {
-                tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
-            }
+            TransportEvent::DialFailed { peer, reason } => self.on_dial_failed(peer, reason),
         }
+    }
+
+    /// Say so aloud when the operator named the peer, once per reason.
+    fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
+        let mut named = self.config.parent.iter().chain(&self.config.seeds);
+        let named = named.find(|seed| open::id_of(&self.trust_domain, &seed.name) == peer);
+        let Some(seed) = named else {
+            tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
+            return;
+        };
+        if self.dial_failures.get(&peer) == Some(&reason) {
+            return;
+        }
+        tracing::warn!(peer = %seed, %reason, "cannot be dialled, trying on");
+        self.dial_failures.insert(peer, reason);
     }
 
     fn refuse(&self, peer: PeerId, refused: wire::Refused) {
@@ -195,7 +222,7 @@ impl Host {
     }
 
     fn leave(&mut self, drain: Duration, reply: oneshot::Sender<()>) {
-        let until = now() + drain;
+        let until = after(drain);
         if let Some(leaving) = &mut self.leaving {
             leaving.until = leaving.until.min(until);
             leaving.replies.push(reply);
@@ -236,4 +263,10 @@ impl Host {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// The instant `length` from now, or as far ahead as anybody will wait.
+fn after(length: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    now() + length.min(FAR)
 }

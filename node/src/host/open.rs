@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{BindError, Contact, Identity, Limits, Transport, TransportConfig};
+use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId, config::Pace};
 use binomesh_routing as routing;
 
@@ -24,16 +24,9 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         commands,
         placement,
         stop,
-        recorder: _,
     } = seat;
-    let trust_domain = credentials.trust_domain.clone();
-    let identity = Identity::from_der(
-        credentials.chain,
-        credentials.key,
-        credentials.authorities,
-        credentials.revocations,
-    )
-    .map_err(|error| StartError::Transport(error.to_string()))?;
+    let identity = credentials.identity;
+    let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
     let transport = TransportConfig {
         identity,
@@ -72,6 +65,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         boot: state.boot,
         transport,
         boots: BTreeMap::new(),
+        dial_failures: BTreeMap::new(),
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
@@ -134,8 +128,10 @@ fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Conf
     }
 }
 
-/// A head of at most this many bytes stands before a payload in a frame.
-const HEAD_MAX: usize = 16 << 10;
+/// The longest packet that any node may send: a payload at its bound with the
+/// longest head. It is the same everywhere, whatever a node accepts itself: a
+/// longer frame ends the link, a longer payload is only refused.
+const PACKET_MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES + routing::wire::MAX_HEAD_BYTES;
 
 fn limits(config: &NodeConfig) -> Limits {
     let defaults = Limits::default();
@@ -143,8 +139,14 @@ fn limits(config: &NodeConfig) -> Limits {
         Profile::Default | Profile::Fast => Duration::from_secs(1),
         Profile::Quiet => Duration::from_secs(5),
     };
+    let link_idle = match config.profile {
+        Profile::Default | Profile::Quiet => defaults.link_idle,
+        // A fifth, as is everything else of this profile.
+        Profile::Fast => defaults.link_idle / 5,
+    };
     Limits {
-        packet_frame: config.max_payload_bytes + HEAD_MAX,
+        link_idle,
+        packet_frame: PACKET_MAX,
         keep_alive: beat,
         idle_timeout: (beat * 10).max(defaults.idle_timeout),
         ..defaults

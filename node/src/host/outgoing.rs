@@ -16,6 +16,8 @@ use crate::report::{Receipt, Unreached, UnreachedState, epoch_name};
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
 const MAX_WAITING: usize = 256;
+/// How many bytes of payload they may hold; one more is refused as busy.
+const MAX_WAITING_BYTES: usize = 64 << 20;
 
 type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
@@ -25,85 +27,131 @@ pub(super) struct OpenMessages {
     /// Accepted, by sequence; the relay's window bounds them.
     open: BTreeMap<u64, (Instant, Reply)>,
     /// Not accepted yet, oldest first.
-    waiting: VecDeque<(Option<Vec<Destination>>, Instant, Outgoing)>,
-    /// Receipts that came while the message was being accepted.
-    early: Option<routing::Receipt<PeerId>>,
+    waiting: VecDeque<Waiting>,
+    /// Whether there may be room for those that wait.
+    has_room: bool,
+}
+
+/// A message that is not accepted yet.
+struct Waiting {
+    /// To whom; to all members if there is no list.
+    to: Option<Vec<Destination>>,
+    since: Instant,
+    outgoing: Outgoing,
+    /// The answer, should its time run out.
+    because: SendError,
+}
+
+impl Waiting {
+    fn deadline(&self) -> Option<Instant> {
+        let timeout = self.outgoing.timeout?;
+        self.since.checked_add(timeout)
+    }
+}
+
+impl OpenMessages {
+    /// When the first message that waits runs out of time.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(Waiting::deadline).min()
+    }
 }
 
 impl Host {
     /// A user wants a message sent, to all members if there is no list.
     pub(super) fn submit(&mut self, to: Option<Vec<Destination>>, outgoing: Outgoing) {
-        let item = (to, now(), outgoing);
-        if !self.messages.waiting.is_empty() {
-            return self.wait_or_refuse(item);
-        }
-        if let Some(item) = self.try_publish(item) {
-            self.wait_or_refuse(item);
+        let since = now();
+        let because = SendError::Busy;
+        let message = Waiting {
+            to,
+            since,
+            outgoing,
+            because,
+        };
+        let is_first = self.messages.waiting.is_empty();
+        let left = if is_first {
+            self.try_publish(message)
+        } else {
+            Some(message)
+        };
+        let Some(message) = left else {
+            return;
+        };
+        let held = self
+            .messages
+            .waiting
+            .iter()
+            .map(|w| w.outgoing.payload.len());
+        let bytes = held.sum::<usize>() + message.outgoing.payload.len();
+        if self.messages.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES {
+            self.messages.waiting.push_back(message);
+        } else {
+            let _ = message.outgoing.reply.send(Err(SendError::Busy));
         }
     }
 
-    /// Room or a roster may have come: try those that wait, in order.
-    pub(super) fn submit_waiting(&mut self) {
-        while let Some(item) = self.messages.waiting.pop_front() {
-            if let Some(item) = self.try_publish(item) {
-                self.messages.waiting.push_front(item);
-                return;
+    /// Room or a roster may have come: those that wait are tried when the loop
+    /// comes round.
+    pub(super) const fn note_room(&mut self) {
+        self.messages.has_room = true;
+    }
+
+    /// Try those that wait, in order, and answer those whose time is over.
+    pub(super) fn attend_waiting(&mut self) {
+        if std::mem::take(&mut self.messages.has_room) {
+            while let Some(message) = self.messages.waiting.pop_front() {
+                if let Some(message) = self.try_publish(message) {
+                    self.messages.waiting.push_front(message);
+                    break;
+                }
             }
         }
-    }
-
-    fn wait_or_refuse(&mut self, item: (Option<Vec<Destination>>, Instant, Outgoing)) {
-        if self.messages.waiting.len() < MAX_WAITING {
-            self.messages.waiting.push_back(item);
-        } else {
-            let _ = item.2.reply.send(Err(SendError::Busy));
+        let is_over = |message: &Waiting| message.deadline().is_some_and(|end| now() >= end);
+        while let Some(place) = self.messages.waiting.iter().position(is_over) {
+            if let Some(message) = self.messages.waiting.remove(place) {
+                let _ = message.outgoing.reply.send(Err(message.because));
+            }
         }
     }
 
     /// Publish, or give the message back if it has to wait.
-    fn try_publish(
-        &mut self,
-        item: (Option<Vec<Destination>>, Instant, Outgoing),
-    ) -> Option<(Option<Vec<Destination>>, Instant, Outgoing)> {
-        let (to, accepted, outgoing) = item;
+    fn try_publish(&mut self, message: Waiting) -> Option<Waiting> {
+        let Waiting {
+            to,
+            since,
+            outgoing,
+            ..
+        } = message;
         let destination = match &to {
             None => routing::Destination::All,
             Some(to) => routing::Destination::Peers(to.iter().map(|d| self.id_of(d)).collect()),
         };
-        let topic = match routing::Topic::new(outgoing.topic.as_str()) {
-            Ok(topic) => topic,
-            Err(_) => {
-                let _ = outgoing.reply.send(Err(SendError::NotReady));
-                return None;
-            }
-        };
         let publish = routing::Publish {
-            topic,
+            topic: outgoing.topic.clone(),
             payload: outgoing.payload.clone(),
             destination,
-            deadline: outgoing.timeout.map(|t| t.saturating_sub(now() - accepted)),
+            deadline: outgoing.timeout.map(|t| t.saturating_sub(now() - since)),
         };
-        match self.peer.publish(publish, &mut self.out) {
+        let because = match self.peer.publish(publish, &mut self.out) {
             Ok(id) => {
                 self.messages
                     .open
-                    .insert(id.sequence, (accepted, outgoing.reply));
+                    .insert(id.sequence, (since, outgoing.reply));
                 self.perform();
-                if let Some(receipt) = self.messages.early.take() {
-                    self.on_receipt(receipt);
-                }
-                None
+                return None;
             }
-            Err(
-                PublishError::WindowFull(_)
-                | PublishError::MemoryFull { .. }
-                | PublishError::RosterIncomplete(_),
-            ) => Some((to, accepted, outgoing)),
+            Err(PublishError::WindowFull(_) | PublishError::MemoryFull { .. }) => SendError::Busy,
+            Err(PublishError::RosterIncomplete(_)) => SendError::NotReady,
             Err(error) => {
                 let _ = outgoing.reply.send(Err(self.explain(error)));
-                None
+                return None;
             }
-        }
+        };
+        Some(Waiting {
+            to,
+            since,
+            outgoing,
+            because,
+        })
     }
 
     fn explain(&self, error: PublishError<PeerId>) -> SendError {
@@ -133,7 +181,6 @@ impl Host {
     /// A message is done: tell whoever waits for it, and let others in.
     pub(super) fn on_receipt(&mut self, receipt: routing::Receipt<PeerId>) {
         let Some((accepted, reply)) = self.messages.open.remove(&receipt.id.sequence) else {
-            self.messages.early = Some(receipt);
             return;
         };
         let elapsed = now() - accepted;
@@ -141,7 +188,7 @@ impl Host {
         let receipt = self.describe(&receipt, elapsed.as_secs_f64());
         // Whoever asked may have gone; the message went out all the same.
         let _ = reply.send(Ok(receipt));
-        self.submit_waiting();
+        self.note_room();
     }
 
     fn describe(&self, receipt: &routing::Receipt<PeerId>, elapsed_seconds: f64) -> Receipt {

@@ -4,7 +4,7 @@ use binomesh_overlay::quic::SendError;
 use binomesh_overlay::{self as overlay, Effect, Outbox, PeerId};
 use binomesh_routing as routing;
 
-use super::{Host, now};
+use super::Host;
 use crate::peer::{Event, Message};
 use crate::report::{PlacementView, epoch_name};
 use crate::{subscription, wire};
@@ -16,7 +16,7 @@ impl Host {
         for effect in out.drain() {
             match effect {
                 Effect::Send { to, message } => self.send(to, &message),
-                Effect::Arm { timer, after } => self.timers.arm(timer, now() + after),
+                Effect::Arm { timer, after } => self.timers.arm(timer, super::after(after)),
                 Effect::Disarm { timer } => self.timers.disarm(timer),
                 Effect::Connect(peer) => self.transport.connect(peer),
                 Effect::Disconnect(peer) => self.transport.disconnect(peer),
@@ -68,9 +68,6 @@ impl Host {
     fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
         match event {
             routing::Event::Deliver { id, topic, payload } => {
-                let Ok(topic) = topic.as_str().parse() else {
-                    return;
-                };
                 let message = subscription::Message {
                     id: message_id(&id),
                     origin: id.origin,
@@ -82,7 +79,7 @@ impl Host {
                 self.subscribers.offer(&message);
             }
             routing::Event::Receipt(receipt) => self.on_receipt(receipt),
-            routing::Event::RosterComplete(_) => self.submit_waiting(),
+            routing::Event::RosterComplete(_) => self.note_room(),
             routing::Event::Drained => {
                 if let Some(leaving) = &mut self.leaving {
                     leaving.is_drained = true;
@@ -98,7 +95,7 @@ impl Host {
             epoch: epoch_name(&placement.epoch),
             population: placement.population.get(),
             rank: placement.rank.0,
-            settled: overlay.health() == overlay::Health::Healthy,
+            settled: self.unsettled().is_none(),
         });
         self.placement.send_if_modified(|shown| {
             let changed = *shown != view;

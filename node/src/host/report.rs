@@ -12,7 +12,8 @@ impl Host {
         let name = |peer: PeerId| self.name_of(peer);
         let table = |table: &[Option<PeerId>]| table.iter().map(|peer| peer.map(name)).collect();
         let fingers = overlay.fingers();
-        let health = overlay.health();
+        let links = self.transport.links();
+        let reason = self.unsettled();
         NodeReport {
             name: self.config.name.clone(),
             id: self.id,
@@ -30,15 +31,24 @@ impl Host {
             counterclockwise: fingers
                 .map(|f| table(f.counterclockwise()))
                 .unwrap_or_default(),
-            links: self
-                .transport
-                .links()
-                .into_iter()
-                .map(|link| link.name)
-                .collect(),
-            healthy: health == Health::Healthy,
-            reason: (health != Health::Healthy).then(|| health.to_string()),
+            links: links.into_iter().map(|link| link.name).collect(),
+            healthy: reason.is_none(),
+            reason,
         }
+    }
+
+    /// What this node misses to be settled: its own entries, or a link to one of
+    /// them.
+    pub(super) fn unsettled(&self) -> Option<String> {
+        let overlay = self.peer.overlay();
+        let health = overlay.health();
+        if health != Health::Healthy {
+            return Some(health.to_string());
+        }
+        let fingers = overlay.fingers()?;
+        let mut entries = fingers.clockwise().iter().chain(fingers.counterclockwise());
+        let unlinked = entries.find_map(|entry| entry.filter(|id| !self.boots.contains_key(id)));
+        unlinked.map(|peer| format!("no link to {}", self.name_of(peer)))
     }
 
     /// Copy the counters of the machines to the metrics.

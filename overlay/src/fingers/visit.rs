@@ -13,8 +13,8 @@ use crate::stamp::{Proof, Stamp};
 
 impl<I: Id, S: Stamp> Fingers<I, S> {
     /// Visit one level: ask both fingers there whether I am theirs, and ask one
-    /// level below for a finger that is missing. Called with each level in turn,
-    /// it repairs every link within levels × period.
+    /// level below for a finger that is missing or denied. Called with each level
+    /// in turn, from 0, it repairs every link within levels × period.
     pub fn confirm<M, T, E>(&mut self, level: usize, out: &mut Outbox<I, M, T, E>)
     where
         M: From<Message<I, S::Mark>>,
@@ -24,29 +24,19 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
         for direction in [Direction::Clockwise, Direction::Counterclockwise] {
             self.set_confirmed(level, direction, false);
-            let mark = self.stamp.ahead(0);
-            let below = level.checked_sub(1);
-            if let Some(finger) = self.finger(level, direction) {
-                let level = level as u8;
-                out.send(
-                    finger,
-                    Message::Confirm {
-                        level,
-                        direction,
-                        mark,
-                    },
-                );
-            } else if let Some(next) = below.and_then(|below| self.finger(below, direction)) {
-                let level = level as u8;
-                out.send(
-                    next,
-                    Message::Seek {
-                        level,
-                        direction,
-                        mark,
-                    },
-                );
-            }
+            let Some(finger) = self.finger(level, direction) else {
+                self.seek(level, direction, out);
+                continue;
+            };
+            let (level, mark) = (level as u8, self.stamp.ahead(0));
+            out.send(
+                finger,
+                Message::Confirm {
+                    level,
+                    direction,
+                    mark,
+                },
+            );
         }
     }
 
@@ -102,13 +92,17 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
     }
 
     /// My finger agrees; its own mark must agree too.
-    pub(super) fn on_confirmed(
+    pub(super) fn on_confirmed<M, T, E>(
         &mut self,
         from: I,
         level: usize,
         direction: Direction,
         mark: S::Mark,
-    ) -> Changed {
+        out: &mut Outbox<I, M, T, E>,
+    ) -> Changed
+    where
+        M: From<Message<I, S::Mark>>,
+    {
         if self.finger(level, direction) != Some(from) {
             return Changed::NO;
         }
@@ -117,25 +111,29 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
                 self.set_confirmed(level, direction, true);
                 Changed::NO
             }
-            Proof::Fails => self.put(level, direction, None),
+            Proof::Fails => self.replace(level, direction, out),
             Proof::Foreign => Changed::NO,
         }
     }
 
     /// My finger says that it is not. It knows its own rank; but of another
     /// epoch it may say nothing.
-    pub(super) fn on_deny(
+    pub(super) fn on_deny<M, T, E>(
         &mut self,
         from: I,
         level: usize,
         direction: Direction,
         mark: S::Mark,
-    ) -> Changed {
+        out: &mut Outbox<I, M, T, E>,
+    ) -> Changed
+    where
+        M: From<Message<I, S::Mark>>,
+    {
         let is_mine = self.finger(level, direction) == Some(from);
         if !is_mine || self.judge(level, direction, mark) == Proof::Foreign {
             return Changed::NO;
         }
-        self.put(level, direction, None)
+        self.replace(level, direction, out)
     }
 
     /// One level below me somebody lacks what I have: rule 2 or 3's message once
@@ -158,6 +156,41 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         let subject = self.finger(below, direction);
         if let Some(subject) = subject.filter(|&subject| is_proved && subject != from) {
             out.send(from, self.introduction(level, back, subject));
+        }
+    }
+
+    /// Clear a wrong finger and ask for the right one: one question per answer,
+    /// so that a liar gains nothing by denying.
+    fn replace<M, T, E>(
+        &mut self,
+        level: usize,
+        direction: Direction,
+        out: &mut Outbox<I, M, T, E>,
+    ) -> Changed
+    where
+        M: From<Message<I, S::Mark>>,
+    {
+        let changed = self.put(level, direction, None);
+        self.seek(level, direction, out);
+        changed
+    }
+
+    /// Ask one level below for a finger that is missing; the ring gives level 0.
+    fn seek<M, T, E>(&self, level: usize, direction: Direction, out: &mut Outbox<I, M, T, E>)
+    where
+        M: From<Message<I, S::Mark>>,
+    {
+        let below = level.checked_sub(1);
+        if let Some(next) = below.and_then(|below| self.finger(below, direction)) {
+            let (level, mark) = (level as u8, self.stamp.ahead(0));
+            out.send(
+                next,
+                Message::Seek {
+                    level,
+                    direction,
+                    mark,
+                },
+            );
         }
     }
 }

@@ -22,10 +22,11 @@ pub use seam::{Event, Health, Input, Out, Timer};
 use crate::backoff::Backoff;
 use crate::census::Census;
 use crate::config::Config;
-use crate::detector::{self, Detector};
+use crate::detector::{self, Detector, Verdict};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
+use crate::planted::Bug;
 use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
 use crate::tree::{self, Surroundings, Tree};
@@ -33,6 +34,11 @@ use crate::{Id, Message, Placement, backoff, census};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 const MAX_LOST: usize = 32;
+/// How many linked peers' boots a node remembers; above it, only those of
+/// peers that it claims a link to.
+const MAX_BOOTS: usize = 1024;
+/// A node that is no root looks for its configured peers at every such probe.
+const PROBES_PER_SEED: u32 = 12;
 
 /// Fingers of a member that stands in an epoch.
 pub type PlacedFingers<I> = Fingers<I, Placement<I>>;
@@ -67,6 +73,8 @@ pub struct Overlay<I: Id> {
     epoch_pending: bool,
     /// Beats since an epoch was due.
     overdue_beats: u32,
+    /// Beats since the parent last told this node its place.
+    parentless_beats: u32,
     lost: Vec<I>,
     next_probe: usize,
     probes: u32,
@@ -114,6 +122,7 @@ impl<I: Id> Overlay<I> {
             epochs: 0,
             epoch_pending: false,
             overdue_beats: 0,
+            parentless_beats: 0,
             lost: Vec::new(),
             next_probe: 0,
             probes: 0,
@@ -127,6 +136,7 @@ impl<I: Id> Overlay<I> {
     /// Handle one input; what the host is to do goes to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         let mut moved = Moved::default();
+        let was_root = self.tree.is_root();
         match input {
             Input::Start => self.on_start(&mut moved, out),
             Input::Message { from, message } if from != self.config.me => {
@@ -154,6 +164,12 @@ impl<I: Id> Overlay<I> {
             Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
             Input::LinkDown { peer } => self.detector.on_link_down(peer),
             Input::Leave => self.tree.leave(out),
+        }
+        if self.tree.is_root() && !was_root {
+            // Others may have become roots at the same time: this one's
+            // neighbours, which its own epoch will not know, lead to them.
+            let contacts = self.contacts();
+            contacts.into_iter().for_each(|id| self.remember(id));
         }
         self.settle(moved, out);
     }
@@ -190,12 +206,21 @@ impl<I: Id> Overlay<I> {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
             Some(_) if self.tree.is_root() && !self.census.is_settled() => Health::Counting,
+            Some(_) if !self.tree.is_root() && self.parentless_beats > self.patience() => {
+                Health::NoParent
+            }
             Some(fingers) if fingers.population().get() > 1 && !ring.is_complete() => {
                 Health::NoRing
             }
             Some(fingers) if !fingers.is_complete() => Health::MissingFingers,
             Some(_) => Health::Healthy,
         }
+    }
+
+    /// Beats without a place from the parent that are nothing unusual.
+    const fn patience(&self) -> u32 {
+        let pace = &self.config.pace;
+        2 * (pace.suspect_after + pace.down_after)
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
@@ -276,6 +301,7 @@ impl<I: Id> Overlay<I> {
             }
             census::Message::Place { placement, version } => {
                 if self.tree.parent() == Some(from) {
+                    self.parentless_beats = 0;
                     let children: Vec<I> = self.tree.children().collect();
                     moved.place |= self.census.on_place(placement, version, &children, out);
                 }
@@ -313,9 +339,17 @@ impl<I: Id> Overlay<I> {
 
     fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let others: Vec<I> = self.claimed.iter().copied().collect();
-        for peer in self.detector.on_beat(&others, out) {
-            self.lose(peer, moved, out);
+        for (peer, verdict) in self.detector.on_beat(&others, out) {
+            match verdict {
+                Verdict::Down => self.lose(peer, moved, out),
+                // Alive, but not for this node: a tree edge must be spoken over.
+                Verdict::Cut => {
+                    moved.family |=
+                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+                }
+            }
         }
+        self.parentless_beats = self.parentless_beats.saturating_add(1);
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
         self.census.mend();
@@ -330,6 +364,7 @@ impl<I: Id> Overlay<I> {
             let reply = !self.is_proved(successor);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+        self.on_level_zero(moved, out);
         moved.count = true;
         moved.links = true;
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
@@ -338,11 +373,7 @@ impl<I: Id> Overlay<I> {
     /// A peer is gone: repair without it, and remember to look for it.
     fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
-        self.lost.retain(|id| *id != peer);
-        if self.lost.len() >= MAX_LOST {
-            self.lost.remove(0);
-        }
-        self.lost.push(peer);
+        self.remember(peer);
         self.probes = 0;
         self.boots.remove(&peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
@@ -350,20 +381,33 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
-        if !self.claimed.contains(&peer) {
+        let before = self.boots.insert(peer, boot);
+        // A neighbour that restarted has forgotten what it was to this node.
+        if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
+            self.lose(peer, moved, out);
+            self.boots.insert(peer, boot);
+        }
+    }
+
+    /// Remember a peer to probe for.
+    fn remember(&mut self, peer: I) {
+        if peer == self.config.me {
             return;
         }
-        // A neighbour that restarted has forgotten what it was to this node.
-        if self.boots.insert(peer, boot).is_some_and(|old| old != boot) {
-            self.lose(peer, moved, out);
+        self.lost.retain(|id| *id != peer);
+        if self.lost.len() >= MAX_LOST {
+            self.lost.remove(0);
         }
+        self.lost.push(peer);
     }
 
     fn on_refresh(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let planted = self.config.planted;
         if self.refresh.fire(self.backoff(), planted) {
             moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
-            if let Some(fingers) = &self.current {
+            // A visit may have cleared level 0; setting it applies rule 1.
+            self.on_level_zero(moved, out);
+            if let Some(fingers) = self.current.as_ref().filter(|_| !moved.fingers) {
                 fingers.refresh(self.rules(), out);
             }
             self.arm_refresh(out);
@@ -371,6 +415,9 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_confirm(&mut self, out: &mut Out<I>) {
+        if self.config.planted.has(Bug::MissingRefresh) {
+            return;
+        }
         if let Some(fingers) = &mut self.current {
             let levels = fingers.population().levels();
             self.visiting = (self.visiting + 1) % levels.max(1);
@@ -379,11 +426,11 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
     }
 
-    /// Probe one contact that may be in another tree. A root looks for its seeds
-    /// too; the others only for those they have lost.
+    /// Probe one contact that may be in another tree: those lost, and the
+    /// configured ones, which a node that is no root asks now and then only.
     fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
-        if self.tree.is_root() {
+        if self.tree.is_root() || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
         targets.retain(|id| *id != self.config.me && !self.claimed.contains(id));

@@ -32,6 +32,7 @@ impl<I: Id> Overlay<I> {
         self.epochs = noise.next();
         self.epoch_pending = noise.one_in(2);
         self.overdue_beats = noise.next() as u32;
+        self.parentless_beats = noise.next() as u32;
         self.lost.clear();
         self.boots.clear();
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();

@@ -94,6 +94,8 @@ pub enum Health {
     Unplaced,
     /// It is the root and is about to name an epoch.
     Counting,
+    /// Its parent has not told it its place for a while.
+    NoParent,
     /// It lacks a ring neighbour.
     NoRing,
     /// It lacks a finger.
@@ -107,6 +109,7 @@ impl fmt::Display for Health {
             Self::Unanchored => "looking for a parent",
             Self::Unplaced => "not yet counted in an epoch",
             Self::Counting => "the members have changed, a new epoch is due",
+            Self::NoParent => "the parent has not been heard of for a while",
             Self::NoRing => "a ring neighbour is not known yet",
             Self::MissingFingers => "a finger is not known yet",
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Event, Moved, Out, Overlay, Timer, beats};
+use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer, beats};
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
 use crate::{Epoch, Id, Rank, detector};
@@ -63,7 +63,10 @@ impl<I: Id> Overlay<I> {
         self.tree.set_size(self.census.size().get(), out);
         match self.tree.parent() {
             Some(parent) if changed || family => self.census.report(parent, out),
-            None if self.needs_epoch() => self.await_epoch(out),
+            // Only a change postpones it; sizes that repeat themselves do not.
+            None if self.needs_epoch() && (changed || family || !self.epoch_pending) => {
+                self.await_epoch(out);
+            }
             _ => {}
         }
     }
@@ -174,7 +177,7 @@ impl<I: Id> Overlay<I> {
     /// that it stands next to this node in the epoch. While the tree is being
     /// repaired the ring is ahead of the ranks, and the fingers of an epoch must
     /// not follow it.
-    fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+    pub(super) fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let rules = self.rules();
         let Some(current) = &mut self.current else {
             return;
@@ -209,8 +212,11 @@ impl<I: Id> Overlay<I> {
         }
         for peer in self.claimed.difference(&wanted) {
             out.disconnect(*peer);
-            self.boots.remove(peer);
         }
         self.claimed = wanted;
+        if self.boots.len() > MAX_BOOTS {
+            let claimed = &self.claimed;
+            self.boots.retain(|id, _| claimed.contains(id));
+        }
     }
 }

@@ -98,10 +98,12 @@ pub enum DialError {
     #[error("no answer")]
     TimedOut,
     /// Somebody else answered.
-    #[error("{found} answered")]
+    #[error("`{name}` answered ({found})")]
     WrongPeer {
         /// Who.
         found: PeerId,
+        /// What its certificate calls it.
+        name: String,
     },
     /// One side did not accept the other's certificate: the metric label of the
     /// cause.

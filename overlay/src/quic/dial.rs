@@ -117,7 +117,10 @@ async fn dial_address(
     let (subject, chain) = subject_of(&connection).ok_or(DialError::Certificate("not_a_peer"))?;
     if subject.id != peer.id {
         guard.close(CloseCode::WrongPeer);
-        return Err(DialError::WrongPeer { found: subject.id });
+        let Subject {
+            id: found, name, ..
+        } = subject;
+        return Err(DialError::WrongPeer { found, name });
     }
     let (mut say, mut hear) = connection.open_bi().await.map_err(|e| DialError::of(&e))?;
     let _ = say.set_priority(GREETING_PRIORITY);

@@ -27,6 +27,8 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct Subject {
     /// The identity.
     pub id: PeerId,
+    /// The trust domain of the URI.
+    pub trust_domain: String,
     /// The last path segment of the URI.
     pub name: String,
 }
@@ -70,13 +72,14 @@ impl Subject {
             .strip_prefix("spiffe://")
             .filter(|_| uri.len() <= URI_MAX);
         let split = path.and_then(|path| path.split_once('/'));
-        let name = split
+        let named = split
             .filter(|(domain, _)| !domain.is_empty())
-            .and_then(|(_, path)| path.rsplit('/').next())
-            .filter(|name| !name.is_empty() && name.len() <= NAME_MAX);
-        match name {
-            Some(name) => Ok(Self {
+            .and_then(|(domain, path)| Some((domain, path.rsplit('/').next()?)))
+            .filter(|(_, name)| !name.is_empty() && name.len() <= NAME_MAX);
+        match named {
+            Some((domain, name)) => Ok(Self {
                 id: PeerId::of_uri(uri),
+                trust_domain: domain.to_owned(),
                 name: name.to_owned(),
             }),
             None => Err(SubjectError::NotSpiffe(uri.chars().take(200).collect())),
@@ -203,6 +206,11 @@ impl Identity {
         self.subject.id
     }
 
+    /// What the certificate says of the node.
+    pub const fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
     /// The last path segment of the SPIFFE URI.
     pub fn name(&self) -> &str {
         &self.subject.name
@@ -261,7 +269,7 @@ mod tests {
     #[test]
     fn only_a_spiffe_id_with_a_name_is_a_subject() {
         let subject = Subject::of_uri("spiffe://test/node/node-7").expect("valid");
-        assert_eq!(subject.name, "node-7");
+        assert_eq!((&*subject.trust_domain, &*subject.name), ("test", "node-7"));
         assert_eq!(subject.id, PeerId::of_uri("spiffe://test/node/node-7"));
         for uri in [
             "https://test/node",

@@ -54,6 +54,10 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long a link may take to drain. 5 s: the design's bound.
     pub drain_timeout: Duration,
+    /// When a node stops, a peer of which no packet at all has come for this
+    /// long is not waited for: one that lives acknowledges the goodbye within a
+    /// round trip. Guess: a process that was not scheduled for a while passes.
+    pub drain_silence: Duration,
     /// An unclaimed link with no frame for this long on both sides is closed.
     /// Guess: longer than a pause between an overlay's rounds.
     pub link_idle: Duration,
@@ -107,6 +111,7 @@ impl Default for Limits {
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
+            drain_silence: Duration::from_secs(1),
             link_idle: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(10),
             keep_alive: Duration::from_secs(1),

@@ -57,7 +57,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         writers: JoinSet::new(),
         farewell: Parting::default(),
         refused: None,
-        deadline: None,
+        drain: None,
         need: Need::default(),
     };
     if let Some(ack) = ack {
@@ -166,6 +166,16 @@ impl Default for Need {
     }
 }
 
+/// A drain in progress.
+struct Drain {
+    /// When it is overdue.
+    until: Instant,
+    /// When it is looked whether the peer has been heard since the last time.
+    look: Instant,
+    /// Packets of the peer at that time.
+    heard: u64,
+}
+
 struct Watch {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -176,8 +186,7 @@ struct Watch {
     writers: JoinSet<u64>,
     farewell: Parting,
     refused: Option<RefusedFrame>,
-    /// When a drain is overdue.
-    deadline: Option<Instant>,
+    drain: Option<Drain>,
     need: Need,
 }
 
@@ -188,7 +197,7 @@ impl Watch {
         let mut drain = self.link.drain.subscribe();
         let mut round = tokio::time::interval(self.shared.limits.link_idle / 2);
         loop {
-            let overdue = overdue(self.deadline);
+            let overdue = overdue(self.drain.as_ref());
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
@@ -197,11 +206,13 @@ impl Watch {
                     return false;
                 }
                 () = overdue => {
-                    self.shared.metrics.drains_overdue.increment(1);
-                    CloseCode::TooSlow.close(&connection);
-                    return false;
+                    if self.has_waited_enough() {
+                        self.shared.metrics.drains_overdue.increment(1);
+                        CloseCode::TooSlow.close(&connection);
+                        return false;
+                    }
                 }
-                Ok(()) = drain.changed(), if self.deadline.is_none() => self.on_drain(),
+                Ok(()) = drain.changed(), if self.drain.is_none() => self.on_drain(),
                 Some(greeting) = self.hearing.recv() => self.on_greeting(greeting),
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
@@ -229,7 +240,33 @@ impl Watch {
             self.peer.set_aside(&self.link);
             self.shared.dial(&self.peer);
         }
-        self.deadline = Some(self.shared.now() + self.shared.limits.drain_timeout);
+        let (now, limits) = (self.shared.now(), &self.shared.limits);
+        let until = now + limits.drain_timeout;
+        // Only a node that stops is in a hurry; otherwise frames would be lost
+        // to a moment's outage.
+        let look = match farewell {
+            Some(Farewell::Stopping) => until.min(now + limits.drain_silence),
+            _ => until,
+        };
+        let heard = self.heard();
+        self.drain = Some(Drain { until, look, heard });
+    }
+
+    /// Packets that came from the peer, whatever is in them.
+    fn heard(&self) -> u64 {
+        self.link.connection.stats().udp_rx.datagrams
+    }
+
+    /// Whether the time of the drain is over, or the peer silent.
+    fn has_waited_enough(&mut self) -> bool {
+        let (now, heard) = (self.shared.now(), self.heard());
+        let Some(drain) = &mut self.drain else {
+            return false;
+        };
+        let silent = heard == drain.heard;
+        drain.heard = heard;
+        drain.look = drain.until.min(now + self.shared.limits.drain_silence);
+        silent || now >= drain.until
     }
 
     fn on_greeting(&mut self, greeting: Result<Greeting, GreetingError>) {
@@ -339,9 +376,9 @@ impl Watch {
     }
 }
 
-async fn overdue(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+async fn overdue(drain: Option<&Drain>) {
+    match drain {
+        Some(drain) => tokio::time::sleep_until(drain.look).await,
         None => std::future::pending().await,
     }
 }

@@ -4,6 +4,7 @@ use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use super::Order;
+use crate::placement::MAX_LEVELS;
 
 /// The most heirs that a root announces.
 pub const MAX_HEIRS: usize = 3;
@@ -11,7 +12,7 @@ pub const MAX_HEIRS: usize = 3;
 /// The root of a tree and what decides between two trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RootKey<I> {
-    /// ⌊log2 N⌋ of the root's current epoch.
+    /// ⌊log2 of the root's own count⌋.
     pub weight: u8,
     /// The configured priority; the smaller wins.
     pub priority: u32,
@@ -20,6 +21,11 @@ pub struct RootKey<I> {
 }
 
 impl<I: Ord + Copy> RootKey<I> {
+    /// Whether there can be such a tree at all; a claim until it is checked.
+    pub const fn is_possible(&self) -> bool {
+        self.weight as usize <= MAX_LEVELS
+    }
+
     /// Whether this tree absorbs the other when they meet: the greater weight,
     /// then the smaller priority, then the smaller id. A lone restarted node
     /// thus never pulls a cluster under itself.

@@ -161,7 +161,7 @@ impl<I: Id> Tree<I> {
             Message::Lead(lead) => self.on_lead(from, lead, around, out),
             Message::Digest(digest) => self.on_digest(from, digest, out),
             Message::AskLead => self.on_ask_lead(from, out),
-            Message::Redirect(to) => self.on_redirect(from, to, out),
+            Message::Redirect(to) => self.on_redirect(from, to, around, out),
             Message::Refuse(_) => self.on_refuse(from, around, out),
             Message::Detach => self.on_detach(from, out),
             Message::Leave => self.on_gone(from, around, out),
@@ -211,6 +211,9 @@ impl<I: Id> Tree<I> {
     fn mend(&mut self, out: &mut Out<I>) -> bool {
         let before = (self.parent, self.children.len());
         self.parent = self.parent.filter(|id| *id != self.me);
+        if self.parent.is_some() {
+            self.end_seek(out);
+        }
         let (me, parent) = (self.me, self.parent);
         self.children
             .retain(|child| child.id != me && Some(child.id) != parent);
@@ -274,7 +277,7 @@ impl<I: Id> Tree<I> {
             self.remember(from, claim, order);
             return false;
         }
-        if matches!(claim, Claim::Root(key) if !self.root.beats(&key)) {
+        if matches!(claim, Claim::Root(key) if !key.is_possible() || !self.root.beats(&key)) {
             return refuse(Refusal::Precedence, out);
         }
         if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
@@ -361,7 +364,8 @@ impl<I: Id> Tree<I> {
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
-        if !asked || !lead.anchored || below_me || self.leaving {
+        let is_usable = lead.anchored && !below_me && lead.root.is_possible();
+        if !asked || !is_usable || self.leaving {
             out.send(from, Message::Detach);
             return false;
         }
@@ -394,6 +398,7 @@ impl<I: Id> Tree<I> {
                 return self.orphan(None, around, out);
             }
             path.drain(..=mine);
+            path.truncate(usize::from(self.limits.max_depth));
             anchored = false;
         } else if path.len() >= usize::from(self.limits.max_depth) {
             return self.orphan(None, around, out);

@@ -111,7 +111,17 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    pub(super) fn on_redirect(&mut self, from: I, to: I, out: &mut Out<I>) -> bool {
+    pub(super) fn on_redirect(
+        &mut self,
+        from: I,
+        to: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        if self.parent == Some(from) {
+            // It is full and I am none of its children.
+            return self.orphan(None, around, out);
+        }
         let Some(seek) = &mut self.seek else {
             return false;
         };
@@ -243,7 +253,7 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        if !self.anchored || self.leaving {
+        if !self.anchored || self.leaving || !key.is_possible() {
             return false;
         }
         if key.id == self.root.id {
@@ -267,7 +277,8 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        let yields = root.id != self.root.id && root.beats(&self.root);
+        let is_other = root.id != self.root.id && root.is_possible();
+        let yields = is_other && root.beats(&self.root);
         if !self.anchored || self.leaving || !yields {
             return false;
         }

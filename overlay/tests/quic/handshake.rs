@@ -114,7 +114,10 @@ async fn expecting_one_and_finding_another_is_refused() {
         .expect("queued");
     let failed = TransportEvent::DialFailed {
         peer: id("c"),
-        reason: DialError::WrongPeer { found: b.id() },
+        reason: DialError::WrongPeer {
+            found: b.id(),
+            name: "b".to_owned(),
+        },
     };
     assert_eq!(a.next().await, failed);
     assert_eq!(a.meter.read(FAILURES, "wrong_peer"), 1);

@@ -110,6 +110,27 @@ async fn a_restart_is_noticed_long_before_the_idle_timeout() {
 }
 
 #[tokio::test]
+async fn a_node_that_stops_does_not_wait_for_the_dead() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    config.limits.drain_timeout = Duration::from_secs(600);
+    let mut a = Node::start(config);
+    let process = tokio::runtime::Runtime::new().expect("a runtime");
+    let first = {
+        let _entered = process.enter();
+        authority.start("b")
+    };
+    a.knows(&first);
+    a.transport.connect(id("b"));
+    a.until_up(id("b")).await;
+    let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
+    died.await.expect("dead");
+    // Long before the idle timeout of the link, too.
+    let closed = tokio::time::timeout(Duration::from_secs(5), a.transport.close()).await;
+    assert!(closed.is_ok(), "still waiting");
+}
+
+#[tokio::test]
 async fn an_introduction_is_enough_to_dial() {
     let authority = Authority::new("one");
     let mut a = authority.start("a");

@@ -111,6 +111,9 @@ impl<I: Id> Relay<I> {
             };
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
+                // It answers a question; to a packet it would be no answer, and
+                // believing it would send the packet again at its pleasure.
+                Refusal::Unknown if !duty.is_asked_about(delegation) => {}
                 Refusal::Unknown => {
                     if let Some(handed) = duty.delegations.get_mut(&delegation) {
                         handed.phase = Phase::Sent;

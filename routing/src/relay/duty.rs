@@ -168,6 +168,13 @@ impl<I: Id> Duty<I> {
         pending.spans().to_vec()
     }
 
+    /// Whether the peer of a delegation has been asked how it is: it was offered
+    /// the payload, or had taken custody.
+    pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
+        let handed = self.delegations.get(&delegation);
+        handed.is_some_and(|handed| handed.phase != Phase::Sent)
+    }
+
     /// The delegation that an acknowledgement is about.
     pub(super) fn answered(&self, from: I, errand: &Errand<I>) -> Option<u64> {
         let mut all = self.delegations.iter();

@@ -9,6 +9,9 @@ use super::{Config, Effects, Event, Timer, View};
 use crate::packet::Message;
 use crate::roster::Roster;
 
+/// How often a part of the previous epoch's roster is asked for: about 12 s with
+/// the default waits, longer than its fingers are kept.
+const PREVIOUS_ATTEMPTS: u32 = 16;
 /// How many names of epochs that are kept no longer are remembered, to refuse
 /// their packets at once; older ones count as unknown.
 const MAX_GONE: usize = 8;
@@ -225,8 +228,13 @@ impl<I: Id> Epochs<I> {
 
     pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
         let mut is_missing = false;
-        // The previous epoch's roster tells whom its messages have yet to reach.
-        for view in [&self.newest, &self.previous].into_iter().flatten() {
+        // The previous epoch's roster tells whom its messages have yet to reach,
+        // but a quiet cluster does not ask for it for ever.
+        let previous = &self.previous;
+        let previous = previous
+            .as_ref()
+            .filter(|_| self.attempt < PREVIOUS_ATTEMPTS);
+        for view in self.newest.iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
             view.ask_roster(self.attempt, out);
         }

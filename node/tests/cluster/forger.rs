@@ -1,0 +1,245 @@
+//! A member with a valid certificate that says what no machine would: forged
+//! state must be mended, and a planted bug that hinders it must show.
+
+use std::time::Duration;
+
+use binomesh::certificate::Validity;
+use binomesh::cluster::{Cluster, ClusterConfig};
+use binomesh::{NodeReport, verify};
+use binomesh_overlay::fingers::Message as Finger;
+use binomesh_overlay::quic::{
+    Class, Contact, Frame, Identity, Limits, SlotKey, Transport, TransportConfig, TransportEvent,
+};
+use binomesh_overlay::stamp::Mark;
+use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
+use tokio::sync::mpsc;
+
+use crate::bed::{self, now, stop};
+#[cfg(feature = "planted")]
+use crate::bed::{eventually, member};
+
+/// Maintenance messages of this version are spoken.
+const VERSION: u8 = 1;
+
+struct Forger {
+    id: PeerId,
+    transport: Transport,
+    _events: mpsc::Receiver<TransportEvent>,
+}
+
+impl Forger {
+    /// Join the transport, and only that, with a link to `victim`.
+    async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let issued = cluster.authority().issue("forger", Validity::days(1));
+        issued
+            .expect("issued")
+            .save(home.path(), true)
+            .expect("saved");
+        let read = |name: &str| std::fs::read(home.path().join(name)).expect("readable");
+        let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
+        let identity = Identity::from_pem(&chain, &key, &ca, b"").expect("an identity");
+        let id = identity.id();
+        let config = TransportConfig {
+            identity,
+            bind: vec![([127, 0, 0, 1], 0).into()],
+            advertised: Vec::new(),
+            boot: 1,
+            node_secret: [7; 32],
+            limits: Limits::default(),
+        };
+        let (transport, mut events) = Transport::bind(config).expect("bound");
+        let contact = Contact {
+            id: victim.id,
+            name: victim.name.clone(),
+            addresses: vec![victim.address],
+        };
+        transport.add_contact(contact).expect("a contact");
+        transport.connect(victim.id);
+        loop {
+            match events.recv().await {
+                Some(TransportEvent::LinkUp { .. }) => break,
+                Some(_) => {}
+                None => panic!("the transport ended"),
+            }
+        }
+        Self {
+            id,
+            transport,
+            _events: events,
+        }
+    }
+
+    fn say(&self, to: PeerId, message: impl Into<Message<PeerId>>) {
+        let message = message.into();
+        let slot = message.slot();
+        let head = postcard::to_extend(&message, vec![VERSION]).expect("encodable");
+        let frame = Frame {
+            class: Class::Maintenance(SlotKey {
+                kind: slot.kind,
+                level: slot.level,
+                subject: slot.subject,
+            }),
+            head: head.into(),
+            payload: Default::default(),
+            introduces: Vec::new(),
+        };
+        self.transport.send(to, frame).expect("queued");
+    }
+}
+
+/// The epoch behind its text form.
+fn epoch_of(report: &NodeReport) -> Epoch<PeerId> {
+    let text = report.epoch.as_ref().expect("an epoch");
+    let mut parts = text.split('-');
+    let mut next = || parts.next().expect("four parts");
+    Epoch {
+        root: next().parse().expect("an id"),
+        boot: next().parse().expect("a number"),
+        counter: next().parse().expect("a number"),
+        nonce: u64::from_str_radix(next(), 16).expect("hexadecimal"),
+    }
+}
+
+#[cfg(feature = "planted")]
+fn plant(config: &mut ClusterConfig, bug: &str) {
+    config.planted = Some(bug.to_owned());
+}
+
+#[cfg(not(feature = "planted"))]
+fn plant(_: &mut ClusterConfig, bug: &str) {
+    panic!("{bug} needs the feature `planted`");
+}
+
+async fn cluster(planted: Option<&str>) -> (Cluster, Vec<NodeReport>) {
+    let mut config = bed::config(6);
+    if let Some(bug) = planted {
+        plant(&mut config, bug);
+    }
+    let cluster = bed::formed(config).await;
+    let (reports, _) = bed::verified(&cluster).await;
+    (cluster, reports)
+}
+
+async fn reports(cluster: &Cluster) -> Vec<NodeReport> {
+    let mut reports = Vec::new();
+    for member in cluster.live() {
+        reports.extend(member.client().topology().await);
+    }
+    reports
+}
+
+/// Whether the cluster verifies at any moment of the next seconds.
+async fn ever_verifies(cluster: &Cluster, mut again: impl FnMut()) -> bool {
+    let until = now() + Duration::from_secs(5);
+    while now() < until {
+        again();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if verify::verify(&reports(cluster).await, 6).is_ok() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Tell the root that a wrong member stands two places before it.
+fn forge_finger(forger: &Forger, reports: &[NodeReport]) {
+    let at = |rank| {
+        reports
+            .iter()
+            .find(|r| r.rank == Some(rank))
+            .expect("ranked")
+    };
+    let (root, wrong) = (at(0), at(3));
+    let epoch = epoch_of(root);
+    let (level, rank, subject) = (1, Rank(4), wrong.id);
+    let mark = Mark { epoch, rank };
+    forger.say(
+        root.id,
+        Finger::Up {
+            level,
+            subject,
+            mark,
+        },
+    );
+}
+
+#[cfg(feature = "planted")]
+async fn finger_is_wrong(cluster: &Cluster, root: &NodeReport, wrong: &str) -> bool {
+    let report = member(cluster, &root.name).client().topology().await;
+    report.is_ok_and(|report| report.counterclockwise[1].as_deref() == Some(wrong))
+}
+
+#[tokio::test]
+async fn a_forged_finger_is_mended_by_the_visits() {
+    let _alone = bed::alone().await;
+    let (cluster, reports) = cluster(None).await;
+    let forger = Forger::linked(&cluster, &reports[0]).await;
+    forge_finger(&forger, &reports);
+    bed::verified(&cluster).await;
+    stop(cluster).await;
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_become_the_roots_predecessor() {
+    let _alone = bed::alone().await;
+    let (cluster, reports) = cluster(None).await;
+    let root = reports.iter().find(|r| r.rank == Some(0)).expect("a root");
+    let forger = Forger::linked(&cluster, root).await;
+    let again = || forger.say(root.id, ring::Message::Info(forger.id));
+    assert!(ever_verifies(&cluster, again).await);
+    stop(cluster).await;
+}
+
+#[cfg(feature = "planted")]
+#[tokio::test]
+async fn planted_missing_refresh_goes_red_in_a_real_cluster() {
+    let _alone = bed::alone().await;
+    let (cluster, reports) = cluster(Some("missing-refresh")).await;
+    let at = |rank| {
+        reports
+            .iter()
+            .find(|r| r.rank == Some(rank))
+            .expect("ranked")
+    };
+    let forger = Forger::linked(&cluster, at(0)).await;
+    // With the bug each node still repeats itself once; what is forged after
+    // that stays.
+    let mut stays = false;
+    for _ in 0..3 {
+        forge_finger(&forger, &reports);
+        eventually("the forged finger is taken", async || {
+            let root = at(0);
+            let is_wrong = finger_is_wrong(&cluster, root, &at(3).name).await;
+            is_wrong.then_some(())
+        })
+        .await;
+        stays |= !ever_verifies(&cluster, || ()).await;
+        if stays {
+            break;
+        }
+    }
+    assert!(stays, "it was mended each time");
+    stop(cluster).await;
+}
+
+#[cfg(feature = "planted")]
+#[tokio::test]
+async fn planted_rule_4_guard_goes_red_in_a_real_cluster() {
+    let _alone = bed::alone().await;
+    let (cluster, reports) = cluster(Some("rule-4-guard")).await;
+    let root = reports.iter().find(|r| r.rank == Some(0)).expect("a root");
+    let forger = Forger::linked(&cluster, root).await;
+    let taken = eventually("the stranger is taken as predecessor", async || {
+        forger.say(root.id, ring::Message::Info(forger.id));
+        let report = member(&cluster, &root.name)
+            .client()
+            .topology()
+            .await
+            .ok()?;
+        (report.predecessor.as_deref() == Some("forger")).then_some(report)
+    })
+    .await;
+    assert_eq!(taken.rank, Some(0));
+    stop(cluster).await;
+}

@@ -1,0 +1,11 @@
+//! Clusters of real processes, and many nodes in one process: what they form,
+//! whom they admit, and how they bear faults.
+
+mod admission;
+mod bed;
+mod faults;
+mod forger;
+mod many_nodes;
+#[cfg(feature = "planted")]
+mod planted;
+mod structure;

@@ -1,0 +1,140 @@
+//! Many nodes in one process, each with metrics of its own.
+
+use binomesh::certificate::{Authority, Validity};
+use binomesh::exporter::Exporter;
+use binomesh::{Node, NodeConfig, Profile, Received, Seed, TopicFilter};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+use crate::bed::{self, PATIENCE, eventually, now};
+
+struct Housed {
+    node: Node,
+    exporter: Exporter,
+}
+
+impl Housed {
+    /// The counter of this kind of relay event in this node's own recorder.
+    async fn events(&self, kind: &str) -> u64 {
+        let report = self.node.report().await.expect("running");
+        let text = self.exporter.render(&report);
+        let (node, event) = (
+            format!("node=\"{}\"", self.node.name()),
+            format!("event=\"{kind}\""),
+        );
+        let metrics = text.lines().filter(|line| !line.starts_with('#'));
+        metrics.clone().for_each(|line| {
+            assert!(
+                line.is_empty() || line.contains(&node),
+                "a stranger's: {line}"
+            );
+        });
+        let mut found = metrics.filter(|line| {
+            line.starts_with("binomesh_relay_events_total{") && line.contains(&event)
+        });
+        let value = found.next().and_then(|line| line.rsplit(' ').next());
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Start `count` nodes in one binary tree.
+fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
+    let authority = Authority::generate("test.local", Validity::days(1)).expect("an authority");
+    let mut all: Vec<Housed> = Vec::new();
+    for number in 0..count {
+        let name = format!("node-{number}");
+        let home = dir.join(&name);
+        let issued = authority.issue(&name, Validity::days(1)).expect("issued");
+        issued.save(&home, false).expect("saved");
+        let mut config = NodeConfig::new(&name, &home, home.join("state"));
+        config.bind = ([127, 0, 0, 1], 0).into();
+        config.profile = Profile::Fast;
+        config.parent = number.checked_sub(1).map(|before| {
+            let parent = &all[before / 2].node;
+            Seed {
+                name: parent.name().to_owned(),
+                address: parent.address(),
+            }
+        });
+        let exporter = Exporter::new(&name).expect("a recorder");
+        let node = Node::start_recorded(config, exporter.recorder()).expect("started");
+        all.push(Housed { node, exporter });
+    }
+    all
+}
+
+async fn in_one_process(count: usize) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let begun = now();
+    let all = start(dir.path(), count);
+    let quorum = u32::try_from(count).expect("few");
+    for housed in &all {
+        let ready = tokio::time::timeout(PATIENCE, housed.node.ready(quorum)).await;
+        ready.expect("formed in time").expect("running");
+    }
+    eprintln!(
+        "{count} nodes in one process formed in {:?}",
+        begun.elapsed()
+    );
+
+    let origin = &all[count / 3].node;
+    let mut inboxes = Vec::new();
+    for housed in &all {
+        let inbox = housed.node.subscribe(TopicFilter::all()).await;
+        inboxes.push((housed.node.name(), inbox.expect("room")));
+    }
+    let topic = origin.topic("news".parse().expect("a topic"));
+    for word in ["first", "second"] {
+        let receipt = topic.publish(word).await.expect("accepted");
+        assert!(receipt.is_complete(), "{receipt:?}");
+        assert_eq!(receipt.reached_count, quorum - 1);
+    }
+    for (name, inbox) in &mut inboxes {
+        if *name == origin.name() {
+            continue;
+        }
+        for word in ["first", "second"] {
+            let got = tokio::time::timeout(PATIENCE, inbox.next()).await;
+            match got.expect("in time") {
+                Some(Received::Message(message)) => assert_eq!(message.payload, word, "{name}"),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+    // Each counts its own, so the sum is that of the deliveries.
+    let delivered = eventually("counted", async || {
+        let mut sum = 0;
+        for housed in &all {
+            sum += housed.events("delivered").await;
+        }
+        (sum >= 2 * u64::from(quorum - 1)).then_some(sum)
+    });
+    assert_eq!(delivered.await, 2 * u64::from(quorum - 1));
+    for housed in &all {
+        let published = if housed.node.name() == origin.name() {
+            2
+        } else {
+            0
+        };
+        assert_eq!(housed.events("published").await, published);
+    }
+
+    let mut leaving = JoinSet::new();
+    for housed in &all {
+        let node = housed.node.clone();
+        leaving.spawn(async move { node.leave(Duration::from_secs(5)).await });
+    }
+    while let Some(left) = leaving.join_next().await {
+        assert_eq!(left.expect("no panic"), Ok(()));
+    }
+    // Nothing came twice.
+    for (name, inbox) in &mut inboxes {
+        assert_eq!(inbox.next().await, None, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_nodes_live_in_one_process() {
+    let _alone = bed::alone().await;
+    in_one_process(64).await;
+}

@@ -1,0 +1,380 @@
+//! One test per rule of the tree and the census (`docs/protocol.md`), on the
+//! machine itself.
+#![allow(missing_docs, reason = "a test")]
+
+use std::time::Duration;
+
+use binomesh_overlay::census;
+use binomesh_overlay::overlay::Out;
+use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, Refusal, RootKey, Step};
+use binomesh_overlay::{
+    Config, Effect, Epoch, Input, Message, Overlay, Placement, Population, Rank, Timer,
+};
+
+/// A node and what it has asked for since the last look.
+struct Node {
+    overlay: Overlay<u32>,
+    out: Out<u32>,
+}
+
+impl Node {
+    fn new(id: u32, adjust: impl FnOnce(&mut Config<u32>)) -> Self {
+        let mut config = Config::new(id, 1, u64::from(id));
+        adjust(&mut config);
+        let mut node = Self {
+            overlay: Overlay::new(config),
+            out: Out::new(),
+        };
+        node.give(Input::Start);
+        node
+    }
+
+    fn root(id: u32) -> Self {
+        Self::new(id, |_| {})
+    }
+
+    /// A child of `parent`, which hangs under root 0 itself unless it is root.
+    fn child(id: u32, parent: u32) -> Self {
+        let mut node = Self::new(id, |config| config.parent = Some(parent));
+        node.hear(parent, Tree::Lead(lead(&[0, parent], true)));
+        node.sent();
+        node
+    }
+
+    fn give(&mut self, input: Input<u32>) {
+        self.overlay.handle(input, &mut self.out);
+    }
+
+    fn hear(&mut self, from: u32, message: impl Into<Message<u32>>) {
+        let message = message.into();
+        self.give(Input::Message { from, message });
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        let late = Duration::ZERO;
+        self.give(Input::Timer { timer, late });
+    }
+
+    fn sent(&mut self) -> Vec<(u32, Message<u32>)> {
+        let sends = self.out.drain().filter_map(|effect| match effect {
+            Effect::Send { to, message } => Some((to, message)),
+            _ => None,
+        });
+        sends.collect()
+    }
+
+    /// What was said to `to` by the tree layer.
+    fn said(&mut self, to: u32) -> Vec<Tree<u32>> {
+        let sent = self.sent().into_iter().filter(|(peer, _)| *peer == to);
+        let tree = sent.filter_map(|(_, message)| match message {
+            Message::Tree(message) => Some(message),
+            _ => None,
+        });
+        tree.collect()
+    }
+
+    fn children(&self) -> Vec<u32> {
+        self.overlay.tree().children().collect()
+    }
+}
+
+fn key(id: u32, weight: u8) -> RootKey<u32> {
+    let priority = 100;
+    RootKey {
+        weight,
+        priority,
+        id,
+    }
+}
+
+/// A Lead along `path` (root first; repeated ids are dropped).
+fn lead(path: &[u32], anchored: bool) -> Lead<u32> {
+    let mut path = path.to_vec();
+    path.dedup();
+    let step = |(depth, id): (usize, &u32)| Step {
+        id: *id,
+        order: if depth == 0 {
+            Order::default()
+        } else {
+            Order::slot(3)
+        },
+    };
+    Lead {
+        path: path.iter().enumerate().map(step).collect(),
+        order: Order::slot(2),
+        root: key(path[0], 3),
+        heirs: [7, 8].into_iter().collect(),
+        anchored,
+    }
+}
+
+fn attach(claim: Claim<u32>) -> Tree<u32> {
+    let order = Order::default();
+    Tree::Attach { claim, order }
+}
+
+fn is_lead(message: &Tree<u32>) -> bool {
+    matches!(message, Tree::Lead(_))
+}
+
+#[test]
+fn a_node_without_a_parent_is_a_root() {
+    let node = Node::root(0);
+    assert!(node.overlay.tree().is_root());
+}
+
+#[test]
+fn a_node_asks_its_configured_parent_for_its_slot() {
+    let mut node = Node::new(5, |config| {
+        config.parent = Some(1);
+        config.slot = Some(4);
+    });
+    let order = Order::slot(4);
+    let claim = Claim::Orphan;
+    assert_eq!(node.said(1), [Tree::Attach { claim, order }]);
+    assert!(!node.overlay.tree().is_anchored());
+}
+
+#[test]
+fn an_orphan_accepts_no_children_until_it_is_anchored() {
+    let mut node = Node::new(5, |config| config.parent = Some(1));
+    node.hear(9, attach(Claim::Orphan));
+    assert!(node.children().is_empty());
+    node.hear(1, Tree::Lead(lead(&[0, 1], true)));
+    assert_eq!(node.children(), [9], "it is remembered");
+    assert!(node.said(9).iter().any(is_lead));
+}
+
+#[test]
+fn only_an_asked_candidate_becomes_the_parent() {
+    let mut node = Node::new(5, |config| config.parent = Some(1));
+    node.sent();
+    node.hear(2, Tree::Lead(lead(&[0, 2], true)));
+    assert_eq!(node.said(2), [Tree::Detach]);
+    assert_eq!(node.overlay.tree().parent(), None);
+}
+
+#[test]
+fn an_ancestor_is_refused_as_a_child() {
+    let mut node = Node::child(5, 1);
+    node.hear(0, attach(Claim::Orphan));
+    assert_eq!(node.said(0), [Tree::Refuse(Refusal::Descendant)]);
+}
+
+#[test]
+fn a_full_node_redirects_to_its_smallest_subtree() {
+    let mut node = Node::new(0, |config| config.limits.max_children = 2);
+    for (child, size) in [(1, 9), (2, 4)] {
+        node.hear(child, attach(Claim::Orphan));
+        let size = Population::new(size).unwrap();
+        node.hear(child, census::Message::Size { version: 1, size });
+    }
+    node.sent();
+    node.hear(3, attach(Claim::Orphan));
+    assert_eq!(node.said(3), [Tree::Redirect(2)]);
+    assert_eq!(node.children(), [1, 2]);
+}
+
+#[test]
+fn a_node_at_the_greatest_depth_refuses() {
+    let mut node = Node::new(5, |config| {
+        config.parent = Some(1);
+        config.limits.max_depth = 3;
+    });
+    node.hear(1, Tree::Lead(lead(&[0, 1], true)));
+    node.sent();
+    node.hear(9, attach(Claim::Orphan));
+    assert_eq!(node.said(9), [Tree::Refuse(Refusal::Depth)]);
+}
+
+#[test]
+fn a_redirect_is_followed_only_from_an_asked_candidate() {
+    let mut node = Node::new(5, |config| config.parent = Some(1));
+    node.sent();
+    node.hear(9, Tree::Redirect(4));
+    assert!(node.said(4).is_empty());
+    node.hear(1, Tree::Redirect(4));
+    assert_eq!(node.said(4), [attach(Claim::Orphan)]);
+}
+
+/// A full node that has lost a child redirects that child's Size; the child would
+/// otherwise stay uncounted for ever.
+#[test]
+fn a_redirect_from_the_parent_means_not_your_parent() {
+    let mut node = Node::child(5, 1);
+    node.hear(1, Tree::Redirect(4));
+    assert_eq!(node.overlay.tree().parent(), None);
+    assert!(!node.overlay.tree().is_anchored());
+}
+
+#[test]
+fn children_stand_in_the_order_of_their_slots() {
+    let mut node = Node::root(0);
+    for (child, slot) in [(1, 8), (2, 2), (3, 5)] {
+        let (claim, order) = (Claim::Orphan, Order::slot(slot));
+        node.hear(child, Tree::Attach { claim, order });
+    }
+    assert_eq!(node.children(), [2, 3, 1]);
+}
+
+/// The grandparent is asked for the dead parent's place, its own slot below it.
+#[test]
+fn an_orphan_asks_the_grandparent_for_its_parents_place() {
+    let mut node = Node::child(5, 1);
+    node.hear(1, Tree::Leave);
+    let order = Order::slot(3).joined(&Order::slot(2));
+    let claim = Claim::Orphan;
+    assert_eq!(node.said(0), [Tree::Attach { claim, order }]);
+    assert!(!node.overlay.tree().is_anchored());
+}
+
+#[test]
+fn the_first_heir_of_a_dead_root_becomes_root_at_once() {
+    let mut node = Node::new(7, |config| config.parent = Some(0));
+    node.hear(0, Tree::Lead(lead(&[0], true)));
+    node.hear(0, Tree::Leave);
+    assert!(node.overlay.tree().is_root());
+}
+
+#[test]
+fn another_heir_asks_the_first_behind_its_children() {
+    let mut node = Node::new(8, |config| config.parent = Some(0));
+    node.hear(0, Tree::Lead(lead(&[0], true)));
+    node.sent();
+    node.hear(0, Tree::Leave);
+    let (claim, order) = (Claim::Orphan, Order::slot(2).behind());
+    assert_eq!(node.said(7), [Tree::Attach { claim, order }]);
+}
+
+#[test]
+fn on_a_cycle_only_the_smallest_id_drops_its_parent() {
+    for (me, drops) in [(5, true), (6, false)] {
+        let other = 11 - me;
+        let mut node = Node::child(me, 1);
+        node.hear(1, Tree::Lead(lead(&[me, other, 1 + 90], true)));
+        let mut node_on_cycle = node;
+        node_on_cycle.hear(1, Tree::Lead(lead(&[me, other, 91], true)));
+        let tree = node_on_cycle.overlay.tree();
+        assert_eq!(tree.parent().is_none(), drops, "{me}");
+        assert!(!tree.is_anchored(), "{me}");
+    }
+}
+
+#[test]
+fn of_two_trees_the_lighter_yields_whatever_the_ids() {
+    let heavy_but_late = key(9, 3);
+    let lone = key(0, 0);
+    assert!(heavy_but_late.beats(&lone) && !lone.beats(&heavy_but_late));
+    let favoured = RootKey {
+        priority: 1,
+        ..key(9, 3)
+    };
+    assert!(favoured.beats(&key(0, 3)));
+    assert!(key(0, 3).beats(&key(9, 3)));
+}
+
+#[test]
+fn a_yielding_root_goes_to_the_other_root() {
+    let mut node = Node::root(5);
+    node.sent();
+    node.hear(8, Tree::Probe(key(1, 4)));
+    let claim = Claim::Root(key(5, 0));
+    assert_eq!(node.said(1), [attach(claim)]);
+    assert!(node.overlay.tree().is_root(), "until it is accepted");
+}
+
+#[test]
+fn a_child_passes_an_offer_up() {
+    let mut node = Node::child(5, 1);
+    let offer = Tree::Offer {
+        root: key(40, 9),
+        via: 41,
+    };
+    node.hear(41, offer.clone());
+    assert_eq!(node.said(1), [offer]);
+}
+
+#[test]
+fn the_acceptor_of_a_root_checks_who_yields() {
+    let mut node = Node::root(5);
+    node.hear(9, attach(Claim::Root(key(9, 4))));
+    assert_eq!(node.said(9), [Tree::Refuse(Refusal::Precedence)]);
+    node.hear(9, attach(Claim::Root(key(9, 0))));
+    assert_eq!(node.children(), [9]);
+}
+
+#[test]
+fn a_digest_that_does_not_match_is_asked_about() {
+    let mut node = Node::child(5, 1);
+    node.hear(1, Tree::Digest(1));
+    assert_eq!(node.said(1), [Tree::AskLead]);
+    node.hear(2, Tree::Digest(1));
+    assert_eq!(node.said(2), [Tree::Detach]);
+}
+
+#[test]
+fn a_size_from_a_stranger_is_an_attach() {
+    let mut node = Node::root(0);
+    let size = Population::ONE;
+    node.hear(4, census::Message::Size { version: 1, size });
+    assert_eq!(node.children(), [4]);
+    assert_eq!(node.overlay.census().size(), Population::new(2).unwrap());
+}
+
+#[test]
+fn a_place_is_taken_from_the_parent_alone() {
+    let mut node = Node::child(5, 1);
+    node.fire(Timer::Beat);
+    let version = node
+        .sent()
+        .into_iter()
+        .find_map(|(_, message)| match message {
+            Message::Census(census::Message::Size { version, .. }) => Some(version),
+            _ => None,
+        });
+    let version = version.expect("a child reports its size with the beat");
+    let epoch = Epoch {
+        root: 0,
+        boot: 1,
+        counter: 1,
+        nonce: 1,
+    };
+    let population = Population::new(9).unwrap();
+    let placement = Placement {
+        epoch,
+        population,
+        rank: Rank(4),
+    };
+    node.hear(2, census::Message::Place { placement, version });
+    assert_eq!(node.overlay.placement(), None);
+    node.hear(1, census::Message::Place { placement, version });
+    assert_eq!(node.overlay.placement(), Some(placement));
+}
+
+#[test]
+fn a_late_beat_condemns_nobody() {
+    let mut node = Node::child(5, 1);
+    let late = Duration::from_secs(3);
+    for _ in 0..20 {
+        let timer = Timer::Beat;
+        node.give(Input::Timer { timer, late });
+    }
+    assert_eq!(node.overlay.tree().parent(), Some(1));
+    for _ in 0..6 {
+        node.fire(Timer::Beat);
+    }
+    assert_eq!(node.overlay.tree().parent(), None, "silence on time does");
+}
+
+#[test]
+fn a_leaving_node_says_so_and_accepts_nobody() {
+    let mut node = Node::child(5, 1);
+    node.hear(9, attach(Claim::Orphan));
+    node.sent();
+    node.give(Input::Leave);
+    let said: Vec<_> = node.sent();
+    let goodbye = |to| (to, Message::Tree(Tree::Leave));
+    assert!(said.contains(&goodbye(1)) && said.contains(&goodbye(9)));
+    node.hear(10, attach(Claim::Orphan));
+    assert_eq!(node.said(10), [Tree::Refuse(Refusal::Leaving)]);
+}
