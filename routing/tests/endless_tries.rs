@@ -79,12 +79,10 @@ fn members_whose_names_nobody_tells_are_given_up() {
             network.run_for(100);
         }
         let id = network.publish(members[0], 16).unwrap();
-        for (rank, member) in members.iter().enumerate() {
-            if rank % 3 != 0 {
-                network.crash(*member);
-            }
+        for dead in members.iter().enumerate().filter(|(rank, _)| rank % 3 > 0) {
+            network.crash(*dead.1);
         }
-        let survivors: Vec<u32> = (0..24).step_by(3).map(|rank| members[rank]).collect();
+        let survivors: Vec<u32> = members.iter().copied().step_by(3).collect();
         network.place(&survivors);
         network.run_until_receipts(60_000_000);
         let lines = &network.receipts[&id][0].unreached;

@@ -53,16 +53,24 @@ struct Arrival {
     payload: Bytes,
 }
 
+/// What each process delivered of a message.
+type Arrivals = BTreeMap<(Id, u64), Arrival>;
+
+/// Who ever held each rank of an epoch.
+type Ranks = BTreeMap<Rank, BTreeSet<Id>>;
+
+/// Since when a process stood in an epoch.
+type Stand = (Duration, Epoch<Id>);
+
 /// The books of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
-    /// Who ever held each rank of each epoch.
-    holders: BTreeMap<Epoch<Id>, BTreeMap<Rank, BTreeSet<Id>>>,
+    holders: BTreeMap<Epoch<Id>, Ranks>,
     /// Which epochs each process stood in, and since when.
-    stands: BTreeMap<(Id, u64), Vec<(Duration, Epoch<Id>)>>,
+    stands: BTreeMap<(Id, u64), Vec<Stand>>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
-    arrivals: BTreeMap<PacketId<Id>, BTreeMap<(Id, u64), Arrival>>,
+    arrivals: BTreeMap<PacketId<Id>, Arrivals>,
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
     found: Vec<Violation>,
@@ -127,11 +135,12 @@ impl Checker {
                 message,
                 by: told.by,
             });
-        } else if self.receipts.contains_key(&id) {
+            return;
+        }
+        let former = self.receipts.insert(id, (told.at, receipt.clone()));
+        if former.is_some() {
             let message = Name(id);
             self.found.push(Violation::SecondReceipt { message });
-        } else {
-            self.receipts.insert(id, (told.at, receipt.clone()));
         }
     }
 
