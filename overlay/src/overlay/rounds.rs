@@ -1,0 +1,157 @@
+//! What a node does by the clock, and whom it remembers: beats, repetition,
+//! visits, probes.
+
+use std::time::Duration;
+
+use super::{Event, Moved, Out, Overlay, Timer};
+use crate::detector::{self, Verdict};
+use crate::planted::Bug;
+use crate::{Id, backoff};
+
+/// How many lost peers a node remembers to probe; the oldest is forgotten.
+const MAX_LOST: usize = 32;
+/// A node that is no root looks for its configured peers at every such probe.
+const PROBES_PER_SEED: u32 = 12;
+
+impl<I: Id> Overlay<I> {
+    pub(super) fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let others: Vec<I> = self.claimed.iter().copied().collect();
+        for (peer, verdict) in self.detector.on_beat(&others, out) {
+            match verdict {
+                Verdict::Down => self.lose(peer, moved, out),
+                // Alive, but not for this node: a tree edge must be spoken over.
+                Verdict::Cut => {
+                    moved.family |=
+                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+                }
+            }
+        }
+        self.parentless_beats = self.parentless_beats.saturating_add(1);
+        let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
+        moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
+        self.census.mend();
+        self.mend_epoch(moved, out);
+        let children: Vec<I> = self.tree.children().collect();
+        self.census.beat(&children, out);
+        if let Some(parent) = self.tree.parent() {
+            self.census.report(parent, out);
+        }
+        if let Some(successor) = self.ring.successor {
+            let mark = self.mark();
+            let reply = !self.is_proved(successor);
+            out.send(successor, detector::Message::Beat { mark, reply });
+        }
+        self.on_level_zero(moved, out);
+        moved.count = true;
+        moved.links = true;
+        out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
+    }
+
+    /// A peer is gone: repair without it, and remember to look for it.
+    pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
+        out.event(Event::Down(peer));
+        self.remember(peer);
+        self.probes = 0;
+        self.boots.remove(&peer);
+        moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+        moved.ring |= self.ring.forget(peer).0;
+    }
+
+    pub(super) fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
+        let before = self.boots.insert(peer, boot);
+        // A neighbour that restarted has forgotten what it was to this node.
+        if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
+            self.lose(peer, moved, out);
+            self.boots.insert(peer, boot);
+        }
+    }
+
+    /// Remember a peer to probe for.
+    pub(super) fn remember(&mut self, peer: I) {
+        if peer == self.config.me {
+            return;
+        }
+        self.lost.retain(|id| *id != peer);
+        if self.lost.len() >= MAX_LOST {
+            self.lost.remove(0);
+        }
+        self.lost.push(peer);
+    }
+
+    pub(super) fn on_refresh(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let planted = self.config.planted;
+        if self.refresh.fire(self.backoff(), planted) {
+            moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
+            // A visit may have cleared level 0; setting it applies rule 1.
+            self.on_level_zero(moved, out);
+            if let Some(fingers) = self.current.as_ref().filter(|_| !moved.fingers) {
+                fingers.refresh(self.rules(), out);
+            }
+            self.arm_refresh(out);
+        }
+    }
+
+    pub(super) fn on_confirm(&mut self, out: &mut Out<I>) {
+        if self.config.planted.has(Bug::MissingRefresh) {
+            return;
+        }
+        if let Some(fingers) = &mut self.current {
+            let levels = fingers.population().levels();
+            self.visiting = (self.visiting + 1) % levels.max(1);
+            fingers.confirm(self.visiting, out);
+        }
+        out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
+    }
+
+    /// Probe one contact that may be in another tree: those lost, and the
+    /// configured ones, which a node that is no root asks now and then only.
+    pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
+        let mut targets = self.lost.clone();
+        if self.tree.is_root() || self.probes.is_multiple_of(PROBES_PER_SEED) {
+            targets.extend(self.config.seeds.iter().chain(&self.config.parent));
+        }
+        targets.retain(|id| *id != self.config.me && !self.claimed.contains(id));
+        if !targets.is_empty() {
+            self.next_probe = (self.next_probe + 1) % targets.len();
+            self.tree.probe(targets[self.next_probe], out);
+        }
+        let pace = self.config.pace;
+        let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(pace.probe_max);
+        self.probes = self.probes.saturating_add(1);
+        out.arm(Timer::Probe, self.noise.jitter(pause));
+    }
+
+    pub(super) fn backoff(&self) -> backoff::Limits {
+        backoff::Limits {
+            minimum: 1,
+            maximum: 2u32.saturating_pow(self.config.pace.refresh_doublings.min(16)),
+        }
+    }
+
+    pub(super) fn arm_refresh(&mut self, out: &mut Out<I>) {
+        let ticks = self.refresh.remaining();
+        out.arm(
+            Timer::Refresh,
+            self.noise.jitter(self.config.pace.refresh * ticks.max(1)),
+        );
+    }
+
+    /// Peers that may be alive: ring and fingers, the deployment parent, seeds,
+    /// those lost.
+    pub(super) fn contacts(&self) -> Vec<I> {
+        let ring = self.ring.successor.into_iter().chain(self.ring.predecessor);
+        let fingers = self.current.iter().flat_map(|fingers| {
+            let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());
+            tables.copied().flatten()
+        });
+        let configured = self.config.parent.iter().chain(&self.config.seeds);
+        let told = configured.chain(&self.lost).copied();
+        ring.chain(fingers).chain(told).collect()
+    }
+}
+
+/// How many beats certainly outlast `length`.
+pub(super) fn beats(length: Duration, beat: Duration) -> u32 {
+    let whole = length.as_millis() / beat.as_millis().max(1);
+    u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
+}
