@@ -59,16 +59,15 @@ type Arrivals = BTreeMap<(Id, u64), Arrival>;
 /// Who ever held each rank of an epoch.
 type Ranks = BTreeMap<Rank, BTreeSet<Id>>;
 
-/// Since when a process stood in an epoch.
-type Stand = (Duration, Epoch<Id>);
+/// The epochs of a process, and since when it stood in each.
+type Stands = Vec<(Duration, Epoch<Id>)>;
 
 /// The books of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
-    /// Which epochs each process stood in, and since when.
-    stands: BTreeMap<(Id, u64), Vec<Stand>>,
+    stands: BTreeMap<(Id, u64), Stands>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
     arrivals: BTreeMap<PacketId<Id>, Arrivals>,
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
