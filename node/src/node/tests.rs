@@ -2,8 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::certificate::{Authority, Validity};
-use crate::exporter::Exporter;
-use crate::subscription::{Message, Received, Subscriber};
+use crate::subscription::Subscriber;
 
 /// A config whose credentials exist, and the folder that holds them.
 pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {
@@ -173,39 +172,4 @@ async fn too_many_subscribers_are_told_so() {
     assert!(node.subscribe(TopicFilter::all()).await.is_ok());
     let second = node.subscribe(TopicFilter::all()).await;
     assert_eq!(second.err(), Some(SubscribeError::TooMany));
-}
-
-/// Show 10: many nodes in one process, each with metrics of its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_of_one_process_have_separate_metrics() {
-    let mut nodes = Vec::new();
-    for number in 0..64 {
-        let (dir, config) = config(&format!("node-{number}"));
-        let exporter = Exporter::new(&config.name).unwrap();
-        let node = Node::start_recorded(config, exporter.recorder()).unwrap();
-        node.ready(1).await.unwrap();
-        nodes.push((dir, exporter, node));
-    }
-    let (_, exporter, node) = &nodes[7];
-    let mut end = node.subscribe_bounded(TopicFilter::all(), 1).await.unwrap();
-    for _ in 0..3 {
-        node.publish("x", SendOptions::default()).await.unwrap();
-    }
-    assert!(matches!(
-        end.next().await,
-        Some(Received::Message(Message { sequence: 1, .. }))
-    ));
-    assert_eq!(end.next().await, Some(Received::Missed(2)));
-    let missed = "binomesh_subscriber_missed_total{node=\"node-7\"} 2";
-    let text = exporter.render(&node.report().await.unwrap());
-    assert!(text.contains(missed), "{text}");
-    let (_, exporter, node) = &nodes[8];
-    let text = exporter.render(&node.report().await.unwrap());
-    assert!(
-        !text.contains("node-7") && text.contains("node=\"node-8\""),
-        "{text}"
-    );
-    for (_, _, node) in &nodes {
-        node.leave(Duration::ZERO).await.unwrap();
-    }
 }

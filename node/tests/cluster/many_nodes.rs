@@ -16,12 +16,14 @@ struct Housed {
 impl Housed {
     /// The counter of this kind of relay event in this node's own recorder.
     async fn events(&self, kind: &str) -> u64 {
+        self.counter("binomesh_relay_events_total", &format!("event=\"{kind}\""))
+            .await
+    }
+
+    async fn counter(&self, name: &str, label: &str) -> u64 {
         let report = self.node.report().await.expect("running");
         let text = self.exporter.render(&report);
-        let (node, event) = (
-            format!("node=\"{}\"", self.node.name()),
-            format!("event=\"{kind}\""),
-        );
+        let node = format!("node=\"{}\"", self.node.name());
         let metrics = text.lines().filter(|line| !line.starts_with('#'));
         metrics.clone().for_each(|line| {
             assert!(
@@ -29,9 +31,11 @@ impl Housed {
                 "a stranger's: {line}"
             );
         });
-        let mut found = metrics.filter(|line| {
-            line.starts_with("binomesh_relay_events_total{") && line.contains(&event)
-        });
+        let wanted = |line: &&str| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('{')) && line.contains(label)
+        };
+        let mut found = metrics.filter(wanted);
         let value = found.next().and_then(|line| line.rsplit(' ').next());
         value.and_then(|value| value.parse().ok()).unwrap_or(0)
     }
@@ -83,6 +87,9 @@ async fn in_one_process(count: usize) {
         let inbox = housed.node.subscribe(TopicFilter::all()).await;
         inboxes.push((housed.node.name(), inbox.expect("room")));
     }
+    let slow = &all[count - 1];
+    let narrow = slow.node.subscribe_bounded(TopicFilter::all(), 1).await;
+    let mut narrow = narrow.expect("room");
     let topic = origin.topic("news".parse().expect("a topic"));
     for word in ["first", "second"] {
         let receipt = topic.publish(word).await.expect("accepted");
@@ -100,6 +107,13 @@ async fn in_one_process(count: usize) {
                 other => panic!("{name}: {other:?}"),
             }
         }
+    }
+    // Who does not read in time is told what it missed, and it alone counts it.
+    assert!(matches!(narrow.next().await, Some(Received::Message(_))));
+    assert_eq!(narrow.next().await, Some(Received::Missed(1)));
+    for housed in &all {
+        let missed = housed.counter("binomesh_subscriber_missed_total", "").await;
+        assert_eq!(missed, u64::from(housed.node.name() == slow.node.name()));
     }
     // Each counts its own, so the sum is that of the deliveries.
     let delivered = eventually("counted", async || {
