@@ -186,7 +186,12 @@ impl<I: Id> Peer<I> {
                         overlay::Event::Down(peer) => {
                             self.on_relay(routing::Input::PeerDown(peer), out);
                         }
-                        overlay::Event::Seeking { .. } => {}
+                        overlay::Event::Up(peer) => {
+                            self.on_relay(routing::Input::PeerUp(peer), out);
+                        }
+                        overlay::Event::Seeking { .. }
+                        | overlay::Event::Relinked
+                        | overlay::Event::Renumbered { .. } => {}
                     }
                     out.event(Event::Overlay(event));
                 }

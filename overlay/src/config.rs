@@ -81,10 +81,24 @@ pub struct Pace {
     /// probe timeout of Serf's LAN profile.
     pub beat: Duration,
     /// Beats without a sign of life until a neighbour is suspected and others
-    /// are asked. Default 3 (guess).
+    /// are asked. Default 2: one lost beat is nothing.
     pub suspect_after: u32,
-    /// Further beats until the suspect is taken as down. Default 2 (guess).
+    /// Further beats until the suspect is taken as down. Default 1, the probe
+    /// timeout of Serf's LAN profile.
     pub down_after: u32,
+    /// How long what is said of peers is collected before it is passed on.
+    /// Default 10 ms (guess: several messages of one death, no visible delay).
+    pub share: Duration,
+    /// How long a rumour is believed. Default 30 s, Serf's suspicion timeout for
+    /// a thousand nodes.
+    pub rumour: Duration,
+    /// How long a dead member's rank stays vacant before the ranks are
+    /// compacted; zero compacts at once. Default 30 s (DESIGN).
+    pub grace: Duration,
+    /// How long a root waits for members that may yet be counted or find their
+    /// ranks again while many are vacant. Default 2 s: longer than a death takes
+    /// to be noticed.
+    pub regroup: Duration,
     /// How long a root waits for more changes before it names an epoch.
     /// Default 100 ms (guess: several times a round trip, so that one wave of
     /// joins becomes one epoch).
@@ -115,6 +129,7 @@ impl Pace {
     pub fn fast() -> Self {
         Self {
             beat: Duration::from_millis(100),
+            regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
             refresh_doublings: 7,
@@ -128,6 +143,8 @@ impl Pace {
     pub fn quiet() -> Self {
         Self {
             beat: Duration::from_millis(2500),
+            regroup: Duration::from_secs(12),
+            rumour: Duration::from_secs(60),
             epoch_latest: Duration::from_secs(2),
             confirm: Duration::from_secs(10),
             refresh_doublings: 8,
@@ -140,8 +157,12 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             beat: Duration::from_millis(500),
-            suspect_after: 3,
-            down_after: 2,
+            suspect_after: 2,
+            down_after: 1,
+            share: Duration::from_millis(10),
+            rumour: Duration::from_secs(30),
+            grace: Duration::from_secs(30),
+            regroup: Duration::from_secs(2),
             epoch_settle: Duration::from_millis(100),
             epoch_latest: Duration::from_secs(1),
             refresh: Duration::from_millis(500),

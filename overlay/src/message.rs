@@ -46,7 +46,8 @@ impl<I: Copy> Message<I> {
             Self::Ring(message) => (20 + message.slot(), 0, None),
             Self::Census(message) => match message {
                 census::Message::Size { .. } => (30, 0, None),
-                census::Message::Place { .. } => (31, 0, None),
+                // One or the other says what is in force.
+                census::Message::Place { .. } | census::Message::InForce { .. } => (31, 0, None),
             },
             Self::Fingers(message) => {
                 let (kind, level) = message.slot();
@@ -59,6 +60,7 @@ impl<I: Copy> Message<I> {
                 detector::Message::Pong { asker } => (63, 0, *asker),
                 detector::Message::PingFor(subject) => (64, 0, Some(*subject)),
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
+                detector::Message::Rumours(_) => (66, 0, None),
             },
         };
         Slot {

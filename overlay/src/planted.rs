@@ -22,17 +22,39 @@ pub enum Bug {
     DoneBeforeCustody,
     /// The relay drops a duplicate together with the larger duty it brings.
     DropDuplicateDuty,
+    /// A node that is called down does not answer.
+    DroppedRefutation,
+    /// Silence alone makes a peer down, after one beat and unasked.
+    VerdictWithoutProbe,
+    /// Ranks are handed on from the children as they are now, not as they were
+    /// counted.
+    UnfrozenOffsets,
+    /// An orphan accepts children before it is anchored.
+    OrphansAcceptChildren,
+    /// An epoch is taken from anybody if its counter is larger.
+    LargerEpoch,
+    /// Lost contacts are probed a few times and then never again.
+    ProbingStops,
+    /// The list of lost contacts has no bound.
+    UnboundedLost,
 }
 
 impl Bug {
     /// Every bug, in the order of their declaration.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::Rule4Guard,
         Self::LevelBound,
         Self::MissingRefresh,
         Self::LostBConnect,
         Self::DoneBeforeCustody,
         Self::DropDuplicateDuty,
+        Self::DroppedRefutation,
+        Self::VerdictWithoutProbe,
+        Self::UnfrozenOffsets,
+        Self::OrphansAcceptChildren,
+        Self::LargerEpoch,
+        Self::ProbingStops,
+        Self::UnboundedLost,
     ];
 
     /// The name used on command lines.
@@ -44,6 +66,13 @@ impl Bug {
             Self::LostBConnect => "lost-b-connect",
             Self::DoneBeforeCustody => "done-before-custody",
             Self::DropDuplicateDuty => "drop-duplicate-duty",
+            Self::DroppedRefutation => "dropped-refutation",
+            Self::VerdictWithoutProbe => "verdict-without-probe",
+            Self::UnfrozenOffsets => "unfrozen-offsets",
+            Self::OrphansAcceptChildren => "orphans-accept-children",
+            Self::LargerEpoch => "larger-epoch",
+            Self::ProbingStops => "probing-stops",
+            Self::UnboundedLost => "unbounded-lost",
         }
     }
 }

@@ -70,7 +70,7 @@ fn placed(n: u32, rank: u32) -> Placed {
 
 fn asks(fingers: &mut Placed, level: usize) -> Vec<(u32, Message<u32, Mark<u32>>)> {
     let mut out = Outbox::new();
-    fingers.confirm(level, &mut out);
+    fingers.confirm(level, 0, &[], &mut out);
     sent(&mut out)
 }
 

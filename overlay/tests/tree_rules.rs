@@ -167,7 +167,11 @@ fn a_full_node_redirects_to_its_smallest_subtree() {
     for (child, size) in [(1, 9), (2, 4)] {
         node.hear(child, attach(Claim::Orphan));
         let size = Population::new(size).unwrap();
-        node.hear(child, census::Message::Size { version: 1, size });
+        node.hear(child, census::Message::Size {
+            version: 1,
+            size,
+            standing: None,
+        });
     }
     node.sent();
     node.hear(3, attach(Claim::Orphan));
@@ -316,7 +320,11 @@ fn a_digest_that_does_not_match_is_asked_about() {
 fn a_size_from_a_stranger_is_an_attach() {
     let mut node = Node::root(0);
     let size = Population::ONE;
-    node.hear(4, census::Message::Size { version: 1, size });
+    node.hear(4, census::Message::Size {
+            version: 1,
+            size,
+            standing: None,
+        });
     assert_eq!(node.children(), [4]);
     assert_eq!(node.overlay.census().size(), Population::new(2).unwrap());
 }

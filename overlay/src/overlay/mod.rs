@@ -12,18 +12,19 @@ mod rounds;
 mod scramble;
 mod seam;
 mod settle;
+mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rounds::beats;
+pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
 
 use crate::backoff::Backoff;
-use crate::census::Census;
+use crate::census::{Census, Need, Standing};
 use crate::config::Config;
-use crate::detector::{self, Detector};
+use crate::detector::{self, Detector, Links};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
@@ -31,6 +32,7 @@ use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
 use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
+use vacancy::Vacancy;
 
 /// How many linked peers' boots a node remembers; above it, only those of
 /// peers that it claims a link to.
@@ -64,9 +66,16 @@ pub struct Overlay<I: Id> {
     refresh: Backoff,
     /// The finger level that is confirmed next.
     visiting: usize,
+    /// How many levels have been confirmed in all.
+    visits: u32,
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
+    vacancy: Vacancy,
+    /// What the parent was last told of the ranks.
+    reported: Option<Standing<I>>,
+    /// The ring neighbours that were last told of.
+    linked: (Option<I>, Option<I>),
     /// Beats since an epoch was due.
     overdue_beats: u32,
     /// Beats since the parent last told this node its place.
@@ -106,7 +115,7 @@ impl<I: Id> Overlay<I> {
         Self {
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
             census: Census::new(version),
-            detector: Detector::new(&config.pace),
+            detector: Detector::new(&config),
             ring: Ring::default(),
             infos: BTreeMap::new(),
             marks: BTreeMap::new(),
@@ -115,8 +124,12 @@ impl<I: Id> Overlay<I> {
             early: BTreeMap::new(),
             refresh: Backoff::new(phase),
             visiting: 0,
+            visits: 0,
             epochs: 0,
             epoch_pending: false,
+            vacancy: Vacancy::default(),
+            reported: None,
+            linked: (None, None),
             overdue_beats: 0,
             parentless_beats: 0,
             lost: Vec::new(),
@@ -139,14 +152,26 @@ impl<I: Id> Overlay<I> {
                 self.on_message(from, message, &mut moved, out);
             }
             Input::Message { .. } => {}
-            Input::Heard { peer } => self.detector.on_heard(peer),
+            Input::Heard { peer } => self.on_heard(peer, out),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
                 Timer::Beat => {
                     if late > self.config.pace.beat {
                         self.detector.forgive();
                     }
-                    self.on_beat(&mut moved, out);
+                    let is_in_time = late < self.config.pace.beat / 4;
+                    self.on_beat(is_in_time, &mut moved, out);
+                }
+                Timer::Judge => {
+                    let verdicts = self.detector.on_judge_timer(out);
+                    self.on_verdicts(verdicts, &mut moved, out);
+                }
+                Timer::Share => {
+                    let links = Links {
+                        boots: &self.boots,
+                        claimed: &self.claimed,
+                    };
+                    self.detector.on_share_timer(&links, out);
                 }
                 Timer::Refresh => self.on_refresh(&mut moved, out),
                 Timer::Confirm => self.on_confirm(out),
@@ -185,6 +210,11 @@ impl<I: Id> Overlay<I> {
         &self.census
     }
 
+    /// The peers that are taken for down.
+    pub fn down(&self) -> impl Iterator<Item = I> + '_ {
+        self.detector.down()
+    }
+
     /// The fingers of the current epoch; none until this node has a place.
     pub const fn fingers(&self) -> Option<&PlacedFingers<I>> {
         self.current.as_ref()
@@ -201,7 +231,7 @@ impl<I: Id> Overlay<I> {
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
-            Some(_) if self.tree.is_root() && !self.census.is_settled() => Health::Counting,
+            Some(_) if self.tree.is_root() && self.census.need() == Need::Epoch => Health::Counting,
             Some(_) if !self.tree.is_root() && self.parentless_beats > self.patience() => {
                 Health::NoParent
             }
@@ -238,7 +268,7 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
-        self.detector.on_heard(from);
+        self.on_heard(from, out);
         match message {
             Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
             Message::Tree(message) => {
@@ -256,7 +286,14 @@ impl<I: Id> Overlay<I> {
                     out.send(from, detector::Message::Beat { mark, reply });
                 }
             }
-            Message::Detector(message) => self.detector.on_message(from, message, out),
+            Message::Detector(message) => {
+                let links = Links {
+                    boots: &self.boots,
+                    claimed: &self.claimed,
+                };
+                let verdicts = self.detector.on_message(from, message, &links, out);
+                self.on_verdicts(verdicts, moved, out);
+            }
         }
     }
 
@@ -287,11 +324,15 @@ impl<I: Id> Overlay<I> {
         out: &mut Out<I>,
     ) {
         match message {
-            census::Message::Size { version, size } => {
+            census::Message::Size {
+                version,
+                size,
+                standing,
+            } => {
                 moved.family |=
                     self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
                 if self.tree.has_child(from) {
-                    self.census.on_size(from, version, size);
+                    self.census.on_size(from, version, size, standing);
                     moved.count = true;
                 }
             }
@@ -300,6 +341,12 @@ impl<I: Id> Overlay<I> {
                     self.parentless_beats = 0;
                     let children: Vec<I> = self.tree.children().collect();
                     moved.place |= self.census.on_place(placement, version, &children, out);
+                }
+            }
+            census::Message::InForce { epoch, population } => {
+                if self.tree.parent() == Some(from) {
+                    self.parentless_beats = 0;
+                    self.census.on_in_force(epoch, population);
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Event, Moved, Out, Overlay, Timer};
-use crate::detector::{self, Verdict};
+use crate::detector::{self, Links, Verdict};
 use crate::planted::Bug;
 use crate::{Id, backoff};
 
@@ -14,27 +14,24 @@ const MAX_LOST: usize = 32;
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
-    pub(super) fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
-        let others: Vec<I> = self.claimed.iter().copied().collect();
-        for (peer, verdict) in self.detector.on_beat(&others, out) {
-            match verdict {
-                Verdict::Down => self.lose(peer, moved, out),
-                // Alive, but not for this node: a tree edge must be spoken over.
-                Verdict::Cut => {
-                    moved.family |=
-                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
-                }
-            }
-        }
+    /// A beat of this node; `is_in_time` if its own timer was not late.
+    pub(super) fn on_beat(&mut self, is_in_time: bool, moved: &mut Moved, out: &mut Out<I>) {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        let verdicts = self.detector.on_beat(is_in_time, &links, out);
+        self.on_verdicts(verdicts, moved, out);
         self.parentless_beats = self.parentless_beats.saturating_add(1);
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
         self.census.mend();
+        self.watch_vacancy();
         self.mend_epoch(moved, out);
         let children: Vec<I> = self.tree.children().collect();
         self.census.beat(&children, out);
         if let Some(parent) = self.tree.parent() {
-            self.census.report(parent, out);
+            self.report(parent, out);
         }
         if let Some(successor) = self.ring.successor {
             let mark = self.mark();
@@ -47,9 +44,44 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
     }
 
-    /// A peer is gone: repair without it, and remember to look for it.
+    pub(super) fn on_verdicts(
+        &mut self,
+        verdicts: Vec<(I, Verdict)>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        for (peer, verdict) in verdicts {
+            match verdict {
+                Verdict::Down => self.lose(peer, moved, out),
+                // Alive, but not for this node: a tree edge must be spoken over.
+                Verdict::Cut => {
+                    moved.family |=
+                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+                }
+                Verdict::Up => self.regain(peer, out),
+            }
+        }
+    }
+
+    pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
+        if self.detector.on_heard(peer, out) {
+            self.regain(peer, out);
+        }
+    }
+
+    /// A peer that was taken for down is up.
+    fn regain(&mut self, peer: I, out: &mut Out<I>) {
+        out.event(Event::Up(peer));
+        self.greet(peer, out);
+    }
+
+    /// A peer is gone: repair without it, and remember to look for it if it was
+    /// a neighbour.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
+        if !self.claimed.contains(&peer) {
+            return;
+        }
         self.remember(peer);
         self.probes = 0;
         self.boots.remove(&peer);
@@ -63,6 +95,10 @@ impl<I: Id> Overlay<I> {
         if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
             self.lose(peer, moved, out);
             self.boots.insert(peer, boot);
+            self.regain(peer, out);
+        }
+        if self.detector.on_link_up(peer, boot, out) {
+            self.regain(peer, out);
         }
     }
 
@@ -98,7 +134,9 @@ impl<I: Id> Overlay<I> {
         if let Some(fingers) = &mut self.current {
             let levels = fingers.population().levels();
             self.visiting = (self.visiting + 1) % levels.max(1);
-            fingers.confirm(self.visiting, out);
+            self.visits = self.visits.wrapping_add(1);
+            let down: Vec<I> = self.detector.down().collect();
+            fingers.confirm(self.visiting, self.visits, &down, out);
         }
         out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
     }
@@ -151,7 +189,7 @@ impl<I: Id> Overlay<I> {
 }
 
 /// How many beats certainly outlast `length`.
-pub(super) fn beats(length: Duration, beat: Duration) -> u32 {
+pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
     let whole = length.as_millis() / beat.as_millis().max(1);
     u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
 }

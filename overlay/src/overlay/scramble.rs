@@ -31,6 +31,11 @@ impl<I: Id> Overlay<I> {
         self.visiting = noise.next() as usize;
         self.epochs = noise.next();
         self.epoch_pending = noise.one_in(2);
+        self.vacancy = super::Vacancy::corrupted(noise.next());
+        self.reported = self.census.standing();
+        self.linked = (noise.pick(peers), noise.pick(peers));
+        self.visits = noise.next() as u32;
+        self.detector.scramble(noise, peers);
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
         self.lost.clear();
@@ -51,7 +56,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         priority: 100,
         id: peer,
     };
-    Some(match noise.next() % 14 {
+    Some(match noise.next() % 16 {
         0 => ring::Message::FConnect.into(),
         1 => ring::Message::Info(peer).into(),
         2 => ring::Message::AskConnect(peer).into(),
@@ -71,6 +76,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         6 => census::Message::Size {
             version,
             size: placement.population,
+            standing: None,
         }
         .into(),
         7 => census::Message::Place { placement, version }.into(),
@@ -87,8 +93,24 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             via: peer,
         }
         .into(),
+        13 => census::Message::InForce {
+            epoch: placement.epoch,
+            population: placement.population,
+        }
+        .into(),
+        14 => detector::Message::Rumours(vec![rumour(noise, peer, mark)]).into(),
         _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
     })
+}
+
+pub(crate) fn rumour<I>(noise: &mut Noise, peer: I, mark: Mark<I>) -> detector::Rumour<I> {
+    detector::Rumour {
+        peer,
+        boot: noise.next() % 3,
+        incarnation: noise.next() as u32 % 12,
+        mark: Some(mark),
+        is_up: noise.one_in(2),
+    }
 }
 
 fn epoch<I>(noise: &mut Noise, root: I) -> Epoch<I> {

@@ -1,0 +1,158 @@
+//! When a root names a new epoch, and how a member finds its rank again.
+//!
+//! Compacting the ranks at every death would move about half of them, and every
+//! moved rank dials its links anew. So a dead member's rank stays vacant for a
+//! while, like a seat that is kept: the ring goes round it, routers avoid it,
+//! and a member that returns in time takes it again.
+
+use super::{Moved, Out, Overlay, beats};
+use crate::census::Need;
+use crate::fingers::{self, Direction};
+use crate::stamp::distance;
+use crate::{Id, Population, Rank};
+
+/// A vacancy is compacted when more than one rank in so many is vacant.
+const CROWDED: u32 = 8;
+/// However often vacancies come and go, one is not kept for longer than so many
+/// times the grace.
+const LONGEST: u32 = 4;
+
+/// How long ranks have been vacant, in beats of a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Vacancy {
+    /// How many are.
+    vacant: u32,
+    /// How many members are without a rank.
+    unplaced: u32,
+    /// Since either number last changed.
+    unchanged: u32,
+    /// Since there were more than now.
+    kept: u32,
+    /// Since there were none.
+    whole: u32,
+}
+
+impl Vacancy {
+    /// Any state at all, as a transient fault may leave it.
+    pub(super) const fn corrupted(noise: u64) -> Self {
+        Self {
+            vacant: noise as u32 % 64,
+            unplaced: (noise >> 8) as u32 % 64,
+            unchanged: (noise >> 16) as u32,
+            kept: (noise >> 24) as u32,
+            whole: (noise >> 32) as u32,
+        }
+    }
+
+    fn beat(&mut self, vacant: u32, unplaced: u32) {
+        if vacant == 0 {
+            *self = Self::default();
+            return;
+        }
+        if (vacant, unplaced) != (self.vacant, self.unplaced) {
+            self.unchanged = 0;
+        }
+        if vacant < self.vacant {
+            self.kept = 0;
+        }
+        (self.vacant, self.unplaced) = (vacant, unplaced);
+        for count in [&mut self.unchanged, &mut self.kept, &mut self.whole] {
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+impl<I: Id> Overlay<I> {
+    /// A root looks at how many ranks are vacant, once per beat.
+    pub(super) fn watch_vacancy(&mut self) {
+        let standing = self.census.standing();
+        let (vacant, unplaced) = match (self.tree.is_root(), self.census.need(), standing) {
+            (true, Need::Vacant(vacant), _) => (vacant, 0),
+            (true, Need::Recall, Some(standing)) => {
+                let unplaced = self.census.size().get().saturating_sub(standing.count);
+                (standing.vacant(), unplaced)
+            }
+            _ => (0, 0),
+        };
+        self.vacancy.beat(vacant, unplaced);
+    }
+
+    /// Whether this node is a root that has to name an epoch now.
+    pub(super) fn needs_epoch(&self) -> bool {
+        if !self.tree.is_root() {
+            return false;
+        }
+        let pace = &self.config.pace;
+        let over = |count, length| count > beats(length, pace.beat);
+        let population = self.placement().map_or(1, |mine| mine.population.get());
+        let need = self.census.need();
+        match need {
+            Need::Nothing => false,
+            Need::Epoch => true,
+            _ if pace.grace.is_zero() => true,
+            _ if over(self.vacancy.whole, pace.grace * LONGEST) => true,
+            Need::Vacant(vacant) if vacant.saturating_mul(CROWDED) <= population => {
+                over(self.vacancy.kept, pace.grace)
+            }
+            // After a root's death its heir counts a part of the members first;
+            // and who returns needs a moment to hear of its rank.
+            Need::Vacant(_) | Need::Recall => over(self.vacancy.unchanged, pace.regroup),
+        }
+    }
+
+    /// How many ranks are vacant, as far as a root knows.
+    pub fn vacant(&self) -> u32 {
+        self.vacancy.vacant
+    }
+
+    /// Take back the rank that was this node's in the numbering in force: the
+    /// parent, or one that has this node for a finger, says which it was.
+    pub(super) fn recall(&mut self, moved: &mut Moved) {
+        let Some((epoch, population)) = self.census.in_force() else {
+            return;
+        };
+        let at = |peer: Option<I>| {
+            let mark = self.marks.get(&peer?)?;
+            (mark.epoch == epoch).then_some(mark.rank)
+        };
+        let neighbours = at(self.ring.predecessor).zip(at(self.ring.successor));
+        let Some((before, after)) = neighbours else {
+            return;
+        };
+        let early = self.early.values().map(|(_, message)| message);
+        let claims = early.filter(|message| message.mark().epoch == epoch);
+        let claims: Vec<Rank> = claims.filter_map(|m| claimed(m, population)).collect();
+        moved.place |= self.census.recall(&claims, before, after);
+    }
+
+    /// Show this node's mark to a peer in every place where the tables name it:
+    /// one that has restarted learns from it where it stood.
+    pub(super) fn greet(&mut self, peer: I, out: &mut Out<I>) {
+        if let Some(fingers) = &mut self.current {
+            fingers.greet(peer, out);
+        }
+    }
+}
+
+/// The rank that a Confirm says its receiver has.
+fn claimed<I: Id>(
+    message: &fingers::Message<I, crate::stamp::Mark<I>>,
+    population: Population,
+) -> Option<Rank> {
+    let fingers::Message::Confirm {
+        level,
+        direction,
+        mark,
+    } = message
+    else {
+        return None;
+    };
+    if !population.has_level(usize::from(*level)) {
+        return None;
+    }
+    let distance = distance(usize::from(*level), population);
+    Some(match direction {
+        Direction::Clockwise => mark.rank.ahead(distance, population),
+        Direction::Counterclockwise => mark.rank.behind(distance, population),
+    })
+}
