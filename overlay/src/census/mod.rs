@@ -204,8 +204,8 @@ impl<I: Id> Census<I> {
         let size = self.size().get();
         if !standing.is_ordered || size > standing.population.get() {
             Need::Epoch
-        } else if handed == Some(self.newest()) {
-            // Nothing was counted since; the wave may still be on its way.
+        } else if handed == Some(self.newest()) && size == standing.population.get() {
+            // As it was counted; the wave may still be on its way.
             Need::Nothing
         } else if size != standing.count {
             match standing.vacant() {

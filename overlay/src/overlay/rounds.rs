@@ -148,7 +148,9 @@ impl<I: Id> Overlay<I> {
         if self.tree.is_root() || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
-        targets.retain(|id| *id != self.config.me && !self.claimed.contains(id));
+        let tree = &self.tree;
+        let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);
+        targets.retain(|id| *id != self.config.me && !is_near(*id));
         if !targets.is_empty() {
             self.next_probe = (self.next_probe + 1) % targets.len();
             self.tree.probe(targets[self.next_probe], out);

@@ -49,6 +49,8 @@ pub struct Tree<I> {
     slot: Order,
     parent: Option<I>,
     order: Order,
+    /// The parent that was lost last, and the place there.
+    former: Option<(I, Order)>,
     anchored: bool,
     path: Vec<Step<I>>,
     /// My own standing, should I be a root.
@@ -94,6 +96,7 @@ impl<I: Id> Tree<I> {
             slot: slot.map(Order::slot).unwrap_or_default(),
             parent: None,
             order: Order::default(),
+            former: None,
             anchored: true,
             path: Vec::new(),
             key,

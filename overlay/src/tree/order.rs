@@ -48,12 +48,16 @@ impl Order {
     }
 
     /// The slot that a newcomer without a claim gets among `siblings`: behind
-    /// all that have a slot of this parent.
+    /// all of them. So a root that returns stands last in its heir's preorder,
+    /// which is just before the heir in the ring, where it stood before.
     #[must_use]
     pub fn after<'a>(siblings: impl Iterator<Item = &'a Self>) -> Self {
-        let slots = siblings.filter_map(|order| order.0.first().copied());
-        let last = slots.filter(|slot| *slot < BEHIND - 1).max();
-        Self::slot(last.map_or(0, |slot| slot + 1))
+        let next = |slot: Option<&u32>| slot.map_or(0, |slot| slot.saturating_add(1));
+        match siblings.max().map(|order| order.0.as_slice()) {
+            None => Self::slot(0),
+            Some([BEHIND, inner @ ..]) => Self::slot(next(inner.first())).behind(),
+            Some(last) => Self::slot(next(last.first()).min(BEHIND - 1)),
+        }
     }
 }
 
@@ -74,6 +78,21 @@ mod tests {
         let behind = [1, 2].map(|slot| Order::slot(slot).behind());
         assert!(Order::slot(40).joined(&Order::slot(9)) < behind[0]);
         assert!(behind.is_sorted());
+    }
+
+    #[test]
+    fn a_newcomer_stands_behind_all_siblings() {
+        let siblings = [
+            vec![],
+            vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
+            vec![Order::slot(7), Order::slot(3).behind(), Order::slot(9).behind()],
+            vec![Order::slot(u32::MAX - 1)],
+        ];
+        for siblings in siblings {
+            let newcomer = Order::after(siblings.iter());
+            assert!(siblings.iter().all(|order| *order <= newcomer), "{siblings:?}");
+            assert!(!newcomer.is_unset());
+        }
     }
 
     #[test]

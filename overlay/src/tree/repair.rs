@@ -158,7 +158,9 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        self.parent = None;
+        if let Some(parent) = self.parent.take() {
+            self.former = Some((parent, self.order.clone()));
+        }
         self.anchored = false;
         if self.leaving {
             return true;
@@ -290,7 +292,11 @@ impl<I: Id> Tree<I> {
                 id,
                 order: order.clone(),
             };
-            let candidates = [ask(root.id), ask(via)];
+            // Back to the place that was this root's before it had to be one.
+            let former = self.former.clone().map(|(id, order)| Candidate { id, order });
+            let former = former.filter(|former| !self.has_child(former.id));
+            let others = [ask(root.id), ask(via)];
+            let candidates = former.into_iter().chain(others);
             self.seek(Claim::Root(self.key), candidates, around, out);
         }
         false
