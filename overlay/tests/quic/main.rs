@@ -7,3 +7,5 @@ mod handshake;
 mod identity;
 mod links;
 mod queues;
+mod raw;
+mod trust;
