@@ -89,6 +89,27 @@ pub struct Limits {
     pub initial_rtt: Duration,
 }
 
+impl Limits {
+    /// Whether a transport can keep to them; if not, why.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let frames = [
+            self.maintenance_frame,
+            self.control_frame,
+            self.packet_frame,
+        ];
+        if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
+            return Err("frames are shorter than 4 GiB");
+        }
+        if self.events == 0 || self.large_streams == 0 || self.handshakes == 0 {
+            return Err("a bound is zero");
+        }
+        if self.link_idle < Duration::from_millis(2) || self.assembly_bytes == 0 {
+            return Err("a bound is zero");
+        }
+        Ok(())
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
