@@ -289,7 +289,8 @@ impl Node {
         self.stopped().await;
     }
 
-    /// Wait until the node has stopped, for whatever reason.
+    /// Wait until the node has stopped, for whatever reason. From then on its
+    /// state folder is free for another one.
     pub async fn stopped(&self) -> Ended {
         let mut ended = self.shared.ended.clone();
         let found = ended.wait_for(Option::is_some).await;

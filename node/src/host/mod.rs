@@ -28,6 +28,7 @@ use crate::node::{Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
+use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
@@ -51,7 +52,8 @@ struct Host {
     trust_domain: String,
     address: std::net::SocketAddr,
     id: PeerId,
-    boot: u64,
+    /// Secret and boot; holds the lock on the state folder.
+    state: NodeState,
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
