@@ -219,6 +219,9 @@ impl Host {
             }
             Command::Send { to, outgoing } => self.submit(Some(to), outgoing),
             Command::Publish(outgoing) => self.submit(None, outgoing),
+            Command::Renew { credentials, reply } => {
+                let _ = reply.send(self.transport.renew(&credentials.identity));
+            }
             Command::Leave { drain, reply } => self.leave(drain, reply),
         }
     }

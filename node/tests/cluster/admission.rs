@@ -147,3 +147,64 @@ async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
     assert_eq!(lost.terminate().await, Some(0));
     stop(cluster).await;
 }
+
+#[tokio::test]
+async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let list = dir.path().join("crl.pem");
+    let revoke = |certificates: &[&str]| {
+        let text = authority.revoke(certificates, Validity::days(1)).unwrap();
+        std::fs::write(&list, text).unwrap();
+    };
+    revoke(&[]);
+    let mut root = Lone::prepare(dir.path(), "node-0", &authority);
+    root.config.crl = Some(list.clone());
+    let parent = root.start().await;
+    let seed = Seed {
+        name: parent.name.clone(),
+        address: parent.address,
+    };
+    let [mut good, mut bad] = ["node-1", "node-2"].map(|name| {
+        let mut node = Lone::prepare(dir.path(), name, &authority);
+        node.config.parent = Some(seed.clone());
+        node
+    });
+    // Else the revoked node would go on as a child of this one.
+    good.config.crl = Some(list.clone());
+    let sibling = good.start().await;
+    bad.start().await;
+    let client = root.client();
+    let population = async || client.status().await.ok()?.population;
+    eventually("all are members", async || {
+        (population().await == Some(3)).then_some(())
+    })
+    .await;
+    revoke(&[&std::fs::read_to_string(&bad.config.certificate).unwrap()]);
+    for member in [&parent, &sibling] {
+        bed::signal(member.pid, "HUP");
+    }
+    eventually("the revoked node is out and the other is not", async || {
+        let links = client.topology().await.ok()?.links;
+        (population().await == Some(2) && links == ["node-1"]).then_some(())
+    })
+    .await;
+    assert!(root.log().contains("credentials renewed"), "{}", root.log());
+    eventually("it tries again, in vain", async || {
+        (refused(&client, "revoked").await > 0).then_some(())
+    })
+    .await;
+
+    // Nothing changes for a file that cannot be read.
+    std::fs::write(&root.config.certificate, "no certificate").unwrap();
+    bed::signal(parent.pid, "HUP");
+    eventually("the failure is told", async || {
+        root.log().contains("credentials not renewed").then_some(())
+    })
+    .await;
+    assert_eq!(population().await, Some(2));
+    for node in [bad, good, root] {
+        assert_eq!(node.terminate().await, Some(0));
+    }
+}

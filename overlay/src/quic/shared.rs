@@ -34,6 +34,10 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) client: Mutex<ClientConfig>,
+    /// Judges as the endpoints do now.
+    pub(super) judge: Mutex<Arc<tls::Judge>>,
+    /// How often the identity was renewed.
+    pub(super) renewals: AtomicU64,
     pub(super) advertised: Vec<SocketAddr>,
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,
@@ -123,18 +127,41 @@ impl Shared {
         let client = endpoint::client(&tls, &self.limits)?;
         let server = endpoint::server(&tls, &self.limits)?;
         let judge = tls::Judge::new(identity)?;
+        *self.judge.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(judge);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         for endpoint in &self.endpoints {
             endpoint.set_server_config(Some(server.clone()));
         }
+        // Between the new verifiers and the look at the links: a handshake that
+        // began before is not missed by both.
+        self.renewals.fetch_add(1, Ordering::SeqCst);
         for link in self.table.all().iter().filter_map(|peer| peer.current()) {
-            if let Err(error) = judge.judge(&link.chain) {
-                tracing::warn!(peer = %link.name, %error, "cutting a link");
-                link.distrusted.cancel();
-                CloseCode::Certificate.close(&link.connection);
-            }
+            self.judge(&link);
         }
         Ok(())
+    }
+
+    /// Whom this node believes: a number that changes when that does.
+    pub(super) fn trust(&self) -> u64 {
+        self.renewals.load(Ordering::SeqCst)
+    }
+
+    /// Cut a link whose certificate was judged at `trust`, if it is not accepted
+    /// any more.
+    pub(super) fn judge_since(&self, trust: u64, link: &Link) {
+        if trust != self.trust() {
+            self.judge(link);
+        }
+    }
+
+    fn judge(&self, link: &Link) {
+        let judge = self.judge.lock();
+        let judge = judge.unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = judge.judge(&link.chain) {
+            tracing::warn!(peer = %link.name, %error, "cutting a link");
+            link.distrusted.cancel();
+            CloseCode::Certificate.close(&link.connection);
+        }
     }
 
     /// The longest body of a class.

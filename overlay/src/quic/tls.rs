@@ -102,7 +102,9 @@ impl PeerVerifier {
             roots.add(root.clone())?;
         }
         // An authority without a list is not a reason to refuse: clusters may
-        // believe several authorities and revoke under one of them.
+        // believe several authorities and revoke under one of them. Nor is a list
+        // whose next update is overdue: it goes on revoking what it names, where
+        // enforcing its date would part the whole cluster over a missed update.
         let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .with_crls(identity.revocations.iter().cloned())
             .allow_unknown_revocation_status()

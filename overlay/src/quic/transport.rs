@@ -85,6 +85,8 @@ impl Transport {
             name: config.identity.name().to_owned(),
             boot: config.boot,
             client: Mutex::new(endpoint::client(&tls, &limits)?),
+            judge: Mutex::new(Arc::new(tls::Judge::new(&config.identity)?)),
+            renewals: AtomicU64::new(0),
             table: Table::new(limits.peers, queue_limits(&limits)),
             book: Mutex::new(Book::new(limits.contacts)),
             dials: Semaphore::new(limits.handshakes),
