@@ -283,7 +283,7 @@ impl Handshake {
             assembly: Arc::new(Semaphore::new(limits.assembly_bytes)),
         });
         let (peer, standing) = loop {
-            let Some(peer) = shared.table.enter(id) else {
+            let Some(peer) = shared.enter(id) else {
                 CloseCode::Busy.close(&link.connection);
                 return Err(DialError::NoRoom);
             };

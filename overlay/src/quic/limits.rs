@@ -46,6 +46,9 @@ pub struct Limits {
     pub events: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,
+    /// Bytes that those may have sent before they are answered; more are dropped.
+    /// Guess: 16 KiB each, above any first flight.
+    pub incoming_bytes: u64,
     /// Handshakes in progress in each direction; more incoming ones are
     /// refused, more outgoing ones wait. Guess.
     pub handshakes: usize,
@@ -129,6 +132,7 @@ impl Default for Limits {
             assembly_bytes: 32 << 20,
             events: 1024,
             incoming: 1024,
+            incoming_bytes: 16 << 20,
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),

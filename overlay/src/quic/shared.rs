@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quinn::{ClientConfig, Endpoint};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,6 +59,11 @@ pub(super) struct Shared {
 impl Shared {
     /// Tell the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
+        let event = match self.events.try_send(event) {
+            Ok(()) | Err(TrySendError::Closed(_)) => return,
+            Err(TrySendError::Full(event)) => event,
+        };
+        self.metrics.host_waits.increment(1);
         let permit = tokio::select! {
             biased;
             permit = self.events.reserve() => permit.ok(),
@@ -66,6 +72,15 @@ impl Shared {
         if let Some(permit) = permit {
             permit.send(event);
         }
+    }
+
+    /// The peer, entered if need be; `None`, counted, when there are too many.
+    pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
+        let entered = self.table.enter(id);
+        if entered.is_none() {
+            self.metrics.peers_turned_away.increment(1);
+        }
+        entered
     }
 
     /// Dial a peer if a link is wanted and none is there or under way.

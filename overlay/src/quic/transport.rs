@@ -88,7 +88,10 @@ impl Transport {
             judge: Mutex::new(Arc::new(tls::Judge::new(&config.identity)?)),
             renewals: AtomicU64::new(0),
             table: Table::new(limits.peers, queue_limits(&limits)),
-            book: Mutex::new(Book::new(limits.contacts)),
+            book: Mutex::new(Book::new(
+                limits.contacts,
+                metrics.contacts_forgotten.clone(),
+            )),
             dials: Semaphore::new(limits.handshakes),
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
@@ -137,7 +140,7 @@ impl Transport {
             let peer = match shared.table.find(to) {
                 Some(peer) => peer,
                 None if !shared.book().is_known(to) => return Err(SendError::UnknownPeer),
-                None => shared.table.enter(to).ok_or(SendError::TooManyPeers)?,
+                None => shared.enter(to).ok_or(SendError::TooManyPeers)?,
             };
             if !peer.is_linked() && !shared.book().is_known(to) {
                 return Err(SendError::UnknownPeer);
@@ -162,7 +165,7 @@ impl Transport {
         if peer == shared.me || shared.stop.is_cancelled() {
             return;
         }
-        while let Some(entry) = shared.table.enter(peer) {
+        while let Some(entry) = shared.enter(peer) {
             if entry.claim(true).is_ok() {
                 shared.dial(&entry);
                 return;

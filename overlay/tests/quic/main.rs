@@ -2,6 +2,7 @@
 //! introductions, and peers that must get nowhere.
 
 mod bed;
+mod bounds;
 mod frames;
 mod handshake;
 mod identity;
