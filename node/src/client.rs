@@ -1,5 +1,7 @@
 //! A client of the admin API, over a Unix socket or a loopback port.
 
+mod events;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,12 +17,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::report::{Delivery, NodeReport, Receipt, Status};
+use crate::report::{NodeReport, Receipt, Status};
+pub use events::{Events, SubscriptionEvent};
 
-/// The longest answer that is read; a report of a large node is far below.
+/// The longest answer that is read; a longer one is garbled. A report of a large
+/// node is far below.
 const MAX_ANSWER: usize = 16 << 20;
-/// The longest line of an event; the largest payload in base64 fits.
-const MAX_EVENT: usize = 96 << 20;
 
 /// Where an admin API is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,11 +176,7 @@ impl Client {
     pub async fn subscribe(&self, filter: &str) -> Result<Events, ClientError> {
         let path = format!("/v1/messages{}", query(&[("topic", Some(filter))]));
         let response = self.request(Method::GET, &path, Bytes::new()).await?;
-        let mut events = Events {
-            endpoint: self.endpoint.clone(),
-            body: response.into_body(),
-            buffer: Vec::new(),
-        };
+        let mut events = Events::new(self.endpoint.clone(), response.into_body());
         match events.next_raw().await {
             Some(Ok((name, _))) if name == "subscribed" => Ok(events),
             Some(Err(error)) => Err(error),
@@ -316,92 +314,10 @@ fn query(pairs: &[(&str, Option<&str>)]) -> String {
     text
 }
 
-/// What a subscription yields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubscriptionEvent {
-    /// A message.
-    Delivery(Delivery),
-    /// This many messages were left out because they were not read in time.
-    Missed(u64),
-}
-
-/// A stream of deliveries. Dropping it unsubscribes.
-#[derive(Debug)]
-pub struct Events {
-    endpoint: Endpoint,
-    body: Incoming,
-    buffer: Vec<u8>,
-}
-
-impl Events {
-    /// The next event, or `None` once the node has stopped.
-    pub async fn next(&mut self) -> Option<Result<SubscriptionEvent, ClientError>> {
-        loop {
-            let (name, data) = match self.next_raw().await? {
-                Ok(event) => event,
-                Err(error) => return Some(Err(error)),
-            };
-            let event = match name.as_str() {
-                "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
-                "missed" => serde_json::from_str(&data)
-                    .map(|Missed { count }| SubscriptionEvent::Missed(count)),
-                // Later versions may say more.
-                _ => continue,
-            };
-            return Some(event.map_err(|error| self.garbled(error.to_string())));
-        }
-    }
-
-    /// The name and data of the next server-sent event; comments are skipped.
-    async fn next_raw(&mut self) -> Option<Result<(String, String), ClientError>> {
-        loop {
-            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                if let Some(event) = parse_event(&String::from_utf8_lossy(&block)) {
-                    return Some(Ok(event));
-                }
-            }
-            let frame = match self.body.frame().await? {
-                Ok(frame) => frame,
-                Err(error) => {
-                    let (endpoint, reason) = (self.endpoint.clone(), error.to_string());
-                    return Some(Err(ClientError::Unreachable { endpoint, reason }));
-                }
-            };
-            if let Some(data) = frame.data_ref() {
-                self.buffer.extend_from_slice(data);
-            }
-            if self.buffer.len() > MAX_EVENT {
-                return Some(Err(self.garbled("an event is too long".to_owned())));
-            }
-        }
-    }
-
-    fn garbled(&self, problem: String) -> ClientError {
-        let endpoint = self.endpoint.clone();
-        ClientError::Garbled { endpoint, problem }
-    }
-}
-
-#[derive(Deserialize)]
-struct Missed {
-    count: u64,
-}
-
-fn parse_event(block: &str) -> Option<(String, String)> {
-    let field = |name: &str| {
-        let lines = block.lines().filter_map(|line| line.strip_prefix(name));
-        let values: Vec<&str> = lines
-            .filter_map(|rest| rest.strip_prefix(':'))
-            .map(|value| value.strip_prefix(' ').unwrap_or(value))
-            .collect();
-        (!values.is_empty()).then(|| values.join("\n"))
-    };
-    Some((field("event")?, field("data").unwrap_or_default()))
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     #[test]
@@ -423,11 +339,35 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_escaped_and_events_parsed() {
+    fn queries_are_escaped() {
         let text = query(&[("a", Some("x #/ü")), ("b", None), ("c", Some("1"))]);
         assert_eq!(text, "?a=x%20%23/%C3%BC&c=1");
-        let event = parse_event("event: message\ndata: {\"a\":1}\n\n");
-        assert_eq!(event, Some(("message".into(), "{\"a\":1}".into())));
-        assert_eq!(parse_event(":\n\n"), None);
+    }
+
+    /// A node that answers whoever asks next with `bytes`.
+    async fn answering(bytes: Vec<u8>) -> Client {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // An answer to nothing would not be taken at all.
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(&bytes).await;
+        });
+        Client::new(Endpoint::Tcp(address))
+    }
+
+    #[tokio::test]
+    async fn an_answer_above_the_bound_is_not_taken() {
+        for (more, taken) in [(0, true), (1, false)] {
+            let length = MAX_ANSWER + more;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            let mut bytes = head.into_bytes();
+            bytes.resize(bytes.len() + length, b'x');
+            let answer = answering(bytes).await.text("/").await;
+            assert_eq!(answer.is_ok(), taken);
+            let garbled = matches!(answer, Err(ClientError::Garbled { .. }));
+            assert_eq!(garbled, !taken);
+        }
     }
 }

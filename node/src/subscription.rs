@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use binomesh_overlay::PeerId;
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::topic::{Topic, TopicFilter};
 
@@ -90,9 +90,10 @@ pub(crate) struct Subscriber {
     missed: Arc<AtomicU64>,
 }
 
-/// Both ends of a new subscription with room for `capacity` messages (at least 1).
+/// Both ends of a new subscription with room for `capacity` messages (at least 1,
+/// and no more than a channel can have).
 pub(crate) fn subscription(filter: TopicFilter, capacity: usize) -> (Subscriber, Subscription) {
-    let (sender, queue) = mpsc::channel(capacity.max(1));
+    let (sender, queue) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
     let missed = Arc::new(AtomicU64::new(0));
     let subscriber = Subscriber {
         filter,
@@ -119,6 +120,8 @@ impl Subscribers {
         let fits = self.all.len() < Self::MAX;
         if fits {
             self.all.push(subscriber);
+        } else {
+            metrics::counter!("binomesh_subscribers_refused_total").increment(1);
         }
         fits
     }
@@ -183,6 +186,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
+        let mut all = Subscribers::default();
+        let mut admit = || {
+            let (one, end) = subscription(TopicFilter::all(), 1);
+            (all.admit(one), end)
+        };
+        let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
+        assert!(ends.iter().all(|(admitted, _)| *admitted));
+        assert!(!admit().0);
+        ends.pop();
+        assert!(admit().0, "a place has become free");
+        all.offer(&message(1));
+        for (_, end) in &mut ends {
+            assert_eq!(end.queue.try_recv(), Ok(message(1)));
+        }
+    }
+
     #[tokio::test]
     async fn a_dropped_subscription_frees_its_place() {
         let mut all = Subscribers::default();
@@ -191,7 +212,7 @@ mod tests {
             assert!(all.admit(one));
             drop(end);
         }
-        let (kept, mut end) = subscription(TopicFilter::all(), 1);
+        let (kept, mut end) = subscription(TopicFilter::all(), usize::MAX);
         assert!(all.admit(kept));
         assert_eq!(all.all.len(), 1);
         drop(all);

@@ -1,5 +1,4 @@
 //! Joins, deaths, returns and meetings of whole overlays, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! One test per rule of the tree and the census (`docs/protocol.md`), on the
 //! machine itself.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 

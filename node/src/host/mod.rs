@@ -28,6 +28,7 @@ use crate::node::{Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
+use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
@@ -51,7 +52,8 @@ struct Host {
     trust_domain: String,
     address: std::net::SocketAddr,
     id: PeerId,
-    boot: u64,
+    /// Secret and boot; holds the lock on the state folder.
+    state: NodeState,
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
@@ -217,6 +219,9 @@ impl Host {
             }
             Command::Send { to, outgoing } => self.submit(Some(to), outgoing),
             Command::Publish(outgoing) => self.submit(None, outgoing),
+            Command::Renew { credentials, reply } => {
+                let _ = reply.send(self.transport.renew(&credentials.identity));
+            }
             Command::Leave { drain, reply } => self.leave(drain, reply),
         }
     }

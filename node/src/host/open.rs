@@ -62,7 +62,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         trust_domain,
         address,
         id,
-        boot: state.boot,
+        state,
         transport,
         boots: BTreeMap::new(),
         dial_failures: BTreeMap::new(),

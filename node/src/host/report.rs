@@ -18,7 +18,7 @@ impl Host {
             name: self.config.name.clone(),
             id: self.id,
             pid: std::process::id(),
-            boot: self.boot,
+            boot: self.state.boot,
             address: self.address,
             rank: placement.map(|placement| placement.rank.0),
             epoch: placement.map(|placement| epoch_name(&placement.epoch)),

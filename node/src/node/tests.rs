@@ -173,3 +173,13 @@ async fn too_many_subscribers_are_told_so() {
     let second = node.subscribe(TopicFilter::all()).await;
     assert_eq!(second.err(), Some(SubscribeError::TooMany));
 }
+
+#[tokio::test]
+async fn a_state_folder_is_free_again_when_its_node_has_stopped() {
+    let (_dir, config) = config("node-1");
+    let first = Node::start(config.clone()).unwrap();
+    let refused = Node::start(config.clone()).err().unwrap();
+    assert!(matches!(refused, StartError::State(_)), "{refused}");
+    first.shutdown().await;
+    Node::start(config).unwrap().shutdown().await;
+}

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use metrics::Counter;
 use serde::{Deserialize, Serialize};
 
 use crate::PeerId;
@@ -75,14 +76,17 @@ pub(super) struct Book {
     entries: BTreeMap<PeerId, Entry>,
     capacity: usize,
     clock: u64,
+    /// Counts those that made room.
+    forgotten: Counter,
 }
 
 impl Book {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, forgotten: Counter) -> Self {
         Self {
             entries: BTreeMap::new(),
             capacity,
             clock: 0,
+            forgotten,
         }
     }
 
@@ -172,6 +176,7 @@ impl Book {
                 return false;
             };
             self.entries.remove(&oldest);
+            self.forgotten.increment(1);
         }
         let entry = self.entries.entry(id).or_default();
         entry.used = self.clock;
@@ -199,7 +204,7 @@ mod tests {
 
     #[test]
     fn hearsay_comes_after_what_the_peer_said() {
-        let mut book = Book::new(4);
+        let mut book = Book::new(4, Counter::noop());
         assert!(book.authenticate(contact(1, 10)));
         assert!(book.hear(contact(1, 66)));
         assert_eq!(ports(&mut book, 1), [10, 66]);
@@ -209,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_full_book_forgets_old_hearsay_only() {
-        let mut book = Book::new(3);
+        let mut book = Book::new(3, Counter::noop());
         assert!(book.configure(contact(1, 1)));
         assert!(book.authenticate(contact(2, 2)));
         assert!(book.hear(contact(3, 3)));

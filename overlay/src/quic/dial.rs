@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
@@ -102,6 +101,7 @@ async fn dial_address(
     peer: &Arc<Peer>,
     address: SocketAddr,
 ) -> Result<(), DialError> {
+    let trust = shared.trust();
     let connecting = shared
         .endpoint_for(address)
         .and_then(|endpoint| {
@@ -150,6 +150,7 @@ async fn dial_address(
         hear,
         direction: Direction::Outgoing,
         attempt,
+        trust,
     };
     guard.disarm();
     greeted.register(shared, ack, None)
@@ -186,6 +187,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
 /// Judge and greet one incoming connection; fails with a metric label.
 async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'static str> {
     let label = |error: ConnectionError| handshake_label(&error);
+    let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
@@ -222,6 +224,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         hear,
         direction: Direction::Incoming,
         attempt: hello.attempt,
+        trust,
     };
     guard.disarm();
     // Registered before the HelloAck is written: when the peer, having it, says
@@ -240,6 +243,8 @@ struct Handshake {
     hear: RecvStream,
     direction: Direction,
     attempt: u64,
+    /// Whom this node believed when TLS began.
+    trust: u64,
 }
 
 impl Handshake {
@@ -266,7 +271,7 @@ impl Handshake {
             direction: self.direction,
             connection: self.connection,
             up: shared.now(),
-            expires: shared.now() + self.chain.first().map_or(Duration::ZERO, |c| valid_for(c)),
+            expires: shared.now() + valid_for(&self.chain),
             distrusted: CancellationToken::new(),
             chain: self.chain,
             traffic: Default::default(),
@@ -278,7 +283,7 @@ impl Handshake {
             assembly: Arc::new(Semaphore::new(limits.assembly_bytes)),
         });
         let (peer, standing) = loop {
-            let Some(peer) = shared.table.enter(id) else {
+            let Some(peer) = shared.enter(id) else {
                 CloseCode::Busy.close(&link.connection);
                 return Err(DialError::NoRoom);
             };
@@ -300,6 +305,9 @@ impl Handshake {
             }
         };
         shared.book().authenticate(contact);
+        // A renewal since TLS began may have looked at the links before this one
+        // was among them.
+        shared.judge_since(self.trust, &link);
         if shared.stop.is_cancelled() {
             link.start_drain(Farewell::Stopping);
         }

@@ -46,6 +46,9 @@ pub struct Limits {
     pub events: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,
+    /// Bytes that those may have sent before they are answered; more are dropped.
+    /// Guess: 16 KiB each, above any first flight.
+    pub incoming_bytes: u64,
     /// Handshakes in progress in each direction; more incoming ones are
     /// refused, more outgoing ones wait. Guess.
     pub handshakes: usize,
@@ -89,6 +92,27 @@ pub struct Limits {
     pub initial_rtt: Duration,
 }
 
+impl Limits {
+    /// Whether a transport can keep to them; if not, why.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let frames = [
+            self.maintenance_frame,
+            self.control_frame,
+            self.packet_frame,
+        ];
+        if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
+            return Err("frames are shorter than 4 GiB");
+        }
+        if self.events == 0 || self.large_streams == 0 || self.handshakes == 0 {
+            return Err("a bound is zero");
+        }
+        if self.link_idle < Duration::from_millis(2) || self.assembly_bytes == 0 {
+            return Err("a bound is zero");
+        }
+        Ok(())
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -108,6 +132,7 @@ impl Default for Limits {
             assembly_bytes: 32 << 20,
             events: 1024,
             incoming: 1024,
+            incoming_bytes: 16 << 20,
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),

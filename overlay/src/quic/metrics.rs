@@ -61,6 +61,11 @@ pub(super) struct Metrics {
     pub(super) contacts_told: Counter,
     pub(super) contacts_unknown: Counter,
     pub(super) contacts_turned_away: Counter,
+    pub(super) contacts_forgotten: Counter,
+    pub(super) peers_turned_away: Counter,
+    pub(super) host_waits: Counter,
+    pub(super) large_waits: Counter,
+    pub(super) assembly_waits: Counter,
     pub(super) send_buffer: Gauge,
     pub(super) receive_buffer: Gauge,
 }
@@ -90,6 +95,11 @@ impl Metrics {
             contacts_told: counter!("binomesh_transport_contacts_told_total"),
             contacts_unknown: counter!("binomesh_transport_contacts_unknown_total"),
             contacts_turned_away: counter!("binomesh_transport_contacts_turned_away_total"),
+            contacts_forgotten: counter!("binomesh_transport_contacts_forgotten_total"),
+            peers_turned_away: counter!("binomesh_transport_peers_turned_away_total"),
+            host_waits: counter!("binomesh_transport_host_waits_total"),
+            large_waits: counter!("binomesh_transport_large_waits_total"),
+            assembly_waits: counter!("binomesh_transport_assembly_waits_total"),
             send_buffer: gauge!("binomesh_transport_socket_send_buffer_bytes"),
             receive_buffer: gauge!("binomesh_transport_socket_receive_buffer_bytes"),
         }

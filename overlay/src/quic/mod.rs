@@ -31,6 +31,7 @@ mod link;
 mod metrics;
 mod peer;
 mod queue;
+mod seam;
 mod shared;
 mod stream;
 mod table;
@@ -43,8 +44,7 @@ pub use close::{DialError, DownReason};
 pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
-pub use transport::{
-    BindError, ContactError, LinkReport, SendError, Transport, TransportConfig, TransportEvent,
-};
+pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
+pub use transport::Transport;
 
 use shared::Shared;

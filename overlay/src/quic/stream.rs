@@ -170,7 +170,13 @@ impl Writer {
     /// Write a large packet on a stream of its own, so that others pass it.
     async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
         let semaphore = self.link.large.clone();
-        let permit = semaphore.acquire_owned().await.map_err(|_| Gone)?;
+        let permit = match semaphore.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                self.shared.metrics.large_waits.increment(1);
+                semaphore.acquire_owned().await.map_err(|_| Gone)?
+            }
+        };
         let mut stream = open(&self.link.connection, StreamKind::Large, 0).await?;
         out.opened += 1;
         let contacts = self.contacts(&frame, None);
@@ -316,6 +322,10 @@ impl Reader {
         let bytes = body_len.min(self.shared.limits.assembly_bytes);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let semaphore = self.link.assembly.clone();
+        if let Ok(permit) = semaphore.clone().try_acquire_many_owned(bytes) {
+            return Ok(permit);
+        }
+        self.shared.metrics.assembly_waits.increment(1);
         let permit = semaphore.acquire_many_owned(bytes).await;
         permit.map_err(|_| ReadFailure::Gone)
     }
