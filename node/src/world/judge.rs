@@ -42,7 +42,13 @@ pub type Snapshot = Vec<(Epoch<Id>, u32, Id)>;
 impl World {
     /// What is wrong with the overlay of the live peers, if anything.
     pub fn defect(&self) -> Option<Defect> {
-        let live: Vec<Id> = self.live().into_iter().collect();
+        let live: Vec<Id> = self.peers().map(|(id, _)| id).collect();
+        self.defect_among(&live)
+    }
+
+    /// What is wrong with the overlay of these live peers, as if there were no
+    /// others.
+    pub fn defect_among(&self, live: &[Id]) -> Option<Defect> {
         let overlay = |id: Id| self.peer(id).map(|peer| peer.overlay());
         let parent = |id: Id| overlay(id).and_then(|o| o.tree().parent());
         let children = |id: Id| -> Vec<Id> {
@@ -50,17 +56,17 @@ impl World {
                 .map(|o| o.tree().children().collect())
                 .unwrap_or_default()
         };
-        if !legitimate::is_tree(&live, parent, children) {
+        if !legitimate::is_tree(live, parent, children) {
             return Some(Defect::Tree);
         }
-        let order = match self.order(&live) {
+        let order = match self.order(live) {
             Ok(order) => order,
             Err(defect) => return Some(defect),
         };
         let next = |id: Id| overlay(id).and_then(|o| o.ring().successor);
         let last = |id: Id| overlay(id).and_then(|o| o.ring().predecessor);
         let follows = |pair: &[Id]| next(pair[0]) == Some(pair[1]);
-        if !legitimate::is_ring(&live, next, last) || !order.windows(2).all(follows) {
+        if !legitimate::is_ring(live, next, last) || !order.windows(2).all(follows) {
             return Some(Defect::Ring);
         }
         let table = |id: Id, clockwise: bool| {

@@ -68,6 +68,9 @@ pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
     stands: BTreeMap<(Id, u64), Stands>,
+    /// Where each live process stands, and who stands at each such place.
+    places: BTreeMap<Id, (Epoch<Id>, Rank)>,
+    current: BTreeMap<(Epoch<Id>, Rank), Id>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
     arrivals: BTreeMap<PacketId<Id>, Arrivals>,
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
@@ -91,22 +94,36 @@ impl Checker {
         if let Some(life) = self.lives.get_mut(&(id, boot)) {
             life.until.get_or_insert(at);
         }
+        self.give_up_place(id);
     }
 
-    /// A process has taken a place.
+    /// A process has taken a place, or still has it.
     pub fn on_place(&mut self, at: Duration, id: Id, boot: u64, placement: Placement<Id>) {
-        let epoch = placement.epoch;
+        let Placement { epoch, rank, .. } = placement;
+        if self.places.get(&id) == Some(&(epoch, rank)) {
+            return;
+        }
+        self.give_up_place(id);
+        self.places.insert(id, (epoch, rank));
+        let other = self.current.insert((epoch, rank), id);
+        if let Some(other) = other {
+            let rank = rank.0;
+            let (a, b) = (other, id);
+            self.found.push(Violation::DoubleRank { at, rank, a, b });
+        }
         let ranks = self.holders.entry(epoch).or_default();
-        ranks.entry(placement.rank).or_default().insert(id);
+        ranks.entry(rank).or_default().insert(id);
         let stands = self.stands.entry((id, boot)).or_default();
         if stands.last().is_none_or(|(_, last)| *last != epoch) {
             stands.push((at, epoch));
         }
     }
 
-    /// Two live processes hold one rank of one epoch.
-    pub fn on_double_rank(&mut self, at: Duration, rank: u32, a: Id, b: Id) {
-        self.found.push(Violation::DoubleRank { at, rank, a, b });
+    fn give_up_place(&mut self, id: Id) {
+        let place = self.places.remove(&id);
+        if let Some(place) = place.filter(|place| self.current.get(place) == Some(&id)) {
+            self.current.remove(&place);
+        }
     }
 
     /// A relay has accepted a message.
