@@ -65,7 +65,7 @@ pub struct Chaos {
     pub loss_per_million: u32,
     /// The longest healing, and the longest wait for the last receipt, in
     /// virtual seconds at the default profile.
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub heal_seconds: u32,
     /// How many seeds run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use super::lie::Liar;
 use super::line::{Line, Stream};
+use super::network::Connection;
 use super::{Happening, Id, World};
 use crate::peer::{Input, Message};
 
 impl World {
-    /// Make a link to a live peer, if there is none. Returns when it is up.
-    pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Duration> {
+    /// Make a link to a live peer, if there is none.
+    pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Connection> {
         if let Some(link) = self.network.connection(from, to) {
-            return Some(link.up);
+            return Some(link);
         }
         let now = self.now;
         let answers = self.hosts.get(&to);
@@ -23,9 +24,10 @@ impl World {
         let latency = self.network.conditions(now).latency;
         let chance = self.line(from, to)?.chance().next();
         let greeting = (latency.draw(chance) + self.network.extra(now, from, to)) * 2;
-        let link = self.network.connect(from, to, now + greeting);
+        let ends = [from, to].map(|id| (id, self.claimed_boot(id)));
+        let link = self.network.connect(ends[0], ends[1], now + greeting);
         for (at, peer) in [(from, to), (to, from)] {
-            let boots = (self.boot(at), self.claimed_boot(peer));
+            let boots = (self.boot(at), link.boot_of(peer, at));
             let number = link.number;
             let up = Happening::LinkUp {
                 at,
@@ -35,7 +37,7 @@ impl World {
             };
             self.agenda.insert(link.up, up);
         }
-        Some(link.up)
+        Some(link)
     }
 
     /// A greeting is over. The host hears of the end of a former link first.
@@ -92,14 +94,14 @@ impl World {
 
     /// Put a message on its line, which may be narrow.
     pub(super) fn post(&mut self, from: Id, to: Id, message: Message<Id>) {
-        let Some(up) = self.link(from, to) else {
+        let Some(link) = self.link(from, to) else {
             return;
         };
         let Some(line) = self.line(from, to) else {
             return;
         };
         match &mut line.narrow {
-            None => self.transmit(from, to, up, message),
+            None => self.transmit(from, to, link, message),
             Some(narrow) => {
                 narrow.push(message);
                 if !std::mem::replace(&mut narrow.is_busy, true) {
@@ -127,8 +129,8 @@ impl World {
             line.narrow = None;
         }
         if let Some(message) = next {
-            if let Some(up) = self.link(from, to) {
-                self.transmit(from, to, up, message);
+            if let Some(link) = self.link(from, to) {
+                self.transmit(from, to, link, message);
             }
             self.later(pause, Happening::Room { from, to });
         }
@@ -138,7 +140,7 @@ impl World {
     }
 
     /// A message travels, unless it is lost.
-    fn transmit(&mut self, from: Id, to: Id, up: Duration, message: Message<Id>) {
+    fn transmit(&mut self, from: Id, to: Id, link: Connection, message: Message<Id>) {
         let now = self.now;
         if self.network.is_cut(now, from, to) {
             return self.fall_silent(from, to);
@@ -146,7 +148,7 @@ impl World {
         self.network.note(from, to, None);
         let conditions = self.network.conditions(now);
         let extra = self.network.extra(now, from, to);
-        let boots = (self.boot(to), self.claimed_boot(from));
+        let boots = (self.boot(to), link.boot_of(from, to));
         let Some(line) = self.line(from, to) else {
             return;
         };
@@ -159,7 +161,7 @@ impl World {
         if happens(0, conditions.loss_per_million) {
             return;
         }
-        let earliest = now.max(up) + conditions.latency.draw(travel) + extra;
+        let earliest = now.max(link.up) + conditions.latency.draw(travel) + extra;
         let arrival = if happens(20, conditions.reordered_per_million) {
             earliest
         } else {

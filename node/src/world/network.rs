@@ -96,8 +96,18 @@ pub(super) struct Connection {
     pub(super) number: u64,
     /// When its greeting is over.
     pub(super) up: Duration,
+    /// Which lives of their processes the smaller and the greater end are in,
+    /// by their own word.
+    boots: [u64; 2],
     /// Since when nothing comes through, from the smaller end and from the other.
     silent: [Option<Duration>; 2],
+}
+
+impl Connection {
+    /// Which life of its process `id` is in, towards `other`, by its own word.
+    pub(super) fn boot_of(&self, id: Id, other: Id) -> u64 {
+        self.boots[usize::from(id > other)]
+    }
 }
 
 impl Network {
@@ -215,13 +225,15 @@ impl Network {
         self.connections.get(&(a.min(b), a.max(b))).copied()
     }
 
-    /// Note a new link between two peers.
-    pub(super) fn connect(&mut self, a: Id, b: Id, up: Duration) -> Connection {
+    /// Note a new link between two peers that say to be in these lives.
+    pub(super) fn connect(&mut self, (a, boot_a): (Id, u64), (b, boot_b): (Id, u64), up: Duration) -> Connection {
         self.number += 1;
         let number = self.number;
+        let boots = if a < b { [boot_a, boot_b] } else { [boot_b, boot_a] };
         let connection = Connection {
             number,
             up,
+            boots,
             silent: [None; 2],
         };
         self.connections.insert((a.min(b), a.max(b)), connection);

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use binomesh::world::{Conditions, Fault, Id, Shape};
+use binomesh_overlay::Planted;
 use binomesh_overlay::config::Pace;
+use binomesh_routing as routing;
 use serde::{Deserialize, Serialize};
 
 /// One run.
@@ -25,6 +27,9 @@ pub struct Scenario {
     pub profile: Profile,
     /// The most children of a node, unless the shape says more.
     pub max_children: u16,
+    /// Whether relays have room for little.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
     /// How messages travel when nothing is wrong.
     pub network: Conditions,
     /// When the faults that have no end are ended.
@@ -98,6 +103,29 @@ impl<T> Timed<T> {
 }
 
 impl Scenario {
+    /// The relays' parameters.
+    pub fn relay(&self, planted: Planted) -> routing::Config {
+        let config = routing::Config {
+            planted,
+            ..routing::Config::default()
+        };
+        match self.tight {
+            false => config,
+            true => routing::Config {
+                window: 16,
+                max_duties: 8,
+                max_duty_bytes: 32 << 10,
+                max_finished: 64,
+                max_waiters: 2,
+                max_exceptions: 4,
+                max_held: 4,
+                max_held_bytes: 16 << 10,
+                max_message_bytes: 64 << 10,
+                ..config
+            },
+        }
+    }
+
     /// The longest healing that is allowed.
     pub const fn heal_limit(&self) -> Duration {
         Duration::from_millis(self.heal_ms)

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::checker::{Accepted, Audience, Checker};
+use super::checker::{Accepted, Audience, Checker, Doubt};
 use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
 use watch::Watch;
@@ -29,6 +29,8 @@ use watch::Watch;
 const SEEDS: usize = 3;
 /// How often the world is looked at.
 const GLANCE: Duration = Duration::from_millis(100);
+/// How often the bounds of all lists are looked at.
+const WEIGHING: Duration = Duration::from_secs(1);
 /// How long after the last receipt everything must have come to rest, and how
 /// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
@@ -104,6 +106,7 @@ struct Trial<'a> {
     checker: Checker,
     watch: Watch,
     next_glance: Duration,
+    next_weighing: Duration,
     faults: u64,
     kinds: BTreeSet<&'static str>,
     published: u64,
@@ -118,7 +121,7 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(scenario: &'a Scenario, planted: Planted) -> Self {
         let mut world = World::new(scenario.seed, Network::with(scenario.network));
-        world.relay().planted = planted;
+        *world.relay() = scenario.relay(planted);
         Self {
             scenario,
             planted,
@@ -126,6 +129,7 @@ impl<'a> Trial<'a> {
             checker: Checker::default(),
             watch: Watch::default(),
             next_glance: Duration::ZERO,
+            next_weighing: Duration::ZERO,
             faults: 0,
             kinds: BTreeSet::new(),
             published: 0,
@@ -187,11 +191,21 @@ impl<'a> Trial<'a> {
     fn act(&mut self, fault: &Fault) {
         self.faults += 1;
         self.kinds.insert(fault.kind());
-        let (scenario, planted) = (self.scenario, self.planted);
+        let (scenario, planted, now) = (self.scenario, self.planted, self.world.now());
+        match fault {
+            Fault::Lie { lie, .. } if lie.is_of_relay() => {
+                self.checker.on_doubt(now, Doubt::Reports);
+            }
+            Fault::Lie { .. } | Fault::Scramble { .. } | Fault::Flood { .. } => {
+                self.checker.on_doubt(now, Doubt::Overlay);
+            }
+            _ => {}
+        }
         self.world
             .act(fault, |config| adjust(scenario, planted, config));
         self.observe();
-        self.watch.on_fault(&self.world, fault);
+        let limit = self.scenario.heal_limit();
+        self.watch.on_fault(&self.world, fault, limit);
     }
 
     /// The faults end. Everybody comes back, or only as many as it takes for the
@@ -303,11 +317,48 @@ impl<'a> Trial<'a> {
         self.is_storm();
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
+        if self.watch.is_healed() {
+            self.checker.on_exact(self.world.now());
+        }
+        if self.world.now() >= self.next_weighing {
+            self.next_weighing = self.world.now() + WEIGHING;
+            self.weigh();
+        }
+    }
+
+    /// Whether every list is within its bound.
+    fn weigh(&mut self) {
+        let at = self.world.now();
+        let bounds = *self.world.relay();
+        for (id, peer) in self.world.peers() {
+            let stats = peer.relay().stats();
+            let relay = [
+                ("open messages", stats.open_messages, bounds.window as usize),
+                ("open duties", stats.open_duties, bounds.max_duties),
+                ("held packets", stats.held_packets, bounds.max_held),
+                ("bytes of duties", stats.duty_bytes, bounds.max_duty_bytes),
+                ("bytes of messages", stats.message_bytes, bounds.max_message_bytes),
+                ("bytes of held packets", stats.held_bytes, bounds.max_held_bytes),
+            ];
+            let overlay = peer.overlay().sizes();
+            let overlay = overlay.map(|size| (size.name, size.length, size.bound));
+            let all = relay.into_iter().chain(overlay);
+            let beyond = all.filter(|(_, length, bound)| length > bound);
+            for (name, length, bound) in beyond {
+                self.violations.push(Violation::Unbounded {
+                    at,
+                    id,
+                    name,
+                    length,
+                    bound,
+                });
+            }
+        }
     }
 
     /// Whether there is no point in going on.
     fn has_ended(&self) -> bool {
-        let storm = |found: &Violation| matches!(found, Violation::Storm { .. });
+        let storm = |found: &Violation| matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. });
         self.watch.has_ended() || self.violations.iter().any(storm)
     }
 

@@ -82,6 +82,20 @@ pub enum Violation {
     },
     #[error("{id} keeps something of its messages, though all have their receipts")]
     Retained { id: Id },
+    #[error("at {at:?} {id} holds {length} {name}, the bound is {bound}")]
+    Unbounded {
+        at: Duration,
+        id: Id,
+        name: &'static str,
+        length: usize,
+        bound: usize,
+    },
+    #[error("the {members} of a part did not heal within {after:?}: {defect}")]
+    PartNotHealed {
+        after: Duration,
+        members: usize,
+        defect: Defect,
+    },
     #[error("a panic: {text}")]
     Panicked { text: String },
     #[error("a storm of messages at {at:?}")]
@@ -112,6 +126,8 @@ impl Violation {
             Self::Forsaken { .. } => "forsaken",
             Self::DoubleRank { .. } => "double-rank",
             Self::Retained { .. } => "retained",
+            Self::Unbounded { .. } => "unbounded",
+            Self::PartNotHealed { .. } => "part-not-healed",
             Self::Panicked { .. } => "panicked",
             Self::Storm { .. } => "storm",
             Self::NotHealed { .. } => "not-healed",

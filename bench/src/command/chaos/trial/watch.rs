@@ -13,28 +13,32 @@ use super::super::violation::Violation;
 pub(super) struct Watch {
     /// When the last disturbance ends; [`Duration::MAX`] if one has no end.
     since: Duration,
-    is_disturbed: bool,
+    /// Whether the graph was seen to be wrong since then.
+    is_wrong: bool,
     is_healed: bool,
     /// Whether those who are up can find each other at all.
     is_connected: Option<bool>,
+    /// A partition that is long enough for its parts to heal.
+    parts: Option<Parts>,
     /// How long each healing took.
     pub(super) healed: Vec<Duration>,
     pub(super) violations: Vec<Violation>,
 }
 
 impl Watch {
-    pub(super) fn on_fault(&mut self, world: &World, fault: &Fault) {
+    pub(super) fn on_fault(&mut self, world: &World, fault: &Fault, limit: Duration) {
         let end = fault.lasts().map(|length| world.now() + length);
         self.since = self.since.max(end.unwrap_or(Duration::MAX));
-        self.is_disturbed = true;
+        self.is_wrong = false;
         self.is_healed = false;
         self.is_connected = None;
+        self.parts = Parts::of(world, fault, limit);
     }
 
     /// All faults have ended.
     pub(super) fn on_calm(&mut self, world: &World, now: Duration) {
         self.since = now;
-        self.is_disturbed = true;
+        self.is_wrong = false;
         self.is_healed = false;
         self.is_connected = Some(is_connected(world, |_| true));
     }
@@ -56,14 +60,22 @@ impl Watch {
 
     pub(super) fn glance(&mut self, world: &World, limit: Duration) {
         let (now, since) = (world.now(), self.since);
+        if self.parts.as_ref().is_some_and(|parts| parts.due <= now) {
+            let parts = self.parts.take();
+            let found = parts.and_then(|parts| parts.violation(world, limit));
+            self.violations.extend(found);
+        }
         if since > now || self.is_healed {
             return;
         }
         if is_agreed(world) && world.defect().is_none() {
             self.is_healed = true;
-            // Forming is another matter.
-            self.healed.extend(self.is_disturbed.then(|| now - since));
-        } else if now - since >= limit && self.is_connected(world) {
+            self.healed.extend(self.is_wrong.then(|| now - since));
+            return;
+        }
+        // Forming is another matter.
+        self.is_wrong = !since.is_zero();
+        if now - since >= limit && self.is_connected(world) {
             let after = now - since;
             let defect = world.defect();
             let found = defect.map(|defect| Violation::NotHealed { after, defect });
@@ -75,6 +87,44 @@ impl Watch {
         *self
             .is_connected
             .get_or_insert_with(|| is_connected(world, |_| true))
+    }
+}
+
+/// The parts of a partition, which go on by themselves.
+#[derive(Debug)]
+struct Parts {
+    /// When each must be whole, unless something else is done meanwhile.
+    due: Duration,
+    groups: Vec<Vec<Id>>,
+}
+
+impl Parts {
+    fn of(world: &World, fault: &Fault, limit: Duration) -> Option<Self> {
+        let Fault::Partition { groups, ms } = fault else {
+            return None;
+        };
+        let is_long = Duration::from_millis(*ms) > limit;
+        is_long.then(|| Self {
+            due: world.now() + limit,
+            groups: groups.clone(),
+        })
+    }
+
+    /// The first part that is not legitimate though its members could find each
+    /// other.
+    fn violation(&self, world: &World, after: Duration) -> Option<Violation> {
+        let broken = |group: &Vec<Id>| {
+            let up: Vec<Id> = group.iter().copied().filter(|id| world.is_up(*id)).collect();
+            let can = is_connected(world, |id| up.contains(&id));
+            let defect = world.defect_among(&up).filter(|_| can)?;
+            let members = up.len();
+            Some(Violation::PartNotHealed {
+                after,
+                members,
+                defect,
+            })
+        };
+        self.groups.iter().find_map(broken)
     }
 }
 
