@@ -137,6 +137,11 @@ impl Checker {
         }
     }
 
+    /// Whether anything is doubtful now.
+    pub fn is_doubtful(&self, now: Duration) -> bool {
+        self.doubt(now, now).is_some()
+    }
+
     /// What was doubtful between two times.
     fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
         let meanwhile = self.taints.iter().filter(|taint| {

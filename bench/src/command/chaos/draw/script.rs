@@ -256,9 +256,9 @@ impl<'a> Script<'a> {
         self.push(at, flood);
     }
 
-    pub(super) fn lie(&mut self, at: u64, ms: u64, lies: &[Lie]) {
+    pub(super) fn lie(&mut self, at: u64, ms: u64) {
         let node = self.anybody();
-        if let Some(lie) = lies.choose(self.rng).copied() {
+        if let Some(lie) = Lie::ALL.choose(self.rng).copied() {
             let seed = self.rng.random();
             let lie = Fault::Lie {
                 node,
