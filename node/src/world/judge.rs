@@ -50,7 +50,7 @@ impl World {
     /// What is wrong with the overlay of the live peers, if anything. Ranks of
     /// the dead may be vacant.
     pub fn defect(&self) -> Option<Defect> {
-        let live: Vec<Id> = self.live().into_iter().collect();
+        let live: Vec<Id> = self.peers().map(|(id, _)| id).collect();
         self.defect_among(&live)
     }
 
@@ -63,7 +63,7 @@ impl World {
         let (id, peer) = self.peers().next()?;
         let population = peer.overlay().placement().ok_or(Defect::Unplaced(id));
         let population = population.map_or(0, |placement| placement.population.get() as usize);
-        match population.saturating_sub(self.live().len()) {
+        match population.saturating_sub(self.peers().count()) {
             0 => None,
             vacant => Some(Defect::Vacant(vacant)),
         }

@@ -12,6 +12,7 @@ mod rounds;
 mod scramble;
 mod seam;
 mod settle;
+mod sizes;
 mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
+pub use sizes::Size;
 
 use crate::backoff::Backoff;
 use crate::census::{Census, Need, Standing};

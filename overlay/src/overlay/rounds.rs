@@ -9,7 +9,7 @@ use crate::planted::Bug;
 use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
-const MAX_LOST: usize = 32;
+pub(super) const MAX_LOST: usize = 32;
 /// A node that is no root looks for its configured peers at every such probe.
 const PROBES_PER_SEED: u32 = 12;
 

@@ -4,6 +4,14 @@
 //! their hosts, and keeps its own books of who stood where and who delivered
 //! what. A receipt is held against these books, never against a relay's memory.
 //!
+//! What is promised to whom: everybody delivers at most once and the right
+//! bytes, whatever happens. Receipts are true and complete for honest origins
+//! about honest members. While somebody's state is corrupted or somebody lies
+//! about the overlay, and until the graph is exact again, numberings may
+//! contradict each other: nothing is demanded then but that nobody is called
+//! delivered who is not. While somebody lies about user messages, what its
+//! reports say cannot be told from what is so, and receipts are not judged.
+//!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +47,23 @@ pub struct Accepted {
     pub payload: Bytes,
 }
 
+/// What a fault makes doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// Who stands where.
+    Overlay,
+    /// What members report.
+    Reports,
+}
+
+/// A time in which something is doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Taint {
+    from: Duration,
+    until: Option<Duration>,
+    doubt: Doubt,
+}
+
 /// One life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
@@ -68,10 +93,14 @@ pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
     stands: BTreeMap<(Id, u64), Stands>,
+    /// Where each live process stands, and who stands at each such place.
+    places: BTreeMap<Id, (Epoch<Id>, Rank)>,
+    current: BTreeMap<(Epoch<Id>, Rank), Id>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
     arrivals: BTreeMap<PacketId<Id>, Arrivals>,
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
+    taints: Vec<Taint>,
     found: Vec<Violation>,
 }
 
@@ -91,22 +120,64 @@ impl Checker {
         if let Some(life) = self.lives.get_mut(&(id, boot)) {
             life.until.get_or_insert(at);
         }
+        self.give_up_place(id);
     }
 
-    /// A process has taken a place.
+    /// Something is doubtful from now on.
+    pub fn on_doubt(&mut self, at: Duration, doubt: Doubt) {
+        let from = at;
+        let until = None;
+        self.taints.push(Taint { from, until, doubt });
+    }
+
+    /// The graph is exact, and nobody lies.
+    pub fn on_exact(&mut self, at: Duration) {
+        for taint in &mut self.taints {
+            taint.until.get_or_insert(at);
+        }
+    }
+
+    /// Whether anything is doubtful now.
+    pub fn is_doubtful(&self, now: Duration) -> bool {
+        self.doubt(now, now).is_some()
+    }
+
+    /// What was doubtful between two times.
+    fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
+        let meanwhile = self.taints.iter().filter(|taint| {
+            taint.from <= until && taint.until.is_none_or(|end| end >= from)
+        });
+        meanwhile.map(|taint| taint.doubt).max()
+    }
+
+    /// A process has taken a place, or still has it.
     pub fn on_place(&mut self, at: Duration, id: Id, boot: u64, placement: Placement<Id>) {
-        let epoch = placement.epoch;
+        let Placement { epoch, rank, .. } = placement;
+        if self.places.get(&id) == Some(&(epoch, rank)) {
+            return;
+        }
+        self.give_up_place(id);
+        self.places.insert(id, (epoch, rank));
+        let other = self.current.insert((epoch, rank), id);
+        let is_certain = self.doubt(at, at).is_none();
+        if let Some(other) = other.filter(|_| is_certain) {
+            let rank = rank.0;
+            let (a, b) = (other, id);
+            self.found.push(Violation::DoubleRank { at, rank, a, b });
+        }
         let ranks = self.holders.entry(epoch).or_default();
-        ranks.entry(placement.rank).or_default().insert(id);
+        ranks.entry(rank).or_default().insert(id);
         let stands = self.stands.entry((id, boot)).or_default();
         if stands.last().is_none_or(|(_, last)| *last != epoch) {
             stands.push((at, epoch));
         }
     }
 
-    /// Two live processes hold one rank of one epoch.
-    pub fn on_double_rank(&mut self, at: Duration, rank: u32, a: Id, b: Id) {
-        self.found.push(Violation::DoubleRank { at, rank, a, b });
+    fn give_up_place(&mut self, id: Id) {
+        let place = self.places.remove(&id);
+        if let Some(place) = place.filter(|place| self.current.get(place) == Some(&id)) {
+            self.current.remove(&place);
+        }
     }
 
     /// A relay has accepted a message.
@@ -174,10 +245,15 @@ impl Checker {
         self.judge_arrivals(&mut found);
         for (id, accepted) in &self.accepted {
             match self.receipts.get(id) {
-                Some((at, receipt)) => {
-                    self.judge_lines(accepted, receipt, &mut found);
-                    unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
-                }
+                Some((at, receipt)) => match self.doubt(accepted.at, *at) {
+                    None => {
+                        self.judge_reached(receipt, &mut found);
+                        self.judge_lines(accepted, receipt, &mut found);
+                        unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
+                    }
+                    Some(Doubt::Overlay) => self.judge_reached(receipt, &mut found),
+                    Some(Doubt::Reports) => {}
+                },
                 None if self.is_live(id.origin, id.boot) => {
                     found.push(Violation::NoReceipt { message: Name(*id) });
                 }
@@ -225,7 +301,8 @@ impl Checker {
                 if arrival.payload != accepted.payload {
                     found.push(Violation::WrongBytes { message, by });
                 }
-                if by == id.origin || !self.is_meant(accepted, by) {
+                let is_certain = self.doubt(accepted.at, Duration::MAX).is_none();
+                if by == id.origin || is_certain && !self.is_meant(accepted, by) {
                     found.push(Violation::NotMeant { message, by });
                 }
             }
@@ -254,28 +331,17 @@ impl Checker {
         arrivals.is_some_and(|arrivals| arrivals.keys().any(|(by, _)| *by == id))
     }
 
-    /// Exactly one line per expected member, and each line true.
-    fn judge_lines(&self, accepted: &Accepted, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
-        let (message, epoch) = (Name(receipt.id), receipt.epoch);
-        let mut named = BTreeSet::new();
-        let reached: Vec<Rank> = (receipt.reached.iter())
-            .flat_map(|run| (run.first.0..=run.last.0).map(Rank))
-            .collect();
-        for rank in &reached {
-            if !named.insert(*rank) {
-                found.push(Violation::NamedTwice {
-                    message,
-                    rank: rank.0,
-                });
-            }
-            if !self
-                .at(epoch, *rank)
-                .any(|id| self.has_delivered(receipt.id, id))
-            {
-                let peer = self.at(epoch, *rank).next();
+    /// Whoever is called delivered is.
+    fn judge_reached(&self, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
+        let message = Name(receipt.id);
+        for rank in reached(receipt) {
+            let mut holders = self.at(receipt.epoch, rank);
+            if !holders.any(|id| self.has_delivered(receipt.id, id)) {
+                let peer = self.at(receipt.epoch, rank).next();
+                let rank = rank.0;
                 found.push(Violation::FalselyDelivered {
                     message,
-                    rank: rank.0,
+                    rank,
                     peer,
                 });
             }
@@ -288,6 +354,19 @@ impl Checker {
                     rank,
                     peer,
                 });
+            }
+        }
+    }
+
+    /// Exactly one line per expected member, and each line true.
+    fn judge_lines(&self, accepted: &Accepted, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
+        let (message, epoch) = (Name(receipt.id), receipt.epoch);
+        let mut named = BTreeSet::new();
+        let reached: Vec<Rank> = reached(receipt).collect();
+        for rank in &reached {
+            if !named.insert(*rank) {
+                let rank = rank.0;
+                found.push(Violation::NamedTwice { message, rank });
             }
         }
         for line in &receipt.unreached {
@@ -395,4 +474,10 @@ impl Checker {
             ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains(&id)))
         })
     }
+}
+
+/// The ranks that a receipt calls delivered.
+fn reached(receipt: &Receipt<Id>) -> impl Iterator<Item = Rank> + '_ {
+    let runs = receipt.reached.iter();
+    runs.flat_map(|run| (run.first.0..=run.last.0).map(Rank))
 }
