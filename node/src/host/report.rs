@@ -65,6 +65,8 @@ impl Host {
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("window_full", stats.window_full),
+            ("waited", stats.waited),
+            ("waited_in_vain", stats.waited_in_vain),
         ] {
             metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);
         }

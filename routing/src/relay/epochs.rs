@@ -1,6 +1,7 @@
 //! The epochs that a relay keeps: the newest and the one before.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Placement, Rank};
@@ -77,6 +78,19 @@ impl<I: Id> EpochView<I> {
         holder
             .map(|(_, peer)| peer)
             .filter(|_| !self.roster.is_denied(rank))
+    }
+
+    /// Who is known by rank, from the roster and the tables.
+    pub(super) fn names(&self) -> Arc<Vec<Option<I>>> {
+        let mut names = self.roster.peers();
+        if !self.roster.is_complete() {
+            for (rank, peer) in self.fingers() {
+                if let Some(name) = Arc::make_mut(&mut names).get_mut(rank.0 as usize) {
+                    name.get_or_insert(peer);
+                }
+            }
+        }
+        names
     }
 
     fn learn_from_fingers(&mut self) {

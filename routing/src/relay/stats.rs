@@ -9,6 +9,11 @@ pub struct RelayStats {
     pub published: u64,
     /// Own messages not accepted because the window was full.
     pub window_full: u64,
+    /// Own broadcasts that waited for a complete roster.
+    pub waited: u64,
+    /// Of these, how many went out in an epoch whose roster was not complete in
+    /// time.
+    pub waited_in_vain: u64,
     /// Messages delivered to local subscribers.
     pub delivered: u64,
     /// Packets of messages that had been delivered before.
@@ -41,7 +46,9 @@ pub struct RelayStats {
     pub duty_bytes: usize,
     /// Gauge: own messages open.
     pub open_messages: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: of these, how many wait for a complete roster.
+    pub waiting_messages: usize,
+    /// Gauge: bytes of payload that open messages hold.
     pub message_bytes: usize,
     /// Gauge: packets held for an unknown epoch.
     pub held_packets: usize,

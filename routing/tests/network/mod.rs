@@ -37,6 +37,13 @@ impl Default for Conditions {
     }
 }
 
+/// What a relay accepted, and in which epoch it stood then.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    pub epoch: u64,
+    pub destination: Destination<u32>,
+}
+
 struct Node {
     relay: Relay<u32>,
     boot: u64,
@@ -68,10 +75,12 @@ pub struct Network {
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
     pub depth: BTreeMap<(Id, u32), u32>,
     pub receipts: BTreeMap<Id, Vec<Receipt<u32>>>,
-    pub accepted: BTreeMap<Id, BTreeSet<u32>>,
+    pub accepted: BTreeMap<Id, Accepted>,
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
+    /// Members that nobody's tables name.
+    pub unnamed: BTreeSet<u32>,
     /// Members of every epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
 }
@@ -106,6 +115,7 @@ impl Network {
             complete_rosters: 0,
             drained: BTreeSet::new(),
             packets: 0,
+            unnamed: BTreeSet::new(),
             history: BTreeMap::new(),
         };
         let mut ids: Vec<u32> = (1000..1000 + n).collect();
@@ -144,6 +154,14 @@ impl Network {
         }
     }
 
+    /// A new epoch with these members, of which `silent` has died before anybody
+    /// linked to it: nobody's tables name it.
+    pub fn place_without(&mut self, members: &[u32], silent: u32) {
+        self.unnamed.insert(silent);
+        self.nodes.get_mut(&silent).unwrap().is_alive = false;
+        self.place(members);
+    }
+
     pub fn epoch(&self, counter: u64) -> Epoch<u32> {
         Epoch {
             root: 7,
@@ -157,7 +175,8 @@ impl Network {
         let members = self.history[&counter].clone();
         let population = Population::new(members.len() as u32).unwrap();
         let mine = Rank(rank as u32);
-        let at = |rank: Rank| Some(members[rank.0 as usize]);
+        let at =
+            |rank: Rank| Some(members[rank.0 as usize]).filter(|id| !self.unnamed.contains(id));
         let levels = 0..population.levels();
         let view = View {
             placement: Placement {
@@ -247,10 +266,10 @@ impl Network {
             .relay
             .placement()
             .map(|placement| placement.epoch.counter);
-        let expected = match &destination {
-            Destination::All => placed.map(|counter| self.history[&counter].clone()),
-            Destination::Peers(peers) => Some(peers.clone()),
-        };
+        let accepted = placed.map(|epoch| Accepted {
+            epoch,
+            destination: destination.clone(),
+        });
         let mut out = Outbox::new();
         let publish = Publish {
             topic: Topic::new("test").unwrap(),
@@ -260,8 +279,7 @@ impl Network {
         };
         let id = node.relay.publish(publish, &mut out);
         if let Ok(id) = id {
-            let expected = expected.unwrap().into_iter().filter(|peer| *peer != from);
-            self.accepted.insert(id, expected.collect());
+            self.accepted.insert(id, accepted.unwrap());
             self.depth.insert((id, from), 0);
         }
         self.perform(from, &mut out);
@@ -429,9 +447,26 @@ impl Network {
         complaints
     }
 
+    /// Whom a message is for: those it names, or all members of the epoch in
+    /// which it was issued, which its receipt tells.
+    pub fn expected(&self, id: Id) -> BTreeSet<u32> {
+        let accepted = &self.accepted[&id];
+        let receipt = self.receipts.get(&id).and_then(|receipts| receipts.first());
+        let epoch = receipt.map_or(accepted.epoch, |receipt| receipt.epoch.counter);
+        let peers = match &accepted.destination {
+            Destination::All => &self.history[&epoch],
+            Destination::Peers(peers) => peers,
+        };
+        let others = peers.iter().copied().filter(|peer| *peer != id.origin);
+        others.collect()
+    }
+
     fn judge(&self, receipt: &Receipt<u32>, complaints: &mut Vec<String>) {
         let by_rank = &self.history[&receipt.epoch.counter];
-        let expected = &self.accepted[&receipt.id];
+        let expected = &self.expected(receipt.id);
+        if receipt.epoch.counter < self.accepted[&receipt.id].epoch {
+            complaints.push(format!("{:?} is of an earlier epoch", receipt.id));
+        }
         let mut named = BTreeSet::new();
         for run in &receipt.reached {
             for rank in run.first.0..=run.last.0 {
@@ -469,9 +504,9 @@ impl Network {
     }
 
     pub fn assert_survivors_delivered(&self, id: Id) {
-        for node in &self.accepted[&id] {
-            if self.is_alive(*node) {
-                let count = self.delivered(id, *node);
+        for node in self.expected(id) {
+            if self.is_alive(node) {
+                let count = self.delivered(id, node);
                 assert_eq!(count, 1, "seed {}: {node} delivered {id:?}", self.seed);
             }
         }
