@@ -85,7 +85,9 @@ pub enum Input<I> {
     /// A verdict says that this peer is down. Who expires or cancels a verdict
     /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
     PeerDown(I),
-    /// The verdict is withdrawn: there was contact, or it expired.
+    /// The verdict is withdrawn: there was contact, or it expired. Also when a
+    /// link to the peer is up: it may run as another process by now, which knows
+    /// nothing of the parts that its former one answered for.
     PeerUp(I),
     /// The link to this peer is up or writable again: what was sent without an
     /// answer is sent again now instead of at its timer.
@@ -259,7 +261,7 @@ impl<I: Id> Relay<I> {
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
             Input::PeerDown(peer) => self.on_peer_down(peer, out),
-            Input::PeerUp(peer) => self.on_contact(peer, out),
+            Input::PeerUp(peer) => self.on_peer_up(peer, out),
             Input::Writable(peer) => self.on_writable(peer, out),
         }
     }

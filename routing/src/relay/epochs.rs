@@ -103,7 +103,13 @@ impl<I: Id> EpochView<I> {
 
     fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
         let epoch = self.placement().epoch;
-        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise, attempt) {
+        let View {
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.view;
+        let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
+        if let Some((peer, start, count)) = next {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -298,7 +304,7 @@ impl<I: Id> Epochs<I> {
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
-        let is_finger = view.view.clockwise.contains(&Some(from));
+        let is_finger = view.fingers().any(|(_, peer)| peer == from);
         let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);

@@ -238,6 +238,19 @@ impl Network {
         }
     }
 
+    /// The process starts again in its old place, and within 20 ms everybody
+    /// else has a link to it.
+    pub fn come_back(&mut self, id: u32, boot: u64) {
+        self.start(id, boot);
+        self.tell_place(id);
+        for other in self.nodes.keys().copied().collect::<Vec<_>>() {
+            if other != id {
+                let delay = self.rng.random_range(0..20_000);
+                self.input_after(other, delay, Input::PeerUp(id));
+            }
+        }
+    }
+
     pub fn is_alive(&self, id: u32) -> bool {
         self.nodes[&id].is_alive
     }
