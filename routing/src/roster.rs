@@ -29,6 +29,9 @@ pub struct Roster<I> {
     known: u32,
     /// Ranks whose supposed holder denied it; at most one per rank.
     denied: BTreeSet<Rank>,
+    /// Ranks whose supposed holder does not answer. It may be dead or paused, or
+    /// the hearsay wrong: the name still counts, but nothing is sent by it.
+    doubted: BTreeSet<Rank>,
     /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
     /// ask again by their own timer.
     askers: BTreeMap<I, (Rank, u32)>,
@@ -47,6 +50,7 @@ impl<I: Id> Roster<I> {
             ranks: BTreeMap::new(),
             known: 0,
             denied: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             askers: BTreeMap::new(),
         };
         if n <= max && placement.rank.is_within(placement.population) {
@@ -68,6 +72,18 @@ impl<I: Id> Roster<I> {
             return None;
         }
         self.peers.get(rank.0 as usize).copied().flatten()
+    }
+
+    /// Whether the supposed holder of `rank` does not answer.
+    pub(crate) fn is_doubted(&self, rank: Rank) -> bool {
+        self.doubted.contains(&rank)
+    }
+
+    /// The supposed holder of `rank` does not answer.
+    pub(crate) fn doubt(&mut self, rank: Rank) {
+        if rank.is_within(self.placement.population) {
+            self.doubted.insert(rank);
+        }
     }
 
     /// Whether every rank has a known peer.
@@ -102,9 +118,10 @@ impl<I: Id> Roster<I> {
         self.denied.contains(&rank)
     }
 
-    /// Denials are forgotten when the tables change.
+    /// Denials and doubts are forgotten when the tables change.
     pub(crate) fn trust_again(&mut self) {
         self.denied.clear();
+        self.doubted.clear();
     }
 
     /// Take in what the own tables say about the next ranks.

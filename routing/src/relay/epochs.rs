@@ -119,6 +119,24 @@ impl<I: Id> EpochView<I> {
         }
     }
 
+    /// Whom to send to for a rank: a finger, or from the roster unless that peer
+    /// does not answer.
+    pub(super) fn hop_at(&self, rank: Rank) -> Option<I> {
+        self.finger_at(rank).or_else(|| {
+            let heard = self.roster.peer_at(rank);
+            heard.filter(|_| !self.roster.is_doubted(rank))
+        })
+    }
+
+    /// Whether a rank's peer is known by hearsay alone; then it is doubted.
+    pub(super) fn doubt_hearsay(&mut self, rank: Rank) -> bool {
+        let is_hearsay = self.finger_at(rank).is_none() && !self.roster.is_doubted(rank);
+        if is_hearsay {
+            self.roster.doubt(rank);
+        }
+        is_hearsay
+    }
+
     pub(super) fn deny(&mut self, rank: Rank) {
         self.roster.deny(rank);
     }

@@ -9,6 +9,10 @@ use super::exceptions::unconfirmed;
 use super::{Effects, Relay};
 use crate::packet::{Message, Part, Reason, Span};
 
+/// How many copies without an answer make hearsay about a rank doubtful. A guess:
+/// above what mere lateness costs, as the wait doubles with each.
+const DOUBT_AFTER: u32 = 4;
+
 impl<I: Id> Relay<I> {
     pub(super) fn on_delegation_timer(
         &mut self,
@@ -74,6 +78,7 @@ impl<I: Id> Relay<I> {
         };
         let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
         handed.attempts = handed.attempts.saturating_add(1);
+        handed.is_asked = true;
         let handed = handed.clone();
         out.send(handed.to, Message::Inquire(duty.errand_for(&handed)));
         self.arm(number, delegation, wait, out);
@@ -167,8 +172,24 @@ impl<I: Id> Relay<I> {
                     _ => self.repeat(number, duty, delegation, to, out),
                 }
             }
+            Part::Range(span) if self.is_doubtful(duty, delegation) => {
+                self.stats.roster_doubted += 1;
+                self.withdraw_delegation(number, duty, delegation, out);
+                self.delegate(number, duty, span, generation, out);
+            }
             Part::Range(_) => self.repeat(number, duty, delegation, to, out),
         }
+    }
+
+    /// Whether a silent delegate should be looked for over the fingers instead:
+    /// that it holds its rank is hearsay, which a liar may have told. From now
+    /// on nothing is sent to it by that name.
+    fn is_doubtful(&mut self, duty: &Duty<I>, delegation: u64) -> bool {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return false;
+        };
+        let view = self.epochs.find_mut(duty.key.epoch);
+        handed.attempts >= DOUBT_AFTER && view.is_some_and(|view| view.doubt_hearsay(handed.rank))
     }
 
     /// From now on only the head itself is wanted from this delegate.
@@ -204,6 +225,7 @@ impl<I: Id> Relay<I> {
             && is_large
         {
             handed.phase = Phase::Offered;
+            handed.is_asked = true;
         }
         self.stats.retries += 1;
         self.send(number, duty, delegation, out);

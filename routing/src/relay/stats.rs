@@ -36,6 +36,12 @@ pub struct RelayStats {
     pub receipts: u64,
     /// Exceptions folded into wider ones because there were too many.
     pub summarised: u64,
+    /// Refusals reported by others than the refusing member, and asked after.
+    pub refusals_checked: u64,
+    /// Origins' own words that took back what others had said of them.
+    pub hearsay_undone: u64,
+    /// Ranks whose holder by hearsay did not answer, which are routed to instead.
+    pub roster_doubted: u64,
     /// Roster answers that contradicted what is known.
     pub roster_rejected: u64,
     /// Refusals given, in the order of [`Refusal::ALL`].

@@ -17,6 +17,9 @@ use rand_chacha::ChaCha8Rng;
 
 pub type Id = PacketId<u32>;
 
+/// What a liar makes of a message.
+pub type Twist = fn(Message<u32>) -> Option<Message<u32>>;
+
 /// How the network treats messages.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -79,6 +82,8 @@ pub struct Network {
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
+    /// A liar, and what becomes of what it sends.
+    pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
     pub unnamed: BTreeSet<u32>,
     /// Members of every epoch, by rank.
@@ -115,6 +120,7 @@ impl Network {
             complete_rosters: 0,
             drained: BTreeSet::new(),
             packets: 0,
+            liar: None,
             unnamed: BTreeSet::new(),
             history: BTreeMap::new(),
         };
@@ -411,6 +417,11 @@ impl Network {
 
     fn send(&mut self, from: u32, to: u32, message: Message<u32>) {
         assert_ne!(from, to, "seed {}: a message to itself", self.seed);
+        let message = match self.liar {
+            Some((liar, twist)) if liar == from => twist(message),
+            _ => Some(message),
+        };
+        let Some(message) = message else { return };
         self.packets += u64::from(matches!(message, Message::Packet(_)));
         if self.conditions.loss > 0.0 && self.rng.random_bool(self.conditions.loss) {
             return;
