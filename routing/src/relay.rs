@@ -33,6 +33,7 @@ mod publish;
 mod receipt;
 mod stats;
 mod views;
+mod waiting;
 mod window;
 
 use std::collections::BTreeSet;
@@ -84,7 +85,9 @@ pub enum Input<I> {
     /// A verdict says that this peer is down. Who expires or cancels a verdict
     /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
     PeerDown(I),
-    /// The verdict is withdrawn: there was contact, or it expired.
+    /// The verdict is withdrawn: there was contact, or it expired. Also when a
+    /// link to the peer is up: it may run as another process by now, which knows
+    /// nothing of the parts that its former one answered for.
     PeerUp(I),
     /// The link to this peer is up or writable again: what was sent without an
     /// answer is sent again now instead of at its timer.
@@ -105,6 +108,8 @@ pub enum Timer {
     Held(u64),
     /// The roster asks again.
     Roster,
+    /// Own broadcasts have waited for a complete roster long enough.
+    Waiting,
     /// What is left of the own message with this sequence is issued again.
     Reissue(u64),
     /// The own message with this sequence has run out of time.
@@ -134,7 +139,9 @@ pub enum Event<I> {
 /// To whom a message goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Destination<I> {
-    /// Every member of the epoch of acceptance but the origin.
+    /// Every member but the origin, in the epoch in which it is issued. That is
+    /// the newest one once its roster is complete, so that all members have
+    /// names by which later epochs find them; `roster_wait` bounds the wait.
     All,
     /// These members; duplicates count once.
     Peers(Vec<I>),
@@ -217,6 +224,8 @@ pub struct Relay<I> {
     held: held::Held<I>,
     pace: pace::Pace<I>,
     budget: budget::Budget,
+    /// Broadcasts do not wait for the newest roster any more.
+    is_impatient: bool,
     draining: bool,
     /// [`Event::Drained`] was emitted.
     drained: bool,
@@ -237,6 +246,7 @@ impl<I: Id> Relay<I> {
             held: held::Held::new(),
             pace: pace::Pace::new(),
             budget: budget::Budget::full(&config),
+            is_impatient: false,
             draining: false,
             drained: false,
             stats: RelayStats::default(),
@@ -251,7 +261,7 @@ impl<I: Id> Relay<I> {
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
             Input::PeerDown(peer) => self.on_peer_down(peer, out),
-            Input::PeerUp(peer) => self.on_contact(peer, out),
+            Input::PeerUp(peer) => self.on_peer_up(peer, out),
             Input::Writable(peer) => self.on_writable(peer, out),
         }
     }
@@ -299,6 +309,7 @@ impl<I: Id> Relay<I> {
             open_duties: self.duties.relayed_count(),
             duty_bytes: self.duties.bytes(),
             open_messages: self.open.len(),
+            waiting_messages: self.open.waiting().len(),
             message_bytes: self.open.bytes(),
             held_packets: self.held.len(),
             held_bytes: self.held.bytes(),
@@ -342,6 +353,7 @@ impl<I: Id> Relay<I> {
             }
             Timer::Held(number) => self.on_held_timer(number, out),
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
+            Timer::Waiting => self.on_waiting_timer(out),
             Timer::Reissue(sequence) => self.reissue(sequence, out),
             Timer::Deadline(sequence) => self.on_deadline(sequence, out),
         }

@@ -71,7 +71,11 @@ fn members_whose_names_nobody_tells_are_given_up() {
     };
     let mut given_up = 0;
     for seed in 0..20 {
-        let config = Config::default();
+        // It does not wait until it knows them.
+        let config = Config {
+            roster_wait: Duration::from_micros(1),
+            ..Config::default()
+        };
         let mut network = Network::unplaced(24, seed, conditions.clone(), config);
         let members = network.members.clone();
         network.place(&members);
@@ -79,6 +83,7 @@ fn members_whose_names_nobody_tells_are_given_up() {
             network.run_for(100);
         }
         let id = network.publish(members[0], 16).unwrap();
+        network.run_for(1);
         for dead in members.iter().enumerate().filter(|(rank, _)| rank % 3 > 0) {
             network.crash(*dead.1);
         }

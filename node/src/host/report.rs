@@ -65,6 +65,11 @@ impl Host {
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("window_full", stats.window_full),
+            ("waited", stats.waited),
+            ("waited_in_vain", stats.waited_in_vain),
+            ("refusals_checked", stats.refusals_checked),
+            ("hearsay_undone", stats.hearsay_undone),
+            ("roster_doubted", stats.roster_doubted),
         ] {
             metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);
         }

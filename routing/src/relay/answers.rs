@@ -25,6 +25,9 @@ impl<I: Id> Relay<I> {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
+            if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                handed.is_asked = false;
+            }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
                 && handed.phase != Phase::Custody
             {
@@ -87,9 +90,13 @@ impl<I: Id> Relay<I> {
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
                 self.pace_of_done(&handed);
+                let given = handed.given();
                 self.complete(number, &mut duty, handed, exceptions, out);
+                if let Part::Range(said) = errand.part {
+                    let done = said.clip(given);
+                    self.complete_others(number, &mut duty, done, exceptions, out);
+                }
             }
-            self.complete_others(number, &mut duty, errand, exceptions, out);
             self.settle(number, duty, out);
         }
     }
@@ -111,12 +118,13 @@ impl<I: Id> Relay<I> {
             };
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
-                // It answers a question; to a packet it would be no answer, and
-                // believing it would send the packet again at its pleasure.
+                // It answers a question, once; otherwise a liar would have the
+                // packet sent again at its pleasure.
                 Refusal::Unknown if !duty.is_asked_about(delegation) => {}
                 Refusal::Unknown => {
                     if let Some(handed) = duty.delegations.get_mut(&delegation) {
                         handed.phase = Phase::Sent;
+                        handed.is_asked = false;
                     }
                     self.send(number, &duty, delegation, out);
                 }
@@ -230,7 +238,8 @@ impl<I: Id> Relay<I> {
                 if is_routed && exception.reason == Reason::NoRoute {
                     astray.push(clipped);
                 } else {
-                    self.except(duty, clip(exception, clipped));
+                    let exception = self.heard(duty, clip(exception, clipped));
+                    self.except(duty, exception);
                 }
             }
         }
@@ -246,6 +255,18 @@ impl<I: Id> Relay<I> {
                 self.except(duty, unconfirmed(span, None, Reason::NoRoute));
             }
         }
+    }
+
+    /// An exception that a delegate reports of somebody else. The origin does not
+    /// take a refusal from hearsay, which would be final: it stays unconfirmed,
+    /// and the next round asks the member itself, if its name is known.
+    fn heard(&mut self, duty: &Duty<I>, mut exception: Exception<I>) -> Exception<I> {
+        let is_final = duty.is_own && exception.state == State::Refused;
+        if is_final && self.knows_heads(duty, &[exception.span]) {
+            self.stats.refusals_checked += 1;
+            exception.state = State::Unconfirmed;
+        }
+        exception
     }
 
     /// Spans that a hop could not get any further: another hop, or no route.
@@ -268,18 +289,16 @@ impl<I: Id> Relay<I> {
     }
 
     /// A late delegate whose remainder went to others may be done with all of
-    /// it: what it does not except needs nobody else.
+    /// it: what it does not except needs nobody else. It speaks for what it was
+    /// given at most, however much more it says: a liar must not end others' parts.
     fn complete_others(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        errand: &Errand<I>,
+        done: Span,
         exceptions: &[Exception<I>],
         out: &mut Effects<I>,
     ) {
-        let Part::Range(done) = errand.part else {
-            return;
-        };
         let is_done = |handed: &Delegation<I>| {
             handed.part.spans().iter().all(|span| {
                 done.covers(*span) && exceptions.iter().all(|e| e.span.clip(*span).is_empty())

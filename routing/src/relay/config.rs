@@ -79,6 +79,10 @@ pub struct Config {
     pub roster_first: Duration,
     /// The longest wait for a roster answer.
     pub roster_cap: Duration,
+    /// How long own broadcasts wait at most for a complete roster, over all epochs
+    /// that pass meanwhile. A guess: some dozen silent members in a row. Longer
+    /// would help nobody: what is not known by then nobody tells any more.
+    pub roster_wait: Duration,
     /// How long until the origin first issues again what is left; doubles.
     pub reissue_first: Duration,
     /// The longest wait between two re-issues.
@@ -116,6 +120,7 @@ impl Default for Config {
             roster_max: 4096,
             roster_first: Duration::from_millis(50),
             roster_cap: Duration::from_secs(1),
+            roster_wait: Duration::from_secs(3),
             reissue_first: Duration::from_millis(100),
             reissue_cap: Duration::from_secs(5),
             planted: Planted::default(),

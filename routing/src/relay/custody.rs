@@ -3,7 +3,7 @@
 use binomesh_overlay::{Bug, Id};
 
 use super::duty::{Duty, DutyKey};
-use super::window::Verdict;
+use super::window::{Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
 use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
 
@@ -22,7 +22,14 @@ impl<I: Id> Relay<I> {
         let (epochs, duties) = (&self.epochs, &self.duties);
         let may_go = |origin| !epochs.may_be_member(origin) && !duties.has_open_of(origin);
         let before = self.windows.closed_below(id);
-        let verdict = self.windows.judge(id, closed_below, &self.config, may_go);
+        let source = if from == id.origin {
+            Source::Origin
+        } else {
+            Source::Hearsay
+        };
+        let (verdict, is_undone) =
+            (self.windows).judge(id, closed_below, source, &self.config, may_go);
+        self.stats.hearsay_undone += u64::from(is_undone);
         let mark = self.windows.closed_below(id);
         if mark > before {
             for number in self.duties.below(id, mark) {
@@ -149,7 +156,14 @@ impl<I: Id> Relay<I> {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
         if known.is_some_and(|duty| duty.origin_rank != packet.header.origin_rank) {
-            return self.refuse(from, errand, Refusal::Malformed, out);
+            if from != errand.id.origin {
+                return self.refuse(from, errand, Refusal::Malformed, out);
+            }
+            // The origin knows best where it stands: the other copy was a lie.
+            if let Some(number) = found {
+                self.duties.forget(number, out);
+            }
+            return self.serve(from, packet, verdict, out);
         }
         if matches!(errand.part, Part::Range(_)) {
             self.deliver(&packet, verdict, out);
@@ -184,7 +198,7 @@ impl<I: Id> Relay<I> {
             return;
         }
         let id = packet.header.errand.id;
-        self.windows.deliver(id);
+        self.windows.deliver(id, &self.config);
         self.stats.delivered += 1;
         out.event(Event::Deliver {
             id,

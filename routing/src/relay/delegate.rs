@@ -172,9 +172,15 @@ impl<I: Id> Relay<I> {
         // A re-delegated large payload may be there already by the first way.
         let is_offer = generation > 0 && duty.payload.len() > self.config.offer_above;
         let delegation = self.duties.number();
+        let sent_end = match &part {
+            Part::Range(span) => span.end,
+            Part::Routed { .. } => 0,
+        };
         let handed = Delegation {
             to,
             rank,
+            sent_end,
+            is_asked: is_offer,
             pending: part.spans().iter().copied().collect(),
             part,
             round: duty.round,
@@ -218,7 +224,7 @@ impl<I: Id> Relay<I> {
             return None;
         }
         let rank = self.rank_of_start(duty, span);
-        let peer = self.epochs.find(duty.key.epoch)?.peer_at(rank)?;
+        let peer = self.epochs.find(duty.key.epoch)?.hop_at(rank)?;
         Some((rank, peer)).filter(|_| peer != self.me)
     }
 

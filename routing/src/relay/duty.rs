@@ -41,6 +41,8 @@ pub(super) struct Delegation<I> {
     pub(super) rank: Rank,
     /// What is still wanted from it; what was sent may have been larger.
     pub(super) part: Part,
+    /// The end of the range that was sent; 0 of a routed part.
+    pub(super) sent_end: u32,
     /// The round in which it was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
@@ -50,6 +52,8 @@ pub(super) struct Delegation<I> {
     pub(super) attempts: u32,
     /// How many re-delegations led to it.
     pub(super) generation: u32,
+    /// It was asked how it is and has not answered yet.
+    pub(super) is_asked: bool,
     /// The timer was excused once because this process had been paused.
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
@@ -57,6 +61,14 @@ pub(super) struct Delegation<I> {
 }
 
 impl<I: Id> Delegation<I> {
+    /// All that the peer was ever given with this delegation, of a range.
+    pub(super) fn given(&self) -> Span {
+        match &self.part {
+            Part::Range(span) => Span::new(span.start, self.sent_end),
+            Part::Routed { .. } => Span::new(0, 0),
+        }
+    }
+
     /// Whether an acknowledgement of this errand is about this delegation.
     pub(super) fn is_answered_by(&self, from: I, errand: &Errand<I>) -> bool {
         self.to == from
@@ -168,11 +180,10 @@ impl<I: Id> Duty<I> {
         pending.spans().to_vec()
     }
 
-    /// Whether the peer of a delegation has been asked how it is: it was offered
-    /// the payload, or had taken custody.
+    /// Whether the peer of a delegation was asked how it is and has not answered.
     pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
         let handed = self.delegations.get(&delegation);
-        handed.is_some_and(|handed| handed.phase != Phase::Sent)
+        handed.is_some_and(|handed| handed.is_asked)
     }
 
     /// The delegation that an acknowledgement is about.

@@ -1,6 +1,7 @@
 //! The epochs that a relay keeps: the newest and the one before.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Placement, Rank};
@@ -79,6 +80,19 @@ impl<I: Id> EpochView<I> {
             .filter(|_| !self.roster.is_denied(rank))
     }
 
+    /// Who is known by rank, from the roster and the tables.
+    pub(super) fn names(&self) -> Arc<Vec<Option<I>>> {
+        let mut names = self.roster.peers();
+        if !self.roster.is_complete() {
+            for (rank, peer) in self.fingers() {
+                if let Some(name) = Arc::make_mut(&mut names).get_mut(rank.0 as usize) {
+                    name.get_or_insert(peer);
+                }
+            }
+        }
+        names
+    }
+
     fn learn_from_fingers(&mut self) {
         let fingers: Vec<(Rank, I)> = self.fingers().collect();
         self.roster.extend(|rank| {
@@ -89,7 +103,13 @@ impl<I: Id> EpochView<I> {
 
     fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
         let epoch = self.placement().epoch;
-        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise, attempt) {
+        let View {
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.view;
+        let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
+        if let Some((peer, start, count)) = next {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -97,6 +117,24 @@ impl<I: Id> EpochView<I> {
             };
             out.send(peer, ask);
         }
+    }
+
+    /// Whom to send to for a rank: a finger, or from the roster unless that peer
+    /// does not answer.
+    pub(super) fn hop_at(&self, rank: Rank) -> Option<I> {
+        self.finger_at(rank).or_else(|| {
+            let heard = self.roster.peer_at(rank);
+            heard.filter(|_| !self.roster.is_doubted(rank))
+        })
+    }
+
+    /// Whether a rank's peer is known by hearsay alone; then it is doubted.
+    pub(super) fn doubt_hearsay(&mut self, rank: Rank) -> bool {
+        let is_hearsay = self.finger_at(rank).is_none() && !self.roster.is_doubted(rank);
+        if is_hearsay {
+            self.roster.doubt(rank);
+        }
+        is_hearsay
     }
 
     pub(super) fn deny(&mut self, rank: Rank) {
@@ -284,7 +322,7 @@ impl<I: Id> Epochs<I> {
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
-        let is_finger = view.view.clockwise.contains(&Some(from));
+        let is_finger = view.fingers().any(|(_, peer)| peer == from);
         let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);

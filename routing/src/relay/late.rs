@@ -9,6 +9,10 @@ use super::exceptions::unconfirmed;
 use super::{Effects, Relay};
 use crate::packet::{Message, Part, Reason, Span};
 
+/// How many copies without an answer make hearsay about a rank doubtful. A guess:
+/// above what mere lateness costs, as the wait doubles with each.
+const DOUBT_AFTER: u32 = 4;
+
 impl<I: Id> Relay<I> {
     pub(super) fn on_delegation_timer(
         &mut self,
@@ -28,14 +32,7 @@ impl<I: Id> Relay<I> {
                 self.await_custody(number, &handed, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
-                let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
-                handed.attempts = handed.attempts.saturating_add(1);
-                let to = handed.to;
-                let errand = duty.delegations.get(&delegation);
-                if let Some(errand) = errand.map(|handed| duty.errand_for(handed)) {
-                    out.send(to, Message::Inquire(errand));
-                }
-                self.arm(number, delegation, wait, out);
+                self.inquire(number, &mut duty, delegation, out);
             }
             Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
             None => {}
@@ -53,6 +50,38 @@ impl<I: Id> Relay<I> {
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
         }
+    }
+
+    /// A peer is there, perhaps as a new process: is what it took custody of
+    /// still in its hands? If not it says so and gets the packet again.
+    pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
+        self.on_contact(peer, out);
+        for number in self.duties.open_numbers() {
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            let in_custody: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| handed.to == peer && handed.phase == Phase::Custody)
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in in_custody {
+                self.inquire(number, &mut duty, delegation, out);
+            }
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    /// Ask how a part is that somebody took custody of.
+    fn inquire(&self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
+        handed.attempts = handed.attempts.saturating_add(1);
+        handed.is_asked = true;
+        let handed = handed.clone();
+        out.send(handed.to, Message::Inquire(duty.errand_for(&handed)));
+        self.arm(number, delegation, wait, out);
     }
 
     /// The link to a peer works again: what it has not answered is sent now.
@@ -143,8 +172,24 @@ impl<I: Id> Relay<I> {
                     _ => self.repeat(number, duty, delegation, to, out),
                 }
             }
+            Part::Range(span) if self.is_doubtful(duty, delegation) => {
+                self.stats.roster_doubted += 1;
+                self.withdraw_delegation(number, duty, delegation, out);
+                self.delegate(number, duty, span, generation, out);
+            }
             Part::Range(_) => self.repeat(number, duty, delegation, to, out),
         }
+    }
+
+    /// Whether a silent delegate should be looked for over the fingers instead:
+    /// that it holds its rank is hearsay, which a liar may have told. From now
+    /// on nothing is sent to it by that name.
+    fn is_doubtful(&mut self, duty: &Duty<I>, delegation: u64) -> bool {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return false;
+        };
+        let view = self.epochs.find_mut(duty.key.epoch);
+        handed.attempts >= DOUBT_AFTER && view.is_some_and(|view| view.doubt_hearsay(handed.rank))
     }
 
     /// From now on only the head itself is wanted from this delegate.
@@ -180,6 +225,7 @@ impl<I: Id> Relay<I> {
             && is_large
         {
             handed.phase = Phase::Offered;
+            handed.is_asked = true;
         }
         self.stats.retries += 1;
         self.send(number, duty, delegation, out);

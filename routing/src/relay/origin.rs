@@ -18,6 +18,8 @@ use crate::runs::Runs;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
+    /// A broadcast that waits for a complete roster; nobody has it yet.
+    pub(super) is_waiting: bool,
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) topic: Topic,
@@ -158,6 +160,13 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
+    /// Nobody has this broadcast yet: it is one to the members of this epoch.
+    pub(super) fn rebase(&mut self, placement: Placement<I>) {
+        self.accepted = placement;
+        self.members = None;
+        self.expected = Runs::from_iter([Span::new(1, placement.population.get())]);
+    }
+
     /// The receipt as of now; what is outstanding is unconfirmed for `reason`,
     /// or for what the last round says.
     pub(super) fn receipt(&self, reason: Option<Reason>, epochs: &Epochs<I>) -> Receipt<I> {
@@ -275,6 +284,7 @@ impl<I: Id> OpenMessages<I> {
         self.bytes += payload.len();
         let message = OpenMessage {
             id,
+            is_waiting: false,
             accepted,
             topic,
             payload,
@@ -306,6 +316,12 @@ impl<I: Id> OpenMessages<I> {
         Some(message)
     }
 
+    /// The sequences of those that wait for a roster, in order.
+    pub(super) fn waiting(&self) -> Vec<u64> {
+        let waiting = self.messages.iter().filter(|(_, open)| open.is_waiting);
+        waiting.map(|(sequence, _)| *sequence).collect()
+    }
+
     pub(super) fn sequences(&self) -> Vec<u64> {
         self.messages.keys().copied().collect()
     }
@@ -323,7 +339,7 @@ impl<I: Id> OpenMessages<I> {
     pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
         for message in self.messages.values_mut() {
             if message.accepted == view.placement() {
-                message.members = Some(view.roster().peers());
+                message.members = Some(view.names());
             }
         }
     }

@@ -43,7 +43,9 @@ impl<I: Id> Relay<I> {
         if let Some(deadline) = publish.deadline {
             out.arm(Timer::Deadline(sequence), deadline);
         }
-        if expected.is_empty() {
+        if publish.destination == Destination::All && self.has_to_wait() {
+            self.wait_for_roster(sequence, out);
+        } else if expected.is_empty() {
             self.conclude(sequence, None, out);
         } else {
             let is_routed = publish.destination != Destination::All;
@@ -82,7 +84,7 @@ impl<I: Id> Relay<I> {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
-        if self.duties.is_open(message.id) {
+        if message.is_waiting || self.duties.is_open(message.id) {
             return;
         }
         let mut issued = BTreeMap::new();
@@ -130,7 +132,7 @@ impl<I: Id> Relay<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            if !self.duties.is_open(message.id) {
+            if !message.is_waiting && !self.duties.is_open(message.id) {
                 message.wait = first;
                 out.arm(Timer::Reissue(sequence), first);
             }
@@ -138,7 +140,13 @@ impl<I: Id> Relay<I> {
     }
 
     /// Hand out one round of a message in the newest epoch.
-    fn issue(&mut self, sequence: u64, spans: &Runs, is_routed: bool, out: &mut Effects<I>) {
+    pub(super) fn issue(
+        &mut self,
+        sequence: u64,
+        spans: &Runs,
+        is_routed: bool,
+        out: &mut Effects<I>,
+    ) {
         let (Some(view), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -179,7 +187,7 @@ impl<I: Id> Relay<I> {
     }
 
     /// Emit the receipt and forget the message.
-    fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
+    pub(super) fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
         let Some(message) = self.open.close(sequence) else {
             return;
         };

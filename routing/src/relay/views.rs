@@ -30,7 +30,7 @@ impl<I: Id> Relay<I> {
             self.bypass_departed(out);
         }
         if !change.is_new_epoch {
-            return;
+            return self.release_waiting(out);
         }
         // Whoever the census counts now may have come back to others than me:
         // without this a message would wait for ever for contact with a member
@@ -42,6 +42,7 @@ impl<I: Id> Relay<I> {
                 self.on_packet(from, packet, out);
             }
         }
+        self.move_waiting(out);
         self.hasten_reissues(out);
     }
 
@@ -59,6 +60,7 @@ impl<I: Id> Relay<I> {
         match told {
             Ok(true) => {
                 self.bypass_departed(out);
+                self.release_waiting(out);
                 self.hasten_reissues(out);
             }
             Ok(false) => {}
