@@ -235,12 +235,18 @@ impl Liar {
 
     fn census(&mut self, message: census::Message<Id>) -> census::Message<Id> {
         match (self.lie, message) {
-            (Lie::Sizes, census::Message::Size { version, .. }) => {
+            (
+                Lie::Sizes,
+                census::Message::Size {
+                    version, standing, ..
+                },
+            ) => {
                 let sizes = [1, 2, 7, 1 << 12, Population::MAX];
                 let size = self.noise.pick(&sizes).and_then(Population::new);
                 census::Message::Size {
                     version,
                     size: size.unwrap_or(Population::ONE),
+                    standing,
                 }
             }
             (Lie::Ranks, census::Message::Place { placement, version }) => {

@@ -87,6 +87,9 @@ pub enum Need {
     Vacant(u32),
     /// Somebody has no rank while others are vacant: it may yet find its own.
     Recall,
+    /// The ranks are not in order, as when a member has moved and is still
+    /// counted where it was.
+    Disorder,
     /// The epoch does not describe the members: name another.
     Epoch,
 }
@@ -202,8 +205,8 @@ impl<I: Id> Census<I> {
         let placed = self.placed.as_ref();
         let handed = placed.and_then(|(_, frozen)| frozen.as_ref());
         let size = self.size().get();
-        if !standing.is_ordered || size > standing.population.get() {
-            Need::Epoch
+        if !standing.is_ordered {
+            Need::Disorder
         } else if handed == Some(self.newest()) && size == standing.population.get() {
             // As it was counted; the wave may still be on its way.
             Need::Nothing
@@ -522,7 +525,7 @@ mod tests {
         let mut disorder = root_of_six();
         disorder.on_size(7, 71, population(3), standing(1, 5, 3));
         disorder.recount([7, 5].into_iter());
-        assert_eq!(disorder.need(), Need::Epoch);
+        assert_eq!(disorder.need(), Need::Disorder);
     }
 
     #[test]

@@ -233,7 +233,12 @@ impl<I: Id> Overlay<I> {
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
-            Some(_) if self.tree.is_root() && self.census.need() == Need::Epoch => Health::Counting,
+            Some(_)
+                if self.tree.is_root()
+                    && matches!(self.census.need(), Need::Epoch | Need::Disorder) =>
+            {
+                Health::Counting
+            }
             Some(_) if !self.tree.is_root() && self.parentless_beats > self.patience() => {
                 Health::NoParent
             }

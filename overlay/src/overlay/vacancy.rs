@@ -65,16 +65,23 @@ impl Vacancy {
 impl<I: Id> Overlay<I> {
     /// A root looks at how many ranks are vacant, once per beat.
     pub(super) fn watch_vacancy(&mut self) {
+        let (vacant, unplaced) = self.count_vacancy();
+        self.vacancy.beat(vacant, unplaced);
+    }
+
+    /// How many ranks are vacant and how many members have none, as a root sees
+    /// it now.
+    fn count_vacancy(&self) -> (u32, u32) {
         let standing = self.census.standing();
-        let (vacant, unplaced) = match (self.tree.is_root(), self.census.need(), standing) {
+        match (self.tree.is_root(), self.census.need(), standing) {
             (true, Need::Vacant(vacant), _) => (vacant, 0),
             (true, Need::Recall, Some(standing)) => {
                 let unplaced = self.census.size().get().saturating_sub(standing.count);
                 (standing.vacant(), unplaced)
             }
+            (true, Need::Disorder, Some(standing)) => (standing.vacant().max(1), u32::MAX),
             _ => (0, 0),
-        };
-        self.vacancy.beat(vacant, unplaced);
+        }
     }
 
     /// Whether this node is a root that has to name an epoch now.
@@ -84,6 +91,7 @@ impl<I: Id> Overlay<I> {
         }
         let pace = &self.config.pace;
         let over = |count, length| count > beats(length, pace.beat);
+        let is_new = self.count_vacancy() != (self.vacancy.vacant, self.vacancy.unplaced);
         let population = self.placement().map_or(1, |mine| mine.population.get());
         let need = self.census.need();
         match need {
@@ -96,7 +104,9 @@ impl<I: Id> Overlay<I> {
             }
             // After a root's death its heir counts a part of the members first;
             // and who returns needs a moment to hear of its rank.
-            Need::Vacant(_) | Need::Recall => over(self.vacancy.unchanged, pace.regroup),
+            Need::Vacant(_) | Need::Recall | Need::Disorder => {
+                !is_new && over(self.vacancy.unchanged, pace.regroup)
+            }
         }
     }
 
