@@ -128,7 +128,7 @@ fn a_node_asks_its_configured_parent_for_its_slot() {
         config.parent = Some(1);
         config.slot = Some(4);
     });
-    let order = Order::slot(4);
+    let order = Order::deployed(4);
     let claim = Claim::Orphan;
     assert_eq!(node.said(1), [Tree::Attach { claim, order }]);
     assert!(!node.overlay.tree().is_anchored());

@@ -74,6 +74,8 @@ pub struct Overlay<I: Id> {
     epochs: u64,
     epoch_pending: bool,
     vacancy: Vacancy,
+    /// Beats without a rank in the numbering in force.
+    placeless_beats: u32,
     /// What the parent was last told of the ranks.
     reported: Option<Standing<I>>,
     /// The ring neighbours that were last told of.
@@ -130,6 +132,7 @@ impl<I: Id> Overlay<I> {
             epochs: 0,
             epoch_pending: false,
             vacancy: Vacancy::default(),
+            placeless_beats: 0,
             reported: None,
             linked: (None, None),
             overdue_beats: 0,

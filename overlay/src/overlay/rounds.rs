@@ -27,6 +27,7 @@ impl<I: Id> Overlay<I> {
         moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
         self.census.mend();
         self.watch_vacancy();
+        self.look_for_place(out);
         self.mend_epoch(moved, out);
         let children: Vec<I> = self.tree.children().collect();
         self.census.beat(&children, out);

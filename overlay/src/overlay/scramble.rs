@@ -35,6 +35,7 @@ impl<I: Id> Overlay<I> {
         self.reported = self.census.standing();
         self.linked = (noise.pick(peers), noise.pick(peers));
         self.visits = noise.next() as u32;
+        self.placeless_beats = noise.next() as u32;
         self.detector.scramble(noise, peers);
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;

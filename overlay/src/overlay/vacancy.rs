@@ -13,6 +13,8 @@ use crate::{Id, Population, Rank};
 
 /// A vacancy is compacted when more than one rank in so many is vacant.
 const CROWDED: u32 = 8;
+/// Beats without a rank after which a node asks for another place.
+const PLACELESS: u32 = 2;
 /// However often vacancies come and go, one is not kept for longer than so many
 /// times the grace.
 const LONGEST: u32 = 4;
@@ -133,6 +135,30 @@ impl<I: Id> Overlay<I> {
         let claims = early.filter(|message| message.mark().epoch == epoch);
         let claims: Vec<Rank> = claims.filter_map(|m| claimed(m, population)).collect();
         moved.place |= self.census.recall(&claims, before, after);
+    }
+
+    /// Where this node was deployed may no longer be where its rank was. Whoever
+    /// says that this node is next to it clockwise is asked for the place there.
+    pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
+        let Some((epoch, _)) = self.census.in_force() else {
+            self.placeless_beats = 0;
+            return;
+        };
+        self.placeless_beats = self.placeless_beats.saturating_add(1);
+        let before = self.early.values().find_map(|(from, message)| match message {
+            fingers::Message::Confirm {
+                level: 0,
+                direction: Direction::Clockwise,
+                mark,
+            } if mark.epoch == epoch => Some(*from),
+            _ => None,
+        });
+        if let Some(before) = before.filter(|_| self.placeless_beats == PLACELESS) {
+            self.with_tree(out, |tree, around, out| {
+                tree.move_under(before, around, out);
+                false
+            });
+        }
     }
 
     /// Show this node's mark to a peer in every place where the tables name it:

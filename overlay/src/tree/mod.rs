@@ -93,7 +93,7 @@ impl<I: Id> Tree<I> {
         Self {
             me,
             limits,
-            slot: slot.map(Order::slot).unwrap_or_default(),
+            slot: slot.map(Order::deployed).unwrap_or_default(),
             parent: None,
             order: Order::default(),
             former: None,
@@ -373,7 +373,10 @@ impl<I: Id> Tree<I> {
             return false;
         }
         self.end_seek(out);
-        self.parent = Some(from);
+        // A better place was found: counted in both, this node would be two.
+        if let Some(left) = self.parent.replace(from) {
+            out.send(left, Message::Detach);
+        }
         self.established = true;
         self.children.retain(|child| child.id != from);
         self.follow_lead(lead, around, out);

@@ -11,6 +11,9 @@ const MAX_COMPONENTS: usize = 8;
 /// Sorts behind every slot that a parent hands out.
 const BEHIND: u32 = u32::MAX;
 
+/// Sorts before every slot that a parent hands out.
+const FIRST: u32 = 0;
+
 /// Where a child stands among its siblings: a path of slots, compared component
 /// by component like the numbering of chapters. The orphan in slot 2 of a dead
 /// parent that had slot 3 becomes `3.2` under the grandparent: between 3 and 4,
@@ -22,6 +25,16 @@ impl Order {
     /// The order of a plain slot.
     pub fn slot(slot: u32) -> Self {
         Self(ArrayVec::from_iter([slot]))
+    }
+
+    /// The place that a node was deployed to, counted from 0.
+    pub fn deployed(slot: u32) -> Self {
+        Self::slot(slot.saturating_add(FIRST + 1))
+    }
+
+    /// The place before all siblings: next to the parent in preorder.
+    pub fn first() -> Self {
+        Self::slot(FIRST)
     }
 
     /// Whether no place is claimed.
@@ -54,7 +67,7 @@ impl Order {
     pub fn after<'a>(siblings: impl Iterator<Item = &'a Self>) -> Self {
         let next = |slot: Option<&u32>| slot.map_or(0, |slot| slot.saturating_add(1));
         match siblings.max().map(|order| order.0.as_slice()) {
-            None => Self::slot(0),
+            None => Self::slot(FIRST + 1),
             Some([BEHIND, inner @ ..]) => Self::slot(next(inner.first())).behind(),
             Some(last) => Self::slot(next(last.first()).min(BEHIND - 1)),
         }
@@ -84,6 +97,7 @@ mod tests {
     fn a_newcomer_stands_behind_all_siblings() {
         let siblings = [
             vec![],
+            vec![Order::first()],
             vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
             vec![Order::slot(7), Order::slot(3).behind(), Order::slot(9).behind()],
             vec![Order::slot(u32::MAX - 1)],
@@ -91,7 +105,7 @@ mod tests {
         for siblings in siblings {
             let newcomer = Order::after(siblings.iter());
             assert!(siblings.iter().all(|order| *order <= newcomer), "{siblings:?}");
-            assert!(!newcomer.is_unset());
+            assert!(!newcomer.is_unset() && newcomer > Order::first());
         }
     }
 

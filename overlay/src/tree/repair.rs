@@ -29,6 +29,16 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, [first].into_iter().chain(rest), around, out);
     }
 
+    /// Ask `peer` for the place next to it in preorder; the parent is kept until
+    /// it says yes.
+    pub fn move_under(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
+        let is_free = self.parent.is_some_and(|parent| parent != peer) && self.seek.is_none();
+        if is_free && !self.leaving && !self.has_child(peer) {
+            let order = Order::first();
+            self.seek(Claim::Orphan, [Candidate { id: peer, order }], around, out);
+        }
+    }
+
     /// A peer is gone for good: it left, was found dead, or has restarted.
     /// Returns whether parent or children changed.
     pub fn on_gone(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
@@ -40,6 +50,10 @@ impl<I: Id> Tree<I> {
 
     /// Continue the search: ask the next candidate, or end a round.
     pub fn on_seek_timer(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
+        if self.parent.is_some() {
+            // It only wanted a better place, and has not got it.
+            self.seek = None;
+        }
         let Some(seek) = &mut self.seek else {
             return false;
         };
