@@ -352,14 +352,7 @@ impl<I: Id> Census<I> {
         let Some((epoch, population)) = self.in_force else {
             return false;
         };
-        let gap = match before.distance_to(after, population) {
-            0 => population.get(),
-            distance => distance,
-        };
-        let fits = |rank: &Rank| {
-            let distance = before.distance_to(*rank, population);
-            rank.is_within(population) && distance > 0 && distance < gap
-        };
+        let fits = |rank: &Rank| rank.is_between(before, after, population);
         let mut claims = self.former.into_iter().chain(claims.iter().copied());
         let Some(rank) = claims.find(fits) else {
             return false;

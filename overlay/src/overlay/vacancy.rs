@@ -9,7 +9,7 @@ use super::{Moved, Out, Overlay, beats};
 use crate::census::Need;
 use crate::fingers::{self, Direction};
 use crate::stamp::distance;
-use crate::{Id, Population, Rank};
+use crate::{Epoch, Id, Population, Rank};
 
 /// A vacancy is compacted when more than one rank in so many is vacant.
 const CROWDED: u32 = 8;
@@ -137,28 +137,56 @@ impl<I: Id> Overlay<I> {
         moved.place |= self.census.recall(&claims, before, after);
     }
 
-    /// Where this node was deployed may no longer be where its rank was. Whoever
-    /// says that this node is next to it clockwise is asked for the place there.
+    /// Where this node hangs may not be where its rank is: it was deployed
+    /// elsewhere, or its parent died and the order was lost. Then whoever has
+    /// the rank before is asked for the place next to it.
     pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
-        let Some((epoch, _)) = self.census.in_force() else {
-            self.placeless_beats = 0;
-            return;
+        let before = match self.census.in_force() {
+            Some((epoch, _)) => self.says_to_be_before(epoch),
+            None if self.is_misplaced() => {
+                let fingers = self.current.as_ref();
+                let before = fingers.and_then(|f| *f.counterclockwise().first()?);
+                before.filter(|id| !self.detector.is_down(*id))
+            }
+            None => {
+                self.placeless_beats = 0;
+                return;
+            }
         };
         self.placeless_beats = self.placeless_beats.saturating_add(1);
-        let before = self.early.values().find_map(|(from, message)| match message {
-            fingers::Message::Confirm {
-                level: 0,
-                direction: Direction::Clockwise,
-                mark,
-            } if mark.epoch == epoch => Some(*from),
-            _ => None,
-        });
         if let Some(before) = before.filter(|_| self.placeless_beats == PLACELESS) {
             self.with_tree(out, |tree, around, out| {
                 tree.move_under(before, around, out);
                 false
             });
         }
+    }
+
+    /// Who says that this node's rank was the one after its own.
+    fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<I> {
+        self.early.values().find_map(|(from, message)| match message {
+            fingers::Message::Confirm {
+                level: 0,
+                direction: Direction::Clockwise,
+                mark,
+            } if mark.epoch == epoch => Some(*from),
+            _ => None,
+        })
+    }
+
+    /// Whether the ranks of the ring neighbours do not enclose this node's.
+    fn is_misplaced(&self) -> bool {
+        let Some(mine) = self.placement() else {
+            return false;
+        };
+        let rank_of = |peer: Option<I>| {
+            let mark = self.marks.get(&peer?)?;
+            (mark.epoch == mine.epoch).then_some(mark.rank)
+        };
+        let (before, after) = (self.ring.predecessor, self.ring.successor);
+        let neighbours = rank_of(before).zip(rank_of(after));
+        neighbours
+            .is_some_and(|(before, after)| !mine.rank.is_between(before, after, mine.population))
     }
 
     /// Show this node's mark to a peer in every place where the tables name it:
