@@ -28,8 +28,8 @@ Examples:
 
 SIGSTOP of a random node for half the detection timeout: nothing may happen, no
 epoch and no verdict, at any node. Then of a random node for five times as long:
-the others see one leave and one return, count nobody else less, call nobody else
-down, and the exact graph of all stands again. The timeout is the profile's beat
+the others see one leave and one return in at most --epochs epochs, count nobody
+else less, call nobody else down, and the exact graph of all stands again. The timeout is the profile's beat
 times the beats until a verdict, unless given. Exit status 1 otherwise.")]
 pub struct Pause {
     /// How many nodes.
@@ -41,6 +41,10 @@ pub struct Pause {
     /// The detection timeout.
     #[arg(long)]
     pub detection_seconds: Option<f64>,
+    /// The most epochs that a leave and a return may take: orphans of the paused
+    /// node that find a new place may take one more each time.
+    #[arg(long, default_value_t = 4)]
+    pub epochs: u64,
     /// How often each node is asked.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub poll_milliseconds: u64,
@@ -126,28 +130,37 @@ impl Pause {
         };
         record::progress(format_args!("{victim} is paused for {pause:?}"));
         let period = Duration::from_millis(self.poll_milliseconds);
-        let mut watch = Watch::open(members, period, self.setup.timeout()).await;
+        let watch = Watch::open(members, period, self.setup.timeout()).await;
         let root = |sight: &super::sight::Sight| sight.report.parent.is_none();
         let paused_root = watch.latest().get(victim).is_some_and(root);
         let excused = (length == Length::FiveTimes).then_some(victim);
-        let mut ledger = Ledger::new(self.nodes, excused, watch.latest());
+        let ledger = Ledger::new(self.nodes, excused, watch.latest());
 
         cluster.pause(victim).await.map_err(Failure::run)?;
-        note_until(&mut watch, &mut ledger, now() + pause).await;
+        let mut view = View { watch, ledger };
+        view.watch_until(now() + pause, None).await;
         cluster.resume(victim).await.map_err(Failure::run)?;
         let resumed = now();
-        let graph_at = self.until_graph(&mut watch, &mut ledger, resumed).await;
+        let graph = is_graph(view.watch.latest()).then_some(resumed);
         // What the pause has set going must have ended in twice the timeout.
-        note_until(&mut watch, &mut ledger, now() + detection * 2).await;
-        let stands = is_graph(watch.latest());
+        let linger = detection * 2;
+        let graph = view.watch_until(resumed + linger, graph).await;
+        let until = resumed + self.setup.timeout();
+        let graph = match graph {
+            Some(graph) => Some(graph),
+            None => {
+                let graph = view.watch_until_graph(until).await;
+                view.watch_until(now() + linger, graph).await
+            }
+        };
 
-        let tallied = ledger.tallied();
-        let ok = stands
+        let tallied = view.ledger.tallied();
+        let ok = graph.is_some()
             && match length {
                 Length::Half => tallied.is_nothing(),
                 Length::FiveTimes => {
                     (tallied.leaves_max, tallied.returns_max) == (1, 1)
-                        && tallied.epochs_of_one_node_max <= 2
+                        && tallied.epochs_of_one_node_max <= self.epochs
                         && tallied.population_min + 1 >= self.nodes
                         && tallied.false_verdicts.unwrap_or(0) == 0
                 }
@@ -160,31 +173,9 @@ impl Pause {
             paused_name: victim.to_owned(),
             paused_root,
             tallied,
-            graph_seconds: graph_at
-                .filter(|_| stands)
-                .map(|at| at.saturating_duration_since(resumed).as_secs_f64()),
+            graph_seconds: graph.map(|at| (at - resumed).as_secs_f64()),
             ok,
         })
-    }
-
-    /// Wait for the graph of all, with the paused node's own word for it: what
-    /// it said last, it said before the pause.
-    async fn until_graph(
-        &self,
-        watch: &mut Watch,
-        ledger: &mut Ledger,
-        resumed: Instant,
-    ) -> Option<Instant> {
-        // A node that was not missed says nothing new: it is given a moment.
-        note_until(watch, ledger, resumed + self.detection()).await;
-        let until = resumed + self.setup.timeout();
-        let mut at = resumed;
-        while !is_graph(watch.latest()) {
-            let seen = watch.next(until).await?;
-            ledger.note(&seen, watch.latest());
-            at = seen.at;
-        }
-        Some(at)
     }
 
     fn detection(&self) -> Duration {
@@ -193,8 +184,33 @@ impl Pause {
     }
 }
 
-async fn note_until(watch: &mut Watch, ledger: &mut Ledger, until: Instant) {
-    while let Some(seen) = watch.next(until).await {
-        ledger.note(&seen, watch.latest());
+/// The nodes' answers and what they come to.
+struct View {
+    watch: Watch,
+    ledger: Ledger,
+}
+
+impl View {
+    /// Since when the graph of all has stood, `since` being what is known so far.
+    async fn watch_until(&mut self, until: Instant, since: Option<Instant>) -> Option<Instant> {
+        let mut since = since;
+        while let Some(seen) = self.watch.next(until).await {
+            self.ledger.note(&seen, self.watch.latest());
+            since = since
+                .or(Some(seen.at))
+                .filter(|_| is_graph(self.watch.latest()));
+        }
+        since
+    }
+
+    /// When the graph of all stood first.
+    async fn watch_until_graph(&mut self, until: Instant) -> Option<Instant> {
+        loop {
+            let seen = self.watch.next(until).await?;
+            self.ledger.note(&seen, self.watch.latest());
+            if is_graph(self.watch.latest()) {
+                return Some(seen.at);
+            }
+        }
     }
 }

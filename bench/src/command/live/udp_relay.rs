@@ -128,7 +128,7 @@ async fn carry(wires: Arc<Wires>, to: usize) {
 fn places(nodes: usize, pid: u32) -> Result<Vec<Place>, Failure> {
     let [.., high, low] = pid.to_be_bytes();
     let place = |number: usize| {
-        let host = u8::try_from(number + 1).ok().filter(|host| *host < 255)?;
+        let host = u8::try_from(number + 1).ok().filter(|host| *host < 254)?;
         // 127.128 to 127.191 for nodes, 127.192 to 127.255 for the relay.
         let block = high % 64;
         let address =
