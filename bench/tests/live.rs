@@ -89,8 +89,8 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
         (&1.into(), &1.into())
     );
 
-    // A timeout taken as twenty times too long: the half of it is no short pause.
-    let wrong = "pause --nodes 6 --profile fast --seed 2 --detection-seconds 10";
+    // A timeout taken as six times too long: the half of it is no short pause.
+    let wrong = "pause --nodes 6 --profile fast --seed 2 --detection-seconds 3";
     let (status, found) = rows(wrong);
     assert_eq!(status.code(), Some(1), "{found:?}");
     assert_ne!(found[0]["leaves_max"], 0);

@@ -68,7 +68,8 @@ impl Cluster {
     ) -> impl Future<Output = Result<Slot, ClusterError>> + Send + 'static {
         let home = self.dir.path().join(&config.name);
         let log = home.join("log");
-        let mut command = tokio::process::Command::new(&self.binary);
+        let binary = self.binary.clone();
+        let mut command = tokio::process::Command::new(&binary);
         command
             .arg("run")
             .arg("--config")
@@ -89,7 +90,7 @@ impl Cluster {
                 return Err(ClusterError::Silent { node, seconds, log });
             };
             let (process, line) =
-                started.map_err(|source| ClusterError::file("start", &log, source))?;
+                started.map_err(|source| ClusterError::file("start", &binary, source))?;
             let said = line.and_then(|line| serde_json::from_str::<Listening>(&line).ok());
             match said {
                 Some(Listening { member, .. }) => Ok(Slot { member, process }),
