@@ -1,6 +1,7 @@
 //! A client of the admin API, over a Unix socket or a loopback port.
 
 mod events;
+mod session;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,17 +9,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::{Method, Request, Response, header};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::net::{TcpStream, UnixStream};
 
 use crate::report::{NodeReport, Receipt, Status};
 pub use events::{Events, SubscriptionEvent};
+pub use session::Session;
 
 /// The longest answer that is read; a longer one is garbled. A report of a large
 /// node is far below.
@@ -108,7 +107,7 @@ impl ClientError {
     }
 }
 
-/// A client. Each request uses a connection of its own.
+/// A client. Each request uses a connection of its own; a [`Session`] keeps one.
 #[derive(Debug, Clone)]
 pub struct Client {
     endpoint: Endpoint,
@@ -220,28 +219,15 @@ impl Client {
         path: &str,
         payload: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, "binomesh")
-            .body(Full::new(payload))
-            .map_err(|error| self.garbled(error.to_string()))?;
-        let unreachable = |error: &dyn fmt::Display| self.unreachable(error.to_string());
-        let response = match &self.endpoint {
-            Endpoint::Unix(path) => {
-                let stream = UnixStream::connect(path)
-                    .await
-                    .map_err(|e| unreachable(&e))?;
-                exchange(TokioIo::new(stream), request).await
-            }
-            Endpoint::Tcp(address) => {
-                let stream = TcpStream::connect(address)
-                    .await
-                    .map_err(|e| unreachable(&e))?;
-                exchange(TokioIo::new(stream), request).await
-            }
-        };
-        let response = response.map_err(|error| unreachable(&error))?;
+        let mut connection = self.connect().await?;
+        self.exchange(&mut connection, method, path, payload).await
+    }
+
+    /// A response that is no refusal.
+    async fn granted(
+        &self,
+        response: Response<Incoming>,
+    ) -> Result<Response<Incoming>, ClientError> {
         if response.status().is_success() {
             return Ok(response);
         }
@@ -273,23 +259,6 @@ impl Client {
         let endpoint = self.endpoint.clone();
         ClientError::Garbled { endpoint, problem }
     }
-}
-
-async fn exchange<S>(
-    stream: TokioIo<S>,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, hyper::Error>
-where
-    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(stream).await?;
-    // Ends with the response's body, or when that is dropped.
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "an admin connection ended");
-        }
-    });
-    sender.send_request(request).await
 }
 
 fn ms(duration: Option<Duration>) -> Option<String> {

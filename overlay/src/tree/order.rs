@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// How many components an order may have. Every death above a node can add one;
 /// at the bound the node is put behind its siblings instead, which costs ranks
 /// their stability and nothing else.
-const MAX_COMPONENTS: usize = 8;
+const MAX_COMPONENTS: usize = 32;
 
 /// Sorts behind every slot that a parent hands out.
 const BEHIND: u32 = u32::MAX;
