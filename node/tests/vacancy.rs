@@ -13,9 +13,8 @@ fn seconds(count: u64) -> Duration {
 }
 
 fn places(world: &World) -> BTreeMap<u32, Placement<u32>> {
-    let placed = |(id, peer): (u32, &binomesh::peer::Peer<u32>)| {
-        Some((id, peer.overlay().placement()?))
-    };
+    let placed =
+        |(id, peer): (u32, &binomesh::peer::Peer<u32>)| Some((id, peer.overlay().placement()?));
     world.peers().filter_map(placed).collect()
 }
 
@@ -52,13 +51,19 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
         let mut before = places(&world);
         world.crash(victim);
         let relinked = settle(&mut world, seconds(20));
-        assert!(relinked < seconds(4), "{victim}: relinked after {relinked:?}");
+        assert!(
+            relinked < seconds(4),
+            "{victim}: relinked after {relinked:?}"
+        );
         before.remove(&victim);
         assert_eq!(places(&world), before, "victim {victim}");
         world.run_for(seconds(20));
         assert_eq!(places(&world), before, "victim {victim}");
         let compacted = compact(&mut world, seconds(30));
-        assert!(compacted > seconds(5), "{victim}: compacted after {compacted:?}");
+        assert!(
+            compacted > seconds(5),
+            "{victim}: compacted after {compacted:?}"
+        );
     }
 }
 

@@ -110,8 +110,9 @@ pub struct Pace {
     pub refresh: Duration,
     /// How many times the pause is doubled: 500 ms · 2^6 = 32 s.
     pub refresh_doublings: u32,
-    /// The pause between confirming two finger levels. Default 1 s, so that a
-    /// finger is repaired within ⌈log2 N⌉ seconds and one wave.
+    /// The pause between confirming two finger levels. Default 5 s, so that a
+    /// corrupted finger is repaired within 5 s · ⌈log2 N⌉; a quarter of the idle
+    /// traffic at 1 s, and fingers of the living do not go wrong by themselves.
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
@@ -133,7 +134,7 @@ impl Pace {
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
             refresh_doublings: 7,
-            confirm: Duration::from_millis(250),
+            confirm: Duration::from_secs(1),
             ..Self::default()
         }
     }
@@ -146,7 +147,7 @@ impl Pace {
             regroup: Duration::from_secs(12),
             rumour: Duration::from_secs(60),
             epoch_latest: Duration::from_secs(2),
-            confirm: Duration::from_secs(10),
+            confirm: Duration::from_secs(20),
             refresh_doublings: 8,
             ..Self::default()
         }
@@ -167,7 +168,7 @@ impl Default for Pace {
             epoch_latest: Duration::from_secs(1),
             refresh: Duration::from_millis(500),
             refresh_doublings: 6,
-            confirm: Duration::from_secs(1),
+            confirm: Duration::from_secs(5),
             probe: Duration::from_secs(1),
             probe_max: Duration::from_secs(5),
         }

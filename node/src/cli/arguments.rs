@@ -67,9 +67,10 @@ pub(super) struct UpFlags {
     /// How eagerly the nodes watch each other: default, fast or quiet.
     #[arg(long, default_value_t = Profile::Fast)]
     pub(super) profile: Profile,
-    /// How long a dead member's rank stays vacant.
-    #[arg(long, default_value_t = 0)]
-    pub(super) grace_seconds: u64,
+    /// How long a dead member's rank stays vacant: 30 unless --demo, which
+    /// shows the compacted graph after each death and takes 0.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=604_800))]
+    pub(super) grace_seconds: Option<u64>,
     /// How long forming, or the whole demo, may take.
     #[arg(long, default_value_t = 120)]
     pub(super) timeout_seconds: u64,

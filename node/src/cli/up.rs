@@ -72,9 +72,9 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
             "this router is not supported yet; use --router auto or binomial",
         ));
     }
-    if flags.grace_seconds != 0 {
+    if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
-            "--grace-seconds above 0 is not supported yet; ranks are compacted at once",
+            "--demo shows ranks compacted at once; leave out --grace-seconds",
         ));
     }
     if flags.demo && flags.nodes < FEWEST {
@@ -91,6 +91,10 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         other => other,
     };
     config.profile = flags.profile;
+    config.grace_seconds = match flags.demo {
+        true => 0,
+        false => flags.grace_seconds.unwrap_or(30),
+    };
     config.log.clone_from(&flags.log);
     #[cfg(feature = "planted")]
     {
@@ -291,7 +295,7 @@ mod tests {
         for (line, remedy) in [
             ("--bootstrap clique", "--bootstrap tree"),
             ("--router aware", "--router auto"),
-            ("--grace-seconds 30", "compacted at once"),
+            ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),
         ] {
             let failure = parsed(line).err().unwrap();

@@ -106,6 +106,7 @@ fn overlay_config(
         Profile::Fast => Pace::fast(),
         Profile::Quiet => Pace::quiet(),
     };
+    wanted.pace.grace = Duration::from_secs(config.grace_seconds);
     #[cfg(feature = "planted")]
     if let Some(bug) = config.planted.as_ref().and_then(|name| name.parse().ok()) {
         wanted.planted = overlay::Planted::new(bug);
@@ -147,8 +148,9 @@ fn limits(config: &NodeConfig) -> Limits {
     Limits {
         link_idle,
         packet_frame: PACKET_MAX,
-        keep_alive: beat,
-        idle_timeout: (beat * 10).max(defaults.idle_timeout),
+        // Beats watch the neighbours; other links only have to stay open.
+        keep_alive: beat * 10,
+        idle_timeout: (beat * 30).max(defaults.idle_timeout),
         ..defaults
     }
 }

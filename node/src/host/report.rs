@@ -1,5 +1,7 @@
 //! How a node sees itself.
 
+use std::collections::BTreeSet;
+
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
@@ -32,6 +34,7 @@ impl Host {
                 .map(|f| table(f.counterclockwise()))
                 .unwrap_or_default(),
             links: links.into_iter().map(|link| link.name).collect(),
+            down: overlay.down().map(name).collect(),
             healthy: reason.is_none(),
             reason,
         }
@@ -47,7 +50,9 @@ impl Host {
         }
         let fingers = overlay.fingers()?;
         let mut entries = fingers.clockwise().iter().chain(fingers.counterclockwise());
-        let unlinked = entries.find_map(|entry| entry.filter(|id| !self.boots.contains_key(id)));
+        let down: BTreeSet<PeerId> = overlay.down().collect();
+        let is_missed = |id: &PeerId| !self.boots.contains_key(id) && !down.contains(id);
+        let unlinked = entries.find_map(|entry| entry.filter(is_missed));
         unlinked.map(|peer| format!("no link to {}", self.name_of(peer)))
     }
 

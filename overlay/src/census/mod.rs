@@ -173,7 +173,9 @@ impl<I: Id> Census<I> {
 
     /// The size of a child's subtree; 0 until it has reported.
     pub fn size_of(&self, child: I) -> u32 {
-        self.reports.get(&child).map_or(0, |report| report.size.get())
+        self.reports
+            .get(&child)
+            .map_or(0, |report| report.size.get())
     }
 
     /// Which ranks my subtree holds, as far as it is known.

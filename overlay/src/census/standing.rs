@@ -39,7 +39,8 @@ impl<I: Id> Standing<I> {
     /// Whether there can be such a standing in a subtree of `size`; a claim
     /// until it is checked.
     pub(super) fn is_possible(&self, size: Population) -> bool {
-        let are_ranks = self.first.is_within(self.population) && self.last.is_within(self.population);
+        let are_ranks =
+            self.first.is_within(self.population) && self.last.is_within(self.population);
         are_ranks && self.count >= 1 && self.count <= size.get()
     }
 
@@ -83,7 +84,9 @@ mod tests {
 
     fn all(ranks: &[u32]) -> Standing<u32> {
         let mut standing = at(ranks[0]);
-        ranks[1..].iter().for_each(|rank| standing.append(&at(*rank)));
+        ranks[1..]
+            .iter()
+            .for_each(|rank| standing.append(&at(*rank)));
         standing
     }
 

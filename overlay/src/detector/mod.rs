@@ -79,6 +79,24 @@ struct Silence {
     any: u32,
     /// From itself.
     direct: u32,
+    /// It says something once in so many beats.
+    every: u32,
+}
+
+impl Silence {
+    /// It was heard.
+    const fn end(&mut self) {
+        (self.any, self.direct) = (0, 0);
+    }
+
+    /// How many beats count as one; a corrupted value is mended with the next
+    /// change of neighbours.
+    const fn patience(&self) -> u32 {
+        match self.every {
+            0 | 1 => 1,
+            _ => 2,
+        }
+    }
 }
 
 /// What the detector needs to know of a node's links.
@@ -121,18 +139,19 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Watch exactly these peers; the silence of those watched already goes on.
-    pub fn watch(&mut self, peers: &[I]) {
-        self.silent.retain(|id, _| peers.contains(id));
-        for id in peers {
-            self.silent.entry(*id).or_default();
+    /// Watch exactly these peers, each of which says something once in so many
+    /// beats; the silence of those watched already goes on.
+    pub fn watch(&mut self, peers: &BTreeMap<I, u32>) {
+        self.silent.retain(|id, _| peers.contains_key(id));
+        for (id, every) in peers {
+            self.silent.entry(*id).or_default().every = *every;
         }
     }
 
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after)
+        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after * silence.patience())
     }
 
     /// Whether `peer` is taken for down.
@@ -148,7 +167,7 @@ impl<I: Id> Detector<I> {
     /// A sign of life. Returns whether the peer was taken for down.
     pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
         if let Some(silence) = self.silent.get_mut(&peer) {
-            *silence = Silence::default();
+            silence.end();
         }
         self.asked.remove(&peer);
         let was_down = self.rumours.is_down(peer);
@@ -180,7 +199,8 @@ impl<I: Id> Detector<I> {
     /// The link to `peer` is down: suspect it with the next beat.
     pub fn on_link_down(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
-            let almost = self.pace.suspect_after.saturating_sub(1);
+            let suspect_after = self.pace.suspect_after * silence.patience();
+            let almost = suspect_after.saturating_sub(1);
             silence.any = silence.any.max(almost);
         }
     }
@@ -188,14 +208,19 @@ impl<I: Id> Detector<I> {
     /// After a pause of this very process nobody's silence means anything.
     pub fn forgive(&mut self) {
         let all = self.silent.values_mut();
-        all.for_each(|silence| *silence = Silence::default());
+        all.for_each(Silence::end);
         self.asked.values_mut().for_each(|waited| *waited = false);
     }
 
     /// A beat has passed. Returns who is down, cut or no longer called down;
     /// `others` may help to find out. A node whose own timer is late does not
     /// `count` the beat against others.
-    pub fn on_beat(&mut self, count: bool, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
+    pub fn on_beat(
+        &mut self,
+        count: bool,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
         let yellowed = self.rumours.on_beat().into_iter();
         let mut verdicts: Vec<_> = yellowed.map(|id| (id, Verdict::Up)).collect();
         if count {
@@ -219,12 +244,14 @@ impl<I: Id> Detector<I> {
             down_after,
             ..
         } = self.pace;
-        let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
-            true => 1,
-            false => suspect_after + down_after,
-        };
+        let is_hasty = self.planted.has(Bug::VerdictWithoutProbe);
         let mut judged = Vec::new();
         for (id, silence) in &mut self.silent {
+            let suspect_after = suspect_after * silence.patience();
+            let all_after = match is_hasty {
+                true => 1,
+                false => suspect_after + down_after,
+            };
             silence.any = silence.any.saturating_add(1);
             silence.direct = silence.direct.saturating_add(1);
             if silence.any >= all_after {
@@ -243,7 +270,8 @@ impl<I: Id> Detector<I> {
         for (id, verdict) in judged {
             self.silent.remove(&id);
             if verdict == Verdict::Down && !self.rumours.is_down(id) {
-                self.rumours.accuse(id, links.boots.get(&id).copied().unwrap_or(0), None);
+                self.rumours
+                    .accuse(id, links.boots.get(&id).copied().unwrap_or(0), None);
                 self.share(out);
             }
             verdicts.push((id, verdict));
@@ -323,7 +351,10 @@ impl<I: Id> Detector<I> {
         if peer == from && !rumour.is_up {
             return None;
         }
-        let link = links.boots.get(&peer).filter(|_| links.claimed.contains(&peer));
+        let link = links
+            .boots
+            .get(&peer)
+            .filter(|_| links.claimed.contains(&peer));
         let news = self.rumours.hear(rumour, link.copied());
         self.share(out);
         match (news, link) {
@@ -370,7 +401,9 @@ impl<I: Id> Detector<I> {
             };
             let any = noise.next() as u32;
             let direct = noise.next() as u32;
-            self.silent.insert(peer, Silence { any, direct });
+            let every = noise.next() as u32 % 4;
+            let silence = Silence { any, direct, every };
+            self.silent.insert(peer, silence);
             self.asked.insert(peer, noise.one_in(2));
             let boot = noise.next() % 3;
             match noise.one_in(2) {

@@ -295,9 +295,15 @@ mod tests {
     fn no_number_is_unbeatable() {
         let mut rumours = Rumours::new(LIFE);
         assert_eq!(rumours.hear(says(false, 1, u32::MAX), None), News::Stale);
-        assert_eq!(rumours.hear(says(true, 1, MAX_AHEAD + 1), None), News::Stale);
+        assert_eq!(
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            News::Stale
+        );
         assert_eq!(rumours.hear(says(false, 1, MAX_AHEAD), None), News::Accused);
-        assert_eq!(rumours.hear(says(true, 1, MAX_AHEAD + 1), None), News::Cleared);
+        assert_eq!(
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            News::Cleared
+        );
     }
 
     #[test]

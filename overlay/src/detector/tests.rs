@@ -16,7 +16,7 @@ impl Bed {
         let mut config = Config::new(0, 5, 1);
         config.planted = planted;
         let mut detector = Detector::new(&config);
-        detector.watch(&[1, 2]);
+        detector.watch(&[(1, 1), (2, 1)].into());
         Self {
             detector,
             out: Out::new(),
@@ -62,10 +62,13 @@ impl Bed {
             claimed: &self.claimed,
         };
         self.detector.on_share_timer(&links, &mut self.out);
-        let told = self.sent().into_iter().filter_map(|(to, message)| match message {
-            Message::Rumours(rumours) => Some((to, rumours)),
-            _ => None,
-        });
+        let told = self
+            .sent()
+            .into_iter()
+            .filter_map(|(to, message)| match message {
+                Message::Rumours(rumours) => Some((to, rumours)),
+                _ => None,
+            });
         told.collect()
     }
 
@@ -200,7 +203,10 @@ fn an_accused_link_is_asked_before_it_is_believed_to_be_down() {
     assert!(!bed.detector.is_down(3));
     // The accused is told, so that it can answer where others believe it.
     let told = bed.sent().pop();
-    assert_eq!(told, Some((3, Message::Rumours(vec![accusation(3, 10, 0)]))));
+    assert_eq!(
+        told,
+        Some((3, Message::Rumours(vec![accusation(3, 10, 0)])))
+    );
 }
 
 #[test]

@@ -221,8 +221,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         M: From<Message<I, S::Mark>>,
     {
         let ways = [Direction::Clockwise, Direction::Counterclockwise];
-        let fingers = (0..self.population.levels())
-            .flat_map(|level| ways.map(|way| self.finger(level, way)));
+        let fingers =
+            (0..self.population.levels()).flat_map(|level| ways.map(|way| self.finger(level, way)));
         let known: Vec<I> = fingers.flatten().filter(|id| !down.contains(id)).collect();
         let next = known.get(turn as usize % known.len().max(1));
         // Level 0 is the ring's alone.

@@ -73,6 +73,8 @@ pub struct Overlay<I: Id> {
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
+    /// How many beats there were.
+    beats: u32,
     vacancy: Vacancy,
     /// Beats without a rank in the numbering in force.
     placeless_beats: u32,
@@ -131,6 +133,7 @@ impl<I: Id> Overlay<I> {
             visits: 0,
             epochs: 0,
             epoch_pending: false,
+            beats: phase.into(),
             vacancy: Vacancy::default(),
             placeless_beats: 0,
             reported: None,
@@ -256,7 +259,7 @@ impl<I: Id> Overlay<I> {
     /// Beats without a place from the parent that are nothing unusual.
     const fn patience(&self) -> u32 {
         let pace = &self.config.pace;
-        2 * (pace.suspect_after + pace.down_after)
+        4 * (pace.suspect_after + pace.down_after)
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {

@@ -10,6 +10,11 @@ use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 pub(super) const MAX_LOST: usize = 32;
+/// Children are told a digest of where they hang once in so many beats.
+pub(super) const TO_CHILDREN: u32 = 2;
+/// What parents and children say of counts and ranks is repeated in full, in
+/// case that it was corrupted, once in so many beats.
+const IN_FULL: u32 = 4;
 /// A node that is no root looks for its configured peers at every such probe.
 const PROBES_PER_SEED: u32 = 12;
 
@@ -24,19 +29,31 @@ impl<I: Id> Overlay<I> {
         self.on_verdicts(verdicts, moved, out);
         self.parentless_beats = self.parentless_beats.saturating_add(1);
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
-        moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
+        self.beats = self.beats.wrapping_add(1);
+        let is_in_full = self.beats.is_multiple_of(IN_FULL);
+        let to_children = self.beats.is_multiple_of(TO_CHILDREN);
+        moved.family |= self.with_tree(out, |tree, around, out| {
+            tree.beat(stalled, to_children, around, out)
+        });
         self.census.mend();
         self.watch_vacancy();
         self.look_for_place(out);
         self.mend_epoch(moved, out);
-        let children: Vec<I> = self.tree.children().collect();
-        self.census.beat(&children, out);
-        if let Some(parent) = self.tree.parent() {
-            self.report(parent, out);
+        if is_in_full {
+            let children: Vec<I> = self.tree.children().collect();
+            self.census.beat(&children, out);
+        }
+        match self.tree.parent() {
+            Some(parent) if is_in_full => self.report(parent, out),
+            Some(parent) if self.ring.successor != Some(parent) => {
+                let (mark, reply) = (None, false);
+                out.send(parent, detector::Message::Beat { mark, reply });
+            }
+            _ => {}
         }
         if let Some(successor) = self.ring.successor {
-            let mark = self.mark();
             let reply = !self.is_proved(successor);
+            let mark = self.mark().filter(|_| reply || is_in_full);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
         self.on_level_zero(moved, out);

@@ -34,6 +34,7 @@ impl<I: Id> Overlay<I> {
         self.vacancy = super::Vacancy::corrupted(noise.next());
         self.reported = self.census.standing();
         self.linked = (noise.pick(peers), noise.pick(peers));
+        self.beats = noise.next() as u32;
         self.visits = noise.next() as u32;
         self.placeless_beats = noise.next() as u32;
         self.detector.scramble(noise, peers);

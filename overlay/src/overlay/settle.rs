@@ -213,8 +213,24 @@ impl<I: Id> Overlay<I> {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
         let mut near: Vec<I> = tree.chain(self.ring.predecessor).collect();
         near.retain(|id| *id != self.config.me);
-        // These beat to this node; the successor does not.
-        self.detector.watch(&near);
+        // These beat to this node; the successor does not, and the parent now
+        // and then if it is not the predecessor too.
+        let is_seldom = |id: I| {
+            self.tree.parent() == Some(id)
+                && self.ring.predecessor != Some(id)
+                && !self.tree.has_child(id)
+        };
+        let every = |id: &I| {
+            (
+                *id,
+                if is_seldom(*id) {
+                    super::rounds::TO_CHILDREN
+                } else {
+                    1
+                },
+            )
+        };
+        self.detector.watch(&near.iter().map(every).collect());
         near.extend(self.ring.successor.filter(|id| *id != self.config.me));
         let epochs = self.current.iter().chain(&self.previous);
         let fingers = epochs.flat_map(|fingers| {

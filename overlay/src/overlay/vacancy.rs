@@ -164,14 +164,16 @@ impl<I: Id> Overlay<I> {
 
     /// Who says that this node's rank was the one after its own.
     fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<I> {
-        self.early.values().find_map(|(from, message)| match message {
-            fingers::Message::Confirm {
-                level: 0,
-                direction: Direction::Clockwise,
-                mark,
-            } if mark.epoch == epoch => Some(*from),
-            _ => None,
-        })
+        self.early
+            .values()
+            .find_map(|(from, message)| match message {
+                fingers::Message::Confirm {
+                    level: 0,
+                    direction: Direction::Clockwise,
+                    mark,
+                } if mark.epoch == epoch => Some(*from),
+                _ => None,
+            })
     }
 
     /// Whether the ranks of the ring neighbours do not enclose this node's.

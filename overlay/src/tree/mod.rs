@@ -195,16 +195,17 @@ impl<I: Id> Tree<I> {
     }
 
     /// With the beat: mend what contradicts itself, go on with a search that has
-    /// stalled, and tell each child a digest of where it hangs. Returns whether
-    /// parent or children changed.
+    /// stalled, and, if it is time, tell each child a digest of where it hangs.
+    /// Returns whether parent or children changed.
     pub fn beat(
         &mut self,
         beats_to_stall: u32,
+        to_children: bool,
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
         let changed = self.mend(out) | self.restart_stalled_seek(beats_to_stall, around, out);
-        for child in &self.children {
+        for child in self.children.iter().filter(|_| to_children) {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
         }
         changed

@@ -99,12 +99,19 @@ mod tests {
             vec![],
             vec![Order::first()],
             vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
-            vec![Order::slot(7), Order::slot(3).behind(), Order::slot(9).behind()],
+            vec![
+                Order::slot(7),
+                Order::slot(3).behind(),
+                Order::slot(9).behind(),
+            ],
             vec![Order::slot(u32::MAX - 1)],
         ];
         for siblings in siblings {
             let newcomer = Order::after(siblings.iter());
-            assert!(siblings.iter().all(|order| *order <= newcomer), "{siblings:?}");
+            assert!(
+                siblings.iter().all(|order| *order <= newcomer),
+                "{siblings:?}"
+            );
             assert!(!newcomer.is_unset() && newcomer > Order::first());
         }
     }

@@ -307,7 +307,10 @@ impl<I: Id> Tree<I> {
                 order: order.clone(),
             };
             // Back to the place that was this root's before it had to be one.
-            let former = self.former.clone().map(|(id, order)| Candidate { id, order });
+            let former = self
+                .former
+                .clone()
+                .map(|(id, order)| Candidate { id, order });
             let former = former.filter(|former| !self.has_child(former.id));
             let others = [ask(root.id), ask(via)];
             let candidates = former.into_iter().chain(others);

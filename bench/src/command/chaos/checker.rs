@@ -144,9 +144,10 @@ impl Checker {
 
     /// What was doubtful between two times.
     fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
-        let meanwhile = self.taints.iter().filter(|taint| {
-            taint.from <= until && taint.until.is_none_or(|end| end >= from)
-        });
+        let meanwhile = self
+            .taints
+            .iter()
+            .filter(|taint| taint.from <= until && taint.until.is_none_or(|end| end >= from));
         meanwhile.map(|taint| taint.doubt).max()
     }
 

@@ -110,7 +110,11 @@ impl<'a> Script<'a> {
     }
 
     pub(super) fn pause(&mut self, at: u64) {
-        let most = if self.rng.random_ratio(1, 8) { 20_000 } else { 6_000 };
+        let most = if self.rng.random_ratio(1, 8) {
+            20_000
+        } else {
+            6_000
+        };
         let ms = self.rng.random_range(50..most);
         let node = self.anybody();
         self.push(at, Fault::Pause { node, ms });
@@ -244,7 +248,11 @@ impl<'a> Script<'a> {
 
     pub(super) fn flood(&mut self, at: u64, ms: u64) {
         let (from, to) = self.pair();
-        let most = if self.rng.random_ratio(1, 4) { 3_000 } else { 60 };
+        let most = if self.rng.random_ratio(1, 4) {
+            3_000
+        } else {
+            60
+        };
         let flood = Fault::Flood {
             from,
             to,
@@ -297,7 +305,11 @@ impl<'a> Script<'a> {
                 continue;
             };
             let to = self.receivers(from);
-            let bytes = if self.rng.random_ratio(1, 8) { 5000 } else { 16 };
+            let bytes = if self.rng.random_ratio(1, 8) {
+                5000
+            } else {
+                16
+            };
             let has_deadline = self.rng.random_ratio(1, 8);
             let deadline = self.rng.random_range(1_000..10_000);
             let what = Post {
