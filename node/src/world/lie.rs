@@ -87,11 +87,13 @@ impl Lie {
         Self::Rounds,
     ];
 
-    /// Whether it is about user messages and not about the overlay.
+    /// Whether receipts can be wrong by it: it is about user messages, or about
+    /// the names of their receivers.
     pub const fn is_of_relay(self) -> bool {
         matches!(
             self,
-            Self::Done
+            Self::Rosters
+                | Self::Done
                 | Self::Custody
                 | Self::Refusals
                 | Self::Exceptions
