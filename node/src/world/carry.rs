@@ -121,7 +121,11 @@ impl World {
             return;
         };
         let is_over = narrow.until <= now;
-        let pause = if is_over { Duration::ZERO } else { narrow.pause };
+        let pause = if is_over {
+            Duration::ZERO
+        } else {
+            narrow.pause
+        };
         let next = narrow.pop();
         narrow.is_busy = next.is_some();
         let tell = narrow.take_writable();

@@ -37,10 +37,19 @@ pub enum Fault {
     /// Let `node` leave gracefully, within five seconds.
     Leave { node: Id },
     /// Start a new `node` under `parent`.
-    Join { node: Id, parent: Id, seeds: Vec<Id> },
+    Join {
+        node: Id,
+        parent: Id,
+        seeds: Vec<Id>,
+    },
     /// Start `count` new nodes at once under `parent`, the first called `first`,
     /// and kill them after `ms`.
-    Visit { parent: Id, first: Id, count: u32, ms: u64 },
+    Visit {
+        parent: Id,
+        first: Id,
+        count: u32,
+        ms: u64,
+    },
     /// Lose all that `from` sends to `to`, for `ms` or until the end.
     Cut { from: Id, to: Id, ms: Option<u64> },
     /// Lose all between `a` and `b`, for `ms` or until the end.
@@ -50,19 +59,42 @@ pub enum Fault {
     /// Other conditions everywhere for `ms`.
     Weather { conditions: Conditions, ms: u64 },
     /// Everything between `a` and `b` takes `extra_ms` longer, for `ms`.
-    Slow { a: Id, b: Id, extra_ms: u64, ms: u64 },
+    Slow {
+        a: Id,
+        b: Id,
+        extra_ms: u64,
+        ms: u64,
+    },
     /// The line from `from` to `to` carries `per_second` messages, and `room`
     /// packets wait at most, for `ms`.
-    Narrow { from: Id, to: Id, per_second: u32, room: usize, ms: u64 },
+    Narrow {
+        from: Id,
+        to: Id,
+        per_second: u32,
+        room: usize,
+        ms: u64,
+    },
     /// The clock of `node` is slow by this share, or fast if negative.
     Drift { node: Id, per_million: i32 },
     /// Overwrite the state of these nodes with noise.
     Scramble { nodes: Vec<Id>, seed: u64 },
     /// Send `count` messages from `from` to `to` that its machine would not
     /// send, spread over `ms`. They may name `strangers`, who do not exist.
-    Flood { from: Id, to: Id, count: u32, strangers: u32, ms: u64, seed: u64 },
+    Flood {
+        from: Id,
+        to: Id,
+        count: u32,
+        strangers: u32,
+        ms: u64,
+        seed: u64,
+    },
     /// For `ms`, `node` says what is not so.
-    Lie { node: Id, lie: Lie, ms: u64, seed: u64 },
+    Lie {
+        node: Id,
+        lie: Lie,
+        ms: u64,
+        seed: u64,
+    },
     /// For `ms`, nobody understands one layer of what `node` says, as if its
     /// version were too new.
     Skew { node: Id, layer: Layer, ms: u64 },
@@ -101,8 +133,14 @@ impl Layer {
             (Self::Tree, Message::Overlay(overlay::Message::Tree(_)))
                 | (Self::Ring, Message::Overlay(overlay::Message::Ring(_)))
                 | (Self::Census, Message::Overlay(overlay::Message::Census(_)))
-                | (Self::Fingers, Message::Overlay(overlay::Message::Fingers(_)))
-                | (Self::Detector, Message::Overlay(overlay::Message::Detector(_)))
+                | (
+                    Self::Fingers,
+                    Message::Overlay(overlay::Message::Fingers(_))
+                )
+                | (
+                    Self::Detector,
+                    Message::Overlay(overlay::Message::Detector(_))
+                )
         ) || matches!(
             (self, Stream::of(message)),
             (Self::Control, Stream::Control) | (Self::Packet, Stream::Packet)
@@ -185,7 +223,12 @@ impl World {
                 first,
                 count,
                 ..
-            } => self.visit(*parent, *first..first.saturating_add(*count), until, &mut adjust),
+            } => self.visit(
+                *parent,
+                *first..first.saturating_add(*count),
+                until,
+                &mut adjust,
+            ),
             Fault::Cut { from, to, .. } => self.network.cut_until(*from, *to, until),
             Fault::Sever { a, b, .. } => {
                 self.network.cut_until(*a, *b, until);
@@ -296,7 +339,8 @@ impl World {
         for visitor in visitors {
             self.join(visitor, parent, vec![parent], adjust);
             let boot = self.boot(visitor);
-            self.agenda.insert(until, Happening::End { at: visitor, boot });
+            self.agenda
+                .insert(until, Happening::End { at: visitor, boot });
         }
     }
 
@@ -318,7 +362,9 @@ impl World {
     ) {
         let mut noise = Noise::new(seed);
         let mut peers = self.everybody();
-        let first = peers.last().map_or(0, |last| last.saturating_add(1_000_000));
+        let first = peers
+            .last()
+            .map_or(0, |last| last.saturating_add(1_000_000));
         peers.extend((0..strangers).map(|number| first.saturating_add(number)));
         let pause = until.saturating_sub(self.now) / count.max(1);
         for number in 0..count {

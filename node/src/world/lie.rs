@@ -32,6 +32,8 @@ pub enum Lie {
     Path,
     /// Its subtree has another size.
     Sizes,
+    /// Its subtree has as many members as there can be.
+    Multitudes,
     /// Its children have other ranks.
     Ranks,
     /// The epoch that it hands on has the greatest numbers that there are.
@@ -66,10 +68,11 @@ pub enum Lie {
 
 impl Lie {
     /// All lies.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Weight,
         Self::Path,
         Self::Sizes,
+        Self::Multitudes,
         Self::Ranks,
         Self::Epochs,
         Self::Marks,
@@ -238,12 +241,15 @@ impl Liar {
     fn census(&mut self, message: census::Message<Id>) -> census::Message<Id> {
         match (self.lie, message) {
             (Lie::Sizes, census::Message::Size { version, .. }) => {
-                let sizes = [1, 2, 7, 1 << 12, Population::MAX];
-                let size = self.noise.pick(&sizes).and_then(Population::new);
-                census::Message::Size {
-                    version,
-                    size: size.unwrap_or(Population::ONE),
-                }
+                let size = self.noise.pick(&[1, 2, 7, 100]);
+                let size = size.and_then(Population::new);
+                let size = size.unwrap_or(Population::ONE);
+                census::Message::Size { version, size }
+            }
+            (Lie::Multitudes, census::Message::Size { version, .. }) => {
+                let size = Population::new(Population::MAX);
+                let size = size.unwrap_or(Population::ONE);
+                census::Message::Size { version, size }
             }
             (Lie::Ranks, census::Message::Place { placement, version }) => {
                 let n = placement.population.get();

@@ -32,8 +32,8 @@ use agenda::Agenda;
 pub use fault::{Fault, Layer};
 pub use judge::{Defect, Snapshot};
 pub use lie::Lie;
-pub use life::Memory;
 use life::Host;
+pub use life::Memory;
 pub use network::{Conditions, Latency, Network};
 pub use script::Shape;
 

@@ -163,7 +163,8 @@ impl Network {
     /// partition replaces an older one.
     pub fn partition_until(&mut self, groups: &[Vec<Id>], until: Duration) {
         let numbered = groups.iter().zip(1..);
-        let members = numbered.flat_map(|(group, number)| group.iter().map(move |id| (*id, number)));
+        let members =
+            numbered.flat_map(|(group, number)| group.iter().map(move |id| (*id, number)));
         self.partition = Some((members.collect(), until));
     }
 
@@ -226,10 +227,19 @@ impl Network {
     }
 
     /// Note a new link between two peers that say to be in these lives.
-    pub(super) fn connect(&mut self, (a, boot_a): (Id, u64), (b, boot_b): (Id, u64), up: Duration) -> Connection {
+    pub(super) fn connect(
+        &mut self,
+        (a, boot_a): (Id, u64),
+        (b, boot_b): (Id, u64),
+        up: Duration,
+    ) -> Connection {
         self.number += 1;
         let number = self.number;
-        let boots = if a < b { [boot_a, boot_b] } else { [boot_b, boot_a] };
+        let boots = if a < b {
+            [boot_a, boot_b]
+        } else {
+            [boot_b, boot_a]
+        };
         let connection = Connection {
             number,
             up,

@@ -119,12 +119,18 @@ fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
     }
     for number in 0..count {
         use Theme::{All, Churn, Corruption, Lies, Links, Partition, Visits};
-        let themes = [Churn, Links, Links, Partition, Corruption, Lies, Lies, Visits, All];
+        let themes = [
+            Churn, Links, Links, Partition, Corruption, Lies, Lies, Visits, All,
+        ];
         let theme = themes.choose(script.rng).copied();
         let theme = theme.filter(|_| number > 0).unwrap_or(Churn);
         let end = (number + 1) * length;
         let is_only = count == 1;
-        let burst_end = if is_only { end } else { (start + BURST_MS).min(end) };
+        let burst_end = if is_only {
+            end
+        } else {
+            (start + BURST_MS).min(end)
+        };
         burst(script, theme, start, burst_end);
         script.chatter((start, burst_end), BURST_RATE, false);
         script.chatter((burst_end, end), QUIET_RATE, true);

@@ -119,7 +119,9 @@ impl Search<'_> {
             let nodes = self.best.nodes.saturating_sub(fewer).max(2);
             let mut shorter = self.best.clone();
             shorter.nodes = nodes;
-            shorter.messages.retain(|Timed { what, .. }| what.from < nodes);
+            shorter
+                .messages
+                .retain(|Timed { what, .. }| what.from < nodes);
             if !self.attempt(shorter) {
                 fewer /= 2;
             }

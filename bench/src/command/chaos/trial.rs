@@ -346,8 +346,16 @@ impl<'a> Trial<'a> {
                 ("open duties", stats.open_duties, bounds.max_duties),
                 ("held packets", stats.held_packets, bounds.max_held),
                 ("bytes of duties", stats.duty_bytes, bounds.max_duty_bytes),
-                ("bytes of messages", stats.message_bytes, bounds.max_message_bytes),
-                ("bytes of held packets", stats.held_bytes, bounds.max_held_bytes),
+                (
+                    "bytes of messages",
+                    stats.message_bytes,
+                    bounds.max_message_bytes,
+                ),
+                (
+                    "bytes of held packets",
+                    stats.held_bytes,
+                    bounds.max_held_bytes,
+                ),
             ];
             let overlay = peer.overlay().sizes();
             let overlay = overlay.map(|size| (size.name, size.length, size.bound));
@@ -369,7 +377,9 @@ impl<'a> Trial<'a> {
 
     /// Whether there is no point in going on.
     fn has_ended(&self) -> bool {
-        let storm = |found: &Violation| matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. });
+        let storm = |found: &Violation| {
+            matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. })
+        };
         self.watch.has_ended() || self.violations.iter().any(storm)
     }
 

@@ -114,7 +114,11 @@ impl Parts {
     /// other.
     fn violation(&self, world: &World, after: Duration) -> Option<Violation> {
         let broken = |group: &Vec<Id>| {
-            let up: Vec<Id> = group.iter().copied().filter(|id| world.is_up(*id)).collect();
+            let up: Vec<Id> = group
+                .iter()
+                .copied()
+                .filter(|id| world.is_up(*id))
+                .collect();
             let can = is_connected(world, |id| up.contains(&id));
             let defect = world.defect_among(&up).filter(|_| can)?;
             let members = up.len();
@@ -142,7 +146,11 @@ fn is_agreed(world: &World) -> bool {
 /// Whether the living of a group could all find each other by what they were
 /// told at their start.
 pub(super) fn is_connected(world: &World, is_in: impl Fn(Id) -> bool) -> bool {
-    let up: BTreeSet<Id> = world.peers().map(|(id, _)| id).filter(|id| is_in(*id)).collect();
+    let up: BTreeSet<Id> = world
+        .peers()
+        .map(|(id, _)| id)
+        .filter(|id| is_in(*id))
+        .collect();
     let told = |id: &Id| {
         let config = world.config(*id);
         config
