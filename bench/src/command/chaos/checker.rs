@@ -135,8 +135,13 @@ impl Checker {
 
     /// The graph is exact, and nobody lies.
     pub fn on_exact(&mut self, at: Duration) {
-        for taint in &mut self.taints {
-            taint.until.get_or_insert(at);
+        let open = self.taints.iter_mut().filter(|taint| taint.until.is_none());
+        let ended = open.map(|taint| taint.until = Some(at)).count();
+        if ended > 0 {
+            // Where everybody stands now is where it stands by right.
+            let places = self.places.iter();
+            let places = places.map(|(id, (epoch, rank))| ((*epoch, *id), *rank));
+            self.firsts.extend(places);
         }
     }
 

@@ -11,9 +11,17 @@ use rand_chacha::ChaCha8Rng;
 use super::Bounds;
 use crate::command::chaos::scenario::{Post, Timed};
 
-/// Lies against which no promise is kept yet: a receipt names every member that
-/// a census counts, and a round that cannot be surpassed is never answered.
-const NOT_DRAWN: [Lie; 2] = [Lie::Multitudes, Lie::Rounds];
+/// Lies against which a promise is not kept yet. A receipt names every member
+/// that a census counts; a round that cannot be surpassed is never answered; a
+/// routed part without its transit list goes round for ever; a false name stays
+/// in a roster as long as its epoch; a false finger answers for others.
+const NOT_DRAWN: [Lie; 5] = [
+    Lie::Multitudes,
+    Lie::Rounds,
+    Lie::Transit,
+    Lie::Rosters,
+    Lie::Fingers,
+];
 /// Visitors are called by numbers from here on.
 const FIRST_VISITOR: Id = 100_000;
 
