@@ -182,7 +182,7 @@ impl<'a> Trial<'a> {
                 fault = faults.next();
             } else {
                 let post = message.map(|message| &message.what);
-                post.into_iter().for_each(|post| _ = self.publish(post));
+                post.into_iter().for_each(|post| self.publish(post));
                 message = messages.next();
             }
         }
