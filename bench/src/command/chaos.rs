@@ -79,6 +79,9 @@ pub struct Chaos {
     /// Shorten the scenario of the first seed that fails and write it to a file.
     #[arg(long)]
     pub shrink: bool,
+    /// Write the scenarios of all seeds that fail as they were drawn.
+    #[arg(long)]
+    pub write: bool,
     /// Where to write scenarios.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
@@ -177,6 +180,13 @@ impl Chaos {
                 eprintln!("  and {more} more");
             }
             eprintln!("  replay: {}", self.replay(outcome.seed));
+        }
+        if self.write {
+            for outcome in &failing {
+                let path = self.out.join(format!("chaos-{}-drawn.json", outcome.seed));
+                std::fs::write(&path, self.draw(outcome.seed).text())?;
+                eprintln!("{}", path.display());
+            }
         }
         if let (true, Some(first)) = (self.shrink, failing.first()) {
             let scenario = given.unwrap_or_else(|| self.draw(first.seed));

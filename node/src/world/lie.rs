@@ -32,6 +32,8 @@ pub enum Lie {
     Path,
     /// Its subtree has another size.
     Sizes,
+    /// Its subtree has as many members as there can be.
+    Multitudes,
     /// Its children have other ranks.
     Ranks,
     /// The epoch that it hands on has the greatest numbers that there are.
@@ -46,6 +48,8 @@ pub enum Lie {
     Goodbyes,
     /// Everybody is alive, itself to whoever asks on behalf of another.
     Alive,
+    /// Peers that are up are down, and those that are down are up.
+    Verdicts,
     /// Its process is in the last life that there is.
     Boots,
     /// Others hold the ranks that it is asked about.
@@ -66,10 +70,11 @@ pub enum Lie {
 
 impl Lie {
     /// All lies.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Weight,
         Self::Path,
         Self::Sizes,
+        Self::Multitudes,
         Self::Ranks,
         Self::Epochs,
         Self::Marks,
@@ -77,6 +82,7 @@ impl Lie {
         Self::Ring,
         Self::Goodbyes,
         Self::Alive,
+        Self::Verdicts,
         Self::Boots,
         Self::Rosters,
         Self::Done,
@@ -87,11 +93,13 @@ impl Lie {
         Self::Rounds,
     ];
 
-    /// Whether it is about user messages and not about the overlay.
+    /// Whether receipts can be wrong by it: it is about user messages, or about
+    /// the names of their receivers.
     pub const fn is_of_relay(self) -> bool {
         matches!(
             self,
-            Self::Done
+            Self::Rosters
+                | Self::Done
                 | Self::Custody
                 | Self::Refusals
                 | Self::Exceptions
@@ -137,7 +145,7 @@ impl Liar {
         message: Message<Id>,
     ) -> Vec<(Id, Message<Id>)> {
         let mut said = Vec::new();
-        if matches!(self.lie, Lie::Goodbyes | Lie::Alive | Lie::Rosters) {
+        if matches!(self.lie, Lie::Goodbyes | Lie::Alive | Lie::Verdicts | Lie::Rosters) {
             said.extend(self.addition());
         }
         let twisted = match message {
@@ -161,6 +169,14 @@ impl Liar {
         let (to, other) = (self.anybody(), self.anybody());
         let message: overlay::Message<Id> = match (self.lie, self.noise.next() % 4) {
             (Lie::Alive, _) => detector::Message::Alive(other).into(),
+            (Lie::Verdicts, word) => detector::Message::Rumours(vec![detector::Rumour {
+                peer: other,
+                boot: [0, 1, 2, u64::MAX][word as usize],
+                incarnation: self.noise.pick(&[0, 1, 2, u32::MAX]).unwrap_or(0),
+                mark: None,
+                is_up: self.noise.one_in(2),
+            }])
+            .into(),
             (Lie::Goodbyes, 0) => Tree::Detach.into(),
             (Lie::Goodbyes, 1) => Tree::Leave.into(),
             (Lie::Goodbyes, 2) => Tree::Redirect(other).into(),
@@ -234,18 +250,24 @@ impl Liar {
     }
 
     fn census(&mut self, message: census::Message<Id>) -> census::Message<Id> {
+        use census::Message::Size;
         match (self.lie, message) {
-            (
-                Lie::Sizes,
-                census::Message::Size {
-                    version, standing, ..
-                },
-            ) => {
-                let sizes = [1, 2, 7, 1 << 12, Population::MAX];
-                let size = self.noise.pick(&sizes).and_then(Population::new);
-                census::Message::Size {
+            (Lie::Sizes, Size { version, standing, .. }) => {
+                let size = self.noise.pick(&[1, 2, 7, 100]);
+                let size = size.and_then(Population::new);
+                let size = size.unwrap_or(Population::ONE);
+                Size {
                     version,
-                    size: size.unwrap_or(Population::ONE),
+                    size,
+                    standing,
+                }
+            }
+            (Lie::Multitudes, Size { version, standing, .. }) => {
+                let size = Population::new(Population::MAX);
+                let size = size.unwrap_or(Population::ONE);
+                Size {
+                    version,
+                    size,
                     standing,
                 }
             }

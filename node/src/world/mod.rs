@@ -194,9 +194,8 @@ impl World {
 
     /// The live peers, smallest id first.
     pub fn peers(&self) -> impl Iterator<Item = (Id, &Peer<Id>)> {
-        let live = |(id, host): (&Id, &'_ Box<Host>)| (*id, host.peer.is_some());
-        let ids = self.hosts.iter().map(live).filter(|(_, up)| *up);
-        ids.filter_map(|(id, _)| Some((id, self.peer(id)?)))
+        let all = self.hosts.iter();
+        all.filter_map(|(id, host)| Some((*id, host.peer.as_ref()?)))
     }
 
     /// A live peer.

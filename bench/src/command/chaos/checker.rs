@@ -8,8 +8,8 @@
 //! bytes, whatever happens. Receipts are true and complete for honest origins
 //! about honest members. While somebody's state is corrupted or somebody lies
 //! about the overlay, and until the graph is exact again, numberings may
-//! contradict each other: nothing is demanded then but that nobody is called
-//! delivered who is not. While somebody lies about user messages, what its
+//! contradict each other: nothing is demanded then but that no rank is called
+//! delivered whose holder is not; names are hearsay. While somebody lies about user messages, what its
 //! reports say cannot be told from what is so, and receipts are not judged.
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
@@ -92,6 +92,9 @@ type Stands = Vec<(Duration, Epoch<Id>)>;
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
+    /// Where each peer stood first in an epoch: whatever somebody is told later
+    /// is a lie.
+    firsts: BTreeMap<(Epoch<Id>, Id), Rank>,
     stands: BTreeMap<(Id, u64), Stands>,
     /// Where each live process stands, and who stands at each such place.
     places: BTreeMap<Id, (Epoch<Id>, Rank)>,
@@ -132,8 +135,13 @@ impl Checker {
 
     /// The graph is exact, and nobody lies.
     pub fn on_exact(&mut self, at: Duration) {
-        for taint in &mut self.taints {
-            taint.until.get_or_insert(at);
+        let open = self.taints.iter_mut().filter(|taint| taint.until.is_none());
+        let ended = open.map(|taint| taint.until = Some(at)).count();
+        if ended > 0 {
+            // Where everybody stands now is where it stands by right.
+            let places = self.places.iter();
+            let places = places.map(|(id, (epoch, rank))| ((*epoch, *id), *rank));
+            self.firsts.extend(places);
         }
     }
 
@@ -166,6 +174,7 @@ impl Checker {
             let (a, b) = (other, id);
             self.found.push(Violation::DoubleRank { at, rank, a, b });
         }
+        self.firsts.entry((epoch, id)).or_insert(rank);
         let ranks = self.holders.entry(epoch).or_default();
         ranks.entry(rank).or_default().insert(id);
         let stands = self.stands.entry((id, boot)).or_default();
@@ -248,11 +257,11 @@ impl Checker {
             match self.receipts.get(id) {
                 Some((at, receipt)) => match self.doubt(accepted.at, *at) {
                     None => {
-                        self.judge_reached(receipt, &mut found);
+                        self.judge_reached(receipt, true, &mut found);
                         self.judge_lines(accepted, receipt, &mut found);
                         unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
                     }
-                    Some(Doubt::Overlay) => self.judge_reached(receipt, &mut found),
+                    Some(Doubt::Overlay) => self.judge_reached(receipt, false, &mut found),
                     Some(Doubt::Reports) => {}
                 },
                 None if self.is_live(id.origin, id.boot) => {
@@ -332,8 +341,9 @@ impl Checker {
         arrivals.is_some_and(|arrivals| arrivals.keys().any(|(by, _)| *by == id))
     }
 
-    /// Whoever is called delivered is.
-    fn judge_reached(&self, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
+    /// Who stands at a rank that is called delivered has delivered; and so has
+    /// who is named, if names are certain.
+    fn judge_reached(&self, receipt: &Receipt<Id>, with_names: bool, found: &mut Vec<Violation>) {
         let message = Name(receipt.id);
         for rank in reached(receipt) {
             let mut holders = self.at(receipt.epoch, rank);
@@ -347,7 +357,7 @@ impl Checker {
                 });
             }
         }
-        for peer in &receipt.reached_peers {
+        for peer in receipt.reached_peers.iter().filter(|_| with_names) {
             if !self.has_delivered(receipt.id, *peer) {
                 let (peer, rank) = (Some(*peer), 0);
                 found.push(Violation::FalselyDelivered {
@@ -416,9 +426,10 @@ impl Checker {
             .filter(|other| *other != rank);
         match &accepted.audience {
             Audience::Members => others.collect(),
-            Audience::Peers(peers) => others
-                .filter(|rank| self.at(epoch, *rank).any(|id| peers.contains(&id)))
-                .collect(),
+            Audience::Peers(peers) => {
+                let ranks = peers.iter().filter_map(|id| self.firsts.get(&(epoch, *id)));
+                ranks.copied().filter(|other| *other != rank).collect()
+            }
         }
     }
 
