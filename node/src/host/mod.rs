@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Events, Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +78,7 @@ struct Leaving {
 impl Host {
     async fn run(
         mut self,
-        mut events: mpsc::Receiver<TransportEvent>,
+        mut events: Events,
         mut commands: mpsc::Receiver<Command>,
         stop: CancellationToken,
     ) {

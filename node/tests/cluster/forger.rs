@@ -8,11 +8,11 @@ use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::{NodeReport, verify};
 use binomesh_overlay::fingers::Message as Finger;
 use binomesh_overlay::quic::{
-    Class, Contact, Frame, Identity, Limits, SlotKey, Transport, TransportConfig, TransportEvent,
+    Class, Contact, Events, Frame, Identity, Limits, SlotKey, Transport, TransportConfig,
+    TransportEvent,
 };
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
-use tokio::sync::mpsc;
 
 use crate::bed::{self, now, stop};
 #[cfg(feature = "planted")]
@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 struct Forger {
     id: PeerId,
     transport: Transport,
-    _events: mpsc::Receiver<TransportEvent>,
+    _events: Events,
 }
 
 impl Forger {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use quinn::Endpoint;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
+use super::events::{Events, events};
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
@@ -19,9 +20,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer, Removed};
 use super::queue::QueueLimits;
-use super::seam::{
-    BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent,
-};
+use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
 use super::{dial, endpoint, tls};
@@ -51,9 +50,7 @@ impl Drop for Owner {
 impl Transport {
     /// Bind, and begin to accept. Metrics go to the recorder that is current
     /// here and now.
-    pub fn bind(
-        config: TransportConfig,
-    ) -> Result<(Self, mpsc::Receiver<TransportEvent>), BindError> {
+    pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
@@ -79,7 +76,7 @@ impl Transport {
         if advertised.len() > ADDRESSES_MAX || !advertised.iter().all(is_dialable) {
             return Err(BindError::Advertised);
         }
-        let (events, received) = mpsc::channel(limits.events);
+        let (events, received) = events(&limits);
         let shared = Arc::new(Shared {
             me: config.identity.id(),
             name: config.identity.name().to_owned(),
