@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
-use crate::node::{Opened, Seat, StartError};
+use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
@@ -66,6 +66,8 @@ struct Host {
     messages: OpenMessages,
     placement: watch::Sender<Option<PlacementView>>,
     leaving: Option<Leaving>,
+    /// The transport is of no use any more.
+    has_failed: bool,
 }
 
 /// A graceful leave in progress.
@@ -81,7 +83,7 @@ impl Host {
         mut events: Events,
         mut commands: mpsc::Receiver<Command>,
         stop: CancellationToken,
-    ) {
+    ) -> Ended {
         self.feed(Input::Start);
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
@@ -96,19 +98,23 @@ impl Host {
             self.fire_timers();
             self.attend_waiting();
             self.show_placement();
+            if self.has_failed {
+                break Ended::TransportFailed;
+            }
             if now() >= stats_due {
                 stats_due = now() + STATS_PERIOD;
                 self.record_stats();
             }
             if self.has_drained() {
-                break self.say_goodbye().await;
+                self.say_goodbye().await;
+                break Ended::Asked;
             }
             let wake = self.next_wake(stats_due);
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => break Ended::Asked,
                 event = events.recv() => match event {
-                    None => break,
+                    None => break Ended::Asked,
                     Some(event) => {
                         self.on_event(event);
                         for _ in 1..EVENTS_PER_TURN {
@@ -183,6 +189,7 @@ impl Host {
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
             TransportEvent::DialFailed { peer, reason } => self.on_dial_failed(peer, reason),
+            TransportEvent::Failed { .. } => self.has_failed = true,
         }
     }
 

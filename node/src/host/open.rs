@@ -71,6 +71,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         messages: OpenMessages::default(),
         placement,
         leaving: None,
+        has_failed: false,
         config,
     };
     let run = Box::pin(host.run(events, commands, stop));

@@ -291,3 +291,83 @@ fn queue_limits(limits: &Limits) -> QueueLimits {
         bytes: limits.queue_bytes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, IoSliceMut};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use quinn::udp::{RecvMeta, Transmit};
+    use quinn::{AsyncUdpSocket, UdpPoller};
+    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rustls_pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+    use crate::quic::TransportEvent;
+
+    fn identity() -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+        let paper = params.self_signed(&key).expect("signed");
+        let root = paper.der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
+    }
+
+    /// A socket that only fails.
+    #[derive(Debug)]
+    struct Useless;
+
+    fn broken() -> io::Error {
+        io::Error::other("broken")
+    }
+
+    impl UdpPoller for Useless {
+        fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(broken()))
+        }
+    }
+
+    impl AsyncUdpSocket for Useless {
+        fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+            Box::pin(Useless)
+        }
+
+        fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+            Err(broken())
+        }
+
+        fn poll_recv(
+            &self,
+            _: &mut Context<'_>,
+            _: &mut [IoSliceMut<'_>],
+            _: &mut [RecvMeta],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(broken()))
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_fails_is_told() {
+        let config = TransportConfig {
+            identity: identity(),
+            bind: vec![([127, 0, 0, 1], 0).into()],
+            advertised: Vec::new(),
+            boot: 1,
+            node_secret: [7; 32],
+            limits: Limits::default(),
+        };
+        let (transport, mut events) = Transport::bind(config).expect("bound");
+        let endpoint = &transport.shared().endpoints[0];
+        endpoint.rebind_abstract(Arc::new(Useless)).expect("taken");
+        let failed = tokio::time::timeout(Duration::from_secs(10), events.recv()).await;
+        assert!(matches!(failed, Ok(Some(TransportEvent::Failed { .. }))));
+    }
+}

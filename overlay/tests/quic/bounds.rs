@@ -253,3 +253,48 @@ async fn events_are_bounded_by_their_bytes() {
         .expect("queued");
     assert_eq!(b.received().await.2.len(), 5 * BODY);
 }
+
+/// First packets of connections whose dialler does not exist.
+async fn made_up(count: usize) -> Vec<Vec<u8>> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let sink = sink.expect("a socket");
+    let to = sink.local_addr().expect("an address");
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    while packets.len() < count {
+        let dialler = tokio::spawn(Raw::connect(None, to));
+        let mut packet = vec![0; 2048];
+        let (length, _) = sink.recv_from(&mut packet).await.expect("a packet");
+        packet.truncate(length);
+        // Long header, version, length and bytes of the connection's id.
+        let is_new = packets.iter().all(|other| other[5..14] != packet[5..14]);
+        dialler.abort();
+        if is_new {
+            packets.push(packet);
+        }
+    }
+    packets
+}
+
+#[tokio::test]
+async fn diallers_that_do_not_exist_leave_room_for_those_that_do() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.handshakes = 4);
+    let mut b = authority.start("b");
+    for packet in made_up(8).await {
+        let from = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+        let from = from.expect("a socket");
+        from.send_to(&packet, a.address()).await.expect("sent");
+    }
+    // Two have begun a handshake, the others were asked to show themselves.
+    let retried = || a.meter.read("handshakes_retried_total", "") == 6;
+    eventually("six are asked to try again", retried).await;
+    b.knows(&a);
+    b.transport.connect(a.id());
+    let up = TransportEvent::LinkUp {
+        peer: a.id(),
+        boot: 1,
+    };
+    assert_eq!(b.next().await, up);
+    assert_eq!(a.meter.read("handshakes_retried_total", ""), 7);
+    assert_eq!(a.meter.read(FAILURES, "busy"), 0);
+}
