@@ -9,6 +9,10 @@ use crate::client::Endpoint;
 use crate::settings::{Profile, Seed};
 use crate::shape::Shape;
 
+/// The longest time that can be asked for: a year. What is added to the clock must
+/// not overflow it.
+const SECONDS_MAX: u64 = 365 * 24 * 3600;
+
 /// A resilient communication layer for clusters.
 #[derive(Debug, Parser)]
 #[command(name = "binomesh", version, max_term_width = 100)]
@@ -71,7 +75,7 @@ pub(super) struct UpFlags {
     #[arg(long, default_value_t = 0)]
     pub(super) grace_seconds: u64,
     /// How long forming, or the whole demo, may take.
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
     /// Show that the cluster forms, delivers and heals; then stop.
     #[arg(long)]
@@ -247,7 +251,7 @@ pub(super) struct Payload {
     #[arg(long, default_value = "default")]
     pub(super) topic: String,
     /// When the receipt is due at the latest.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
     /// Print the receipt as JSON.
     #[arg(long)]
@@ -291,7 +295,7 @@ pub(super) struct SubscribeFlags {
     #[arg(long)]
     pub(super) count: Option<u64>,
     /// Give up after so long.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) timeout_seconds: Option<u64>,
     /// Print JSON.
     #[arg(long)]
@@ -305,7 +309,7 @@ pub(super) struct LeaveFlags {
     #[command(flatten)]
     pub(super) target: Target,
     /// How long open messages may take.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) drain_seconds: u64,
 }
 
@@ -362,6 +366,11 @@ mod tests {
             "",
             "up --nodes 0",
             "up --nodes many",
+            "up --timeout-seconds 18446744073709551615",
+            "send --to a --timeout-seconds 18446744073709551615 x",
+            "broadcast --timeout-seconds 31536001 x",
+            "subscribe --timeout-seconds 18446744073709551615",
+            "leave --drain-seconds 18446744073709551615",
             "up --shape round",
             "send --cluster d hello",
             "status --cluster d --admin s",

@@ -12,6 +12,7 @@
 mod open;
 mod outgoing;
 mod perform;
+mod refusals;
 mod report;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
 use outgoing::OpenMessages;
+use refusals::Refusals;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
@@ -61,6 +63,7 @@ struct Host {
     boots: BTreeMap<PeerId, u64>,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
+    refusals: Refusals,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
@@ -208,10 +211,12 @@ impl Host {
         self.dial_failures.insert(peer, reason);
     }
 
-    fn refuse(&self, peer: PeerId, refused: wire::Refused) {
+    fn refuse(&mut self, peer: PeerId, refused: wire::Refused) {
         let reason = refused.name();
         metrics::counter!("binomesh_messages_refused_total", "reason" => reason).increment(1);
-        tracing::warn!(peer = %self.name_of(peer), %refused, "message refused");
+        if self.refusals.is_news(peer, reason) {
+            tracing::warn!(peer = %self.name_of(peer), %refused, "message refused; told once");
+        }
     }
 
     fn on_command(&mut self, command: Command) {
