@@ -153,6 +153,38 @@ pub(super) enum CaCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Revoke all certificates of a node and write the list of all that are revoked.
+    #[command(
+        after_help = "The nodes read the list, setting `crl`, at their start and at SIGHUP.
+
+Example:
+  binomesh ca revoke --dir ca --name node-7 --out crl.pem"
+    )]
+    Revoke {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// The name of the node.
+        #[arg(long)]
+        name: String,
+        /// When the next list is due; this one holds on until there is another.
+        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        valid_days: u32,
+        /// The file to write to; DIR/crl.pem if not given. It is replaced.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// List the certificates that were issued.
+    #[command(after_help = "Example:
+  binomesh ca list --dir ca --json")]
+    List {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -351,6 +383,8 @@ mod tests {
              --grace-seconds 0 --timeout-seconds 120 --demo --json",
             "ca init --dir d",
             "ca issue --dir d --name n --valid-days 3 --out o",
+            "ca revoke --dir d --name n --out crl.pem",
+            "ca list --dir d --json",
             "run --config node.toml --watch-stdin",
             "status --cluster d --node node-1 --json",
             "topology --admin /run/s --json",
