@@ -5,6 +5,8 @@
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
 //! ```
 
+mod ledger;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+pub use ledger::{Entry, Ledger};
 
 use crate::credentials::node_uri;
 use crate::settings::{InvalidName, check_name};
@@ -97,6 +101,9 @@ pub enum CertificateError {
     /// What is to be revoked is no certificate.
     #[error("cannot read a certificate that is to be revoked: {0}")]
     Unreadable(String),
+    /// Nothing of that name is to be revoked.
+    #[error("no certificate of {0:?} was issued here; `binomesh ca list` names those that were")]
+    NeverIssued(String),
     /// The certificate could not be signed.
     #[error("cannot make the certificate: {0}")]
     Signing(#[from] rcgen::Error),

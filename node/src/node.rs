@@ -53,6 +53,8 @@ pub enum Ended {
     Asked,
     /// It panicked: a defect, logged with its message.
     Panicked,
+    /// A socket of its transport failed; the log has the address.
+    TransportFailed,
 }
 
 /// A node did not start. Its state folder may have been made and its boot noted;
@@ -103,7 +105,7 @@ pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
     /// The loop.
-    pub(crate) run: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }
 
 impl Node {
@@ -157,8 +159,9 @@ impl Node {
         let task = tokio::spawn(Recorded::new(recorder, opened.run));
         tokio::spawn(async move {
             let ended = match task.await {
+                Ok(ended) => ended,
                 Err(error) if error.is_panic() => Ended::Panicked,
-                _ => Ended::Asked,
+                Err(_) => Ended::Asked,
             };
             ended_sender.send_replace(Some(ended));
         });

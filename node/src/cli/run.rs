@@ -66,6 +66,10 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
         Ended::Panicked => Err(Failure::failed(
             "the node's loop panicked; see the log above",
         )),
+        Ended::TransportFailed => Err(Failure::failed(format!(
+            "the socket at {} failed; see the log above",
+            node.address()
+        ))),
     }
 }
 

@@ -9,6 +9,7 @@ use binomesh_routing as routing;
 
 use super::Host;
 use super::outgoing::OpenMessages;
+use super::refusals::Refusals;
 use crate::credentials::node_uri;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
@@ -66,11 +67,13 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         transport,
         boots: BTreeMap::new(),
         dial_failures: BTreeMap::new(),
+        refusals: Refusals::default(),
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
         placement,
         leaving: None,
+        has_failed: false,
         config,
     };
     let run = Box::pin(host.run(events, commands, stop));

@@ -60,6 +60,10 @@ impl Host {
     pub(super) fn record_stats(&self) {
         let stats = self.peer.relay().stats();
         for (name, value) in [
+            ("taken_over", stats.taken_over),
+            ("bypassed", stats.bypassed),
+            ("summarised", stats.summarised),
+            ("roster_rejected", stats.roster_rejected),
             ("published", stats.published),
             ("delivered", stats.delivered),
             ("duplicates", stats.duplicates),

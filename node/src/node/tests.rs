@@ -24,9 +24,13 @@ where
     let credentials = Credentials::load(&config).unwrap();
     let state = NodeState::open(&config.state_dir).unwrap();
     let open = |seat| {
+        let run = run(seat);
         Ok(Opened {
             address: ([127, 0, 0, 1], 7400).into(),
-            run: Box::pin(run(seat)),
+            run: Box::pin(async move {
+                run.await;
+                Ended::Asked
+            }),
         })
     };
     let node = Node::seated(config, credentials, state, None, open).unwrap();

@@ -157,7 +157,9 @@ async fn dial_address(
 }
 
 /// Accept connections until the transport stops. No handshake is waited for
-/// here.
+/// here. Once half of the places are taken, the others are for those who show
+/// that they receive at the address from which they seem to send: whoever makes
+/// addresses up cannot take all.
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
     loop {
@@ -165,7 +167,14 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             incoming = endpoint.accept() => incoming,
             () = shared.stop.cancelled() => None,
         };
-        let Some(incoming) = incoming else { return };
+        let Some(incoming) = incoming else { break };
+        let is_crowded = handshakes.available_permits() <= shared.limits.handshakes / 2;
+        if is_crowded && !incoming.remote_address_validated() {
+            shared.metrics.retried.increment(1);
+            // Fails only for addresses that are validated.
+            let _ = incoming.retry();
+            continue;
+        }
         let Ok(permit) = handshakes.clone().try_acquire_owned() else {
             shared.metrics.handshake_failed("busy");
             incoming.refuse();
@@ -181,6 +190,11 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
                 tracing::debug!(reason, "incoming connection refused");
             }
         });
+    }
+    if !shared.stop.is_cancelled() {
+        let address = endpoint.local_addr().ok();
+        tracing::error!(?address, "the socket has failed");
+        shared.emit(TransportEvent::Failed { address }).await;
     }
 }
 

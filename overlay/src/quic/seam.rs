@@ -75,6 +75,12 @@ pub enum TransportEvent {
         /// Why.
         reason: DialError,
     },
+    /// A socket is of no use any more: nothing comes in over it or goes out. The
+    /// transport does not recover; the host is to end.
+    Failed {
+        /// What it was bound to, if that can still be told.
+        address: Option<SocketAddr>,
+    },
 }
 
 /// Why a transport cannot start. Nothing is left behind.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quinn::{ClientConfig, Endpoint};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,6 +16,7 @@ use super::choice::Direction;
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
+use super::events::{NoRoom, Telling};
 use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
@@ -53,24 +53,25 @@ pub(super) struct Shared {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
-    pub(super) events: mpsc::Sender<TransportEvent>,
+    pub(super) events: Telling,
 }
 
 impl Shared {
     /// Tell the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
-        let event = match self.events.try_send(event) {
-            Ok(()) | Err(TrySendError::Closed(_)) => return,
-            Err(TrySendError::Full(event)) => event,
+        self.emit_bytes(event, 0).await;
+    }
+
+    /// As [`Self::emit`], of an event that holds so many bytes.
+    pub(super) async fn emit_bytes(&self, event: TransportEvent, bytes: usize) {
+        let Err(NoRoom(event)) = self.events.try_tell(event, bytes) else {
+            return;
         };
         self.metrics.host_waits.increment(1);
-        let permit = tokio::select! {
+        tokio::select! {
             biased;
-            permit = self.events.reserve() => permit.ok(),
-            () = self.stop.cancelled() => None,
-        };
-        if let Some(permit) = permit {
-            permit.send(event);
+            () = self.events.tell(event, bytes) => {}
+            () = self.stop.cancelled() => {}
         }
     }
 

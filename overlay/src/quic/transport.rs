@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use quinn::Endpoint;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
+use super::events::{Events, events};
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
@@ -19,9 +20,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer, Removed};
 use super::queue::QueueLimits;
-use super::seam::{
-    BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent,
-};
+use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
 use super::{dial, endpoint, tls};
@@ -51,9 +50,7 @@ impl Drop for Owner {
 impl Transport {
     /// Bind, and begin to accept. Metrics go to the recorder that is current
     /// here and now.
-    pub fn bind(
-        config: TransportConfig,
-    ) -> Result<(Self, mpsc::Receiver<TransportEvent>), BindError> {
+    pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
@@ -79,7 +76,7 @@ impl Transport {
         if advertised.len() > ADDRESSES_MAX || !advertised.iter().all(is_dialable) {
             return Err(BindError::Advertised);
         }
-        let (events, received) = mpsc::channel(limits.events);
+        let (events, received) = events(&limits);
         let shared = Arc::new(Shared {
             me: config.identity.id(),
             name: config.identity.name().to_owned(),
@@ -292,5 +289,85 @@ fn queue_limits(limits: &Limits) -> QueueLimits {
         control_frames: limits.control_frames,
         packet_frames: limits.packet_frames,
         bytes: limits.queue_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, IoSliceMut};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use quinn::udp::{RecvMeta, Transmit};
+    use quinn::{AsyncUdpSocket, UdpPoller};
+    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rustls_pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+    use crate::quic::TransportEvent;
+
+    fn identity() -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+        let paper = params.self_signed(&key).expect("signed");
+        let root = paper.der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
+    }
+
+    /// A socket that only fails.
+    #[derive(Debug)]
+    struct Useless;
+
+    fn broken() -> io::Error {
+        io::Error::other("broken")
+    }
+
+    impl UdpPoller for Useless {
+        fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(broken()))
+        }
+    }
+
+    impl AsyncUdpSocket for Useless {
+        fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+            Box::pin(Useless)
+        }
+
+        fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+            Err(broken())
+        }
+
+        fn poll_recv(
+            &self,
+            _: &mut Context<'_>,
+            _: &mut [IoSliceMut<'_>],
+            _: &mut [RecvMeta],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(broken()))
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_fails_is_told() {
+        let config = TransportConfig {
+            identity: identity(),
+            bind: vec![([127, 0, 0, 1], 0).into()],
+            advertised: Vec::new(),
+            boot: 1,
+            node_secret: [7; 32],
+            limits: Limits::default(),
+        };
+        let (transport, mut events) = Transport::bind(config).expect("bound");
+        let endpoint = &transport.shared().endpoints[0];
+        endpoint.rebind_abstract(Arc::new(Useless)).expect("taken");
+        let failed = tokio::time::timeout(Duration::from_secs(10), events.recv()).await;
+        assert!(matches!(failed, Ok(Some(TransportEvent::Failed { .. }))));
     }
 }

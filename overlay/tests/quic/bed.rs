@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{
-    Class, Contact, Frame, Identity, Limits, PlainClass, SlotKey, Transport, TransportConfig,
-    TransportEvent,
+    Class, Contact, Events, Frame, Identity, Limits, PlainClass, SlotKey, Transport,
+    TransportConfig, TransportEvent,
 };
 use bytes::Bytes;
 use metrics::{
@@ -24,7 +24,6 @@ use rcgen::{
 use rustls_pki_types::{
     CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
 };
-use tokio::sync::mpsc;
 
 use crate::raw::Papers;
 
@@ -158,7 +157,7 @@ pub(crate) fn name_it(params: &mut CertificateParams, name: &str) {
 /// A transport with its events and its own counters.
 pub(crate) struct Node {
     pub(crate) transport: Transport,
-    pub(crate) events: mpsc::Receiver<TransportEvent>,
+    pub(crate) events: Events,
     pub(crate) meter: Meter,
 }
 

@@ -1,5 +1,7 @@
 //! What happens at the bounds of a transport, and the counter that tells.
 
+use std::time::Duration;
+
 use binomesh_overlay::quic::{
     Class, Contact, ContactError, DialError, Limits, SendError, TransportEvent,
 };
@@ -182,4 +184,117 @@ async fn large_bodies_wait_for_streams_and_for_room_and_all_arrive() {
     for _ in 0..6 {
         assert_eq!(b.received().await.2.len(), BODY);
     }
+}
+
+#[tokio::test]
+async fn one_stream_too_many_waits() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.uni_streams = 5);
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(raw.connection.open_uni().await.expect("a stream"));
+    }
+    let one_more = tokio::time::timeout(Duration::ZERO, raw.connection.open_uni());
+    assert!(one_more.await.is_err(), "not yet");
+    // A frame that is read to its end makes room.
+    let mut stream = open.pop().expect("five");
+    stream
+        .write_all(&[4, 1, 0, 0, 0, 0, 0, 0, 1, b'x'])
+        .await
+        .expect("written");
+    stream.finish().expect("open");
+    raw.connection.open_uni().await.expect("a stream");
+}
+
+#[tokio::test]
+async fn short_bodies_on_streams_of_their_own_need_room_too() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.assembly_bytes = 100 << 10);
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    // Each begins a body of 64 KiB and never ends it.
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let mut stream = raw.connection.open_uni().await.expect("a stream");
+        let begun = [4, 1, 0, 0, 0, 0, 1, 0, 0, b'x'];
+        stream.write_all(&begun).await.expect("written");
+        open.push(stream);
+    }
+    let waits = || a.meter.read("assembly_waits_total", "") == 1;
+    eventually("the second waits for room", waits).await;
+}
+
+#[tokio::test]
+async fn events_are_bounded_by_their_bytes() {
+    const BODY: usize = 40 << 10;
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let mut b = bounded(&authority, "b", |limits| limits.event_bytes = 2 * BODY);
+    a.knows(&b);
+    for _ in 0..6 {
+        let sent = a.transport.send(b.id(), packet(&vec![7; BODY]));
+        sent.expect("queued");
+    }
+    // Two frames with their headers are more than two bodies.
+    let waits = || b.meter.read("host_waits_total", "") >= 1;
+    eventually("a reader waits for the host", waits).await;
+    for _ in 0..6 {
+        assert_eq!(b.received().await.2.len(), BODY);
+    }
+    // One that is longer than all of it passes.
+    a.transport
+        .send(b.id(), packet(&vec![7; 5 * BODY]))
+        .expect("queued");
+    assert_eq!(b.received().await.2.len(), 5 * BODY);
+}
+
+/// First packets of connections whose dialler does not exist.
+async fn made_up(count: usize) -> Vec<Vec<u8>> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let sink = sink.expect("a socket");
+    let to = sink.local_addr().expect("an address");
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    while packets.len() < count {
+        let dialler = tokio::spawn(Raw::connect(None, to));
+        let mut packet = vec![0; 2048];
+        let (length, _) = sink.recv_from(&mut packet).await.expect("a packet");
+        packet.truncate(length);
+        // Long header, version, length and bytes of the connection's id.
+        let is_new = packets.iter().all(|other| other[5..14] != packet[5..14]);
+        dialler.abort();
+        if is_new {
+            packets.push(packet);
+        }
+    }
+    packets
+}
+
+#[tokio::test]
+async fn diallers_that_do_not_exist_leave_room_for_those_that_do() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.handshakes = 4);
+    let mut b = authority.start("b");
+    for packet in made_up(8).await {
+        let from = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+        let from = from.expect("a socket");
+        from.send_to(&packet, a.address()).await.expect("sent");
+    }
+    // Two have begun a handshake, the others were asked to show themselves.
+    let retried = || a.meter.read("handshakes_retried_total", "") == 6;
+    eventually("six are asked to try again", retried).await;
+    b.knows(&a);
+    b.transport.connect(a.id());
+    let up = TransportEvent::LinkUp {
+        peer: a.id(),
+        boot: 1,
+    };
+    assert_eq!(b.next().await, up);
+    assert_eq!(a.meter.read("handshakes_retried_total", ""), 7);
+    assert_eq!(a.meter.read(FAILURES, "busy"), 0);
 }
