@@ -79,6 +79,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
     };
     let max_children = [16, 16, 4, 2].choose(&mut rng).copied().unwrap_or(16);
     let tight = rng.random_ratio(1, 4);
+    let grace_ms = [0, 5_000, 30_000].choose(&mut rng).copied().unwrap_or(0);
     let all_return = rng.random_bool(0.5);
     let mut script = Script::new(bounds, &mut rng);
     let faulty_ms = bounds.least_ms.saturating_sub(TAIL_MS);
@@ -96,6 +97,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
         nodes: bounds.nodes,
         shape: shape.unwrap_or(Shape::Random),
         profile: Profile::Default,
+        grace_ms,
         max_children,
         tight,
         network,

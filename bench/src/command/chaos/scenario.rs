@@ -25,6 +25,9 @@ pub struct Scenario {
     pub shape: Shape,
     /// How fast the nodes beat.
     pub profile: Profile,
+    /// How long a dead member's rank stays vacant.
+    #[serde(default = "half_a_minute")]
+    pub grace_ms: u64,
     /// The most children of a node, unless the shape says more.
     pub max_children: u16,
     /// Whether relays have room for little.
@@ -93,6 +96,10 @@ impl Profile {
             Self::Quiet => Pace::quiet(),
         }
     }
+}
+
+const fn half_a_minute() -> u64 {
+    30_000
 }
 
 impl<T> Timed<T> {

@@ -475,6 +475,7 @@ impl<'a> Trial<'a> {
 fn adjust(scenario: &Scenario, planted: Planted, config: &mut Config<Id>) {
     config.planted = planted;
     config.pace = scenario.profile.pace();
+    config.pace.grace = Duration::from_millis(scenario.grace_ms);
     let most = match scenario.shape {
         Shape::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
         _ => 0,
