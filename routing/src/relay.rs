@@ -32,11 +32,11 @@ mod pace;
 mod publish;
 mod receipt;
 mod stats;
+mod verdicts;
 mod views;
 mod waiting;
 mod window;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Outbox, Placement};
@@ -110,6 +110,8 @@ pub enum Timer {
     Roster,
     /// Own broadcasts have waited for a complete roster long enough.
     Waiting,
+    /// The verdict with this number has stood for `down_patience`.
+    Patience(u64),
     /// What is left of the own message with this sequence is issued again.
     Reissue(u64),
     /// The own message with this sequence has run out of time.
@@ -157,7 +159,8 @@ pub struct Publish<I> {
     /// To whom.
     pub destination: Destination<I>,
     /// When the receipt is wanted at the latest; `None` waits as long as an
-    /// unreached member stays a member.
+    /// unreached member stays a member that is not called down for longer than
+    /// `down_patience`.
     pub deadline: Option<Duration>,
 }
 
@@ -215,9 +218,7 @@ pub struct Relay<I> {
     config: Config,
     /// The last two epochs and the names of a few older ones.
     epochs: epochs::Epochs<I>,
-    /// Peers under a verdict, which ends with the epoch; at most `config.max_peers`, further verdicts are
-    /// acted upon once but not remembered.
-    down: BTreeSet<I>,
+    verdicts: verdicts::Verdicts<I>,
     windows: window::Windows<I>,
     duties: duty::Duties<I>,
     open: origin::OpenMessages<I>,
@@ -239,7 +240,7 @@ impl<I: Id> Relay<I> {
             me,
             boot,
             epochs: epochs::Epochs::new(),
-            down: BTreeSet::new(),
+            verdicts: verdicts::Verdicts::new(),
             windows: window::Windows::new(),
             duties: duty::Duties::new(),
             open: origin::OpenMessages::new(),
@@ -285,7 +286,7 @@ impl<I: Id> Relay<I> {
 
     /// Whether a verdict says that `peer` is down.
     pub fn is_down(&self, peer: I) -> bool {
-        self.down.contains(&peer)
+        self.verdicts.has(peer)
     }
 
     /// Whether no duty and no own message is open.
@@ -318,9 +319,7 @@ impl<I: Id> Relay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, out: &mut Effects<I>) {
-        if self.down.contains(&from) {
-            self.on_contact(from, out);
-        }
+        self.on_contact(from, out);
         match message {
             Message::Packet(packet) => self.on_packet(from, packet, out),
             Message::Custody { errand, pending } => {
@@ -354,13 +353,15 @@ impl<I: Id> Relay<I> {
             Timer::Held(number) => self.on_held_timer(number, out),
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
             Timer::Waiting => self.on_waiting_timer(out),
+            Timer::Patience(number) => self.on_patience_timer(number, out),
             Timer::Reissue(sequence) => self.reissue(sequence, out),
             Timer::Deadline(sequence) => self.on_deadline(sequence, out),
         }
     }
 
     fn on_contact(&mut self, peer: I, out: &mut Effects<I>) {
-        if self.down.remove(&peer) {
+        if let Some(number) = self.verdicts.withdraw(peer) {
+            out.disarm(Timer::Patience(number));
             self.on_writable(peer, out);
             self.hasten_reissues(out);
         }

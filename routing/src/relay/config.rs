@@ -83,6 +83,10 @@ pub struct Config {
     /// that pass meanwhile. A guess: some dozen silent members in a row. Longer
     /// would help nobody: what is not known by then nobody tells any more.
     pub roster_wait: Duration,
+    /// How long a verdict has to stand until messages end without its peer. A
+    /// guess: well above the silence of a restart, well below the grace in which
+    /// a dead member's rank stays vacant.
+    pub down_patience: Duration,
     /// How long until the origin first issues again what is left; doubles.
     pub reissue_first: Duration,
     /// The longest wait between two re-issues.
@@ -121,6 +125,7 @@ impl Default for Config {
             roster_first: Duration::from_millis(50),
             roster_cap: Duration::from_secs(1),
             roster_wait: Duration::from_secs(3),
+            down_patience: Duration::from_secs(5),
             reissue_first: Duration::from_millis(100),
             reissue_cap: Duration::from_secs(5),
             planted: Planted::default(),

@@ -203,7 +203,7 @@ impl<I: Id> Relay<I> {
     fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
-        if self.down.contains(&peer) {
+        if self.verdicts.is_down(peer) {
             Some(Reason::Down)
         } else {
             roster

@@ -6,7 +6,7 @@ use binomesh_overlay::Id;
 
 use super::duty::{Duty, Phase};
 use super::exceptions::unconfirmed;
-use super::{Effects, Relay};
+use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part, Reason, Span};
 
 /// How many copies without an answer make hearsay about a rank doubtful. A guess:
@@ -44,11 +44,20 @@ impl<I: Id> Relay<I> {
         if peer == self.me {
             return;
         }
-        if self.down.len() < self.config.max_peers {
-            self.down.insert(peer);
+        if let Some(number) = self.verdicts.give(peer, self.config.max_peers) {
+            out.arm(Timer::Patience(number), self.config.down_patience);
         }
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
+        }
+    }
+
+    /// A verdict has stood for long: what waits for its peer alone ends.
+    pub(super) fn on_patience_timer(&mut self, number: u64, out: &mut Effects<I>) {
+        if self.verdicts.ripen(number) {
+            for sequence in self.open.sequences() {
+                self.reissue(sequence, out);
+            }
         }
     }
 

@@ -107,6 +107,15 @@ impl<I: Id> OpenMessage<I> {
         self.settled.insert(at, (peer, state, reason));
     }
 
+    /// Whether the last round's delegates called the member at a distance down,
+    /// and by which name.
+    pub(super) fn called_down(&self, at: u32) -> Option<Option<I>> {
+        let covers = |doubt: &&Exception<I>| doubt.span == Span::single(at);
+        let doubt = self.doubts.iter().rev().find(covers);
+        let down = doubt.filter(|doubt| doubt.reason == Reason::Down);
+        down.map(|doubt| doubt.peer)
+    }
+
     /// A round begins in an epoch; `issued` maps its distances to mine.
     pub(super) fn begin_round(&mut self, epoch: Epoch<I>, issued: BTreeMap<u32, u32>) {
         self.round = self.round.saturating_add(1);

@@ -1,6 +1,7 @@
 //! The origin's side: accepting messages, re-issuing what is left, receipts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use binomesh_overlay::Id;
 
@@ -68,10 +69,44 @@ impl<I: Id> Relay<I> {
         };
         message.redelegated = message.redelegated.saturating_add(redelegated);
         message.end_round(key.epoch, exceptions);
-        if message.outstanding().is_empty() {
+        let wait = message.wait;
+        self.give_up_the_lost(sequence);
+        self.conclude_or_wait(sequence, wait, out);
+    }
+
+    /// If nobody is left but members that have been called down for longer than
+    /// `down_patience`, no further try.
+    fn give_up_the_lost(&mut self, sequence: u64) {
+        let Some(message) = self.open.get(sequence) else {
+            return;
+        };
+        // Whom I cannot name I have no verdict on; after the longest wait I take
+        // my delegates' word for it.
+        let may_hear = message.wait >= self.config.reissue_cap;
+        let mut lost = Vec::new();
+        for at in message.outstanding().iter() {
+            let peer = message.peer_at(at, &self.epochs);
+            let called = message.called_down(at);
+            match (peer, called) {
+                (Some(peer), _) if self.verdicts.is_given_up(peer) => lost.push((at, Some(peer))),
+                (None, Some(peer)) if may_hear => lost.push((at, peer)),
+                _ => return,
+            }
+        }
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
+        for (at, peer) in lost {
+            message.settle(at, peer, State::Unconfirmed, Reason::Down);
+        }
+    }
+
+    fn conclude_or_wait(&mut self, sequence: u64, wait: Duration, out: &mut Effects<I>) {
+        let message = self.open.get(sequence);
+        if message.is_some_and(|message| message.outstanding().is_empty()) {
             self.conclude(sequence, None, out);
         } else {
-            out.arm(Timer::Reissue(sequence), message.wait);
+            out.arm(Timer::Reissue(sequence), wait);
         }
     }
 
@@ -94,9 +129,9 @@ impl<I: Id> Relay<I> {
         let is_over = message.wait >= cap && message.accepted != newest.placement();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, &self.epochs);
-            let is_down = peer.is_some_and(|peer| self.down.contains(&peer));
+            let is_down = peer.is_some_and(|peer| self.verdicts.is_down(peer));
             match message.whereabouts(at, newest, &self.epochs) {
-                // A verdict is no end: the census decides who is a member.
+                // A verdict is no end at once: it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
                 Whereabouts::At(now) => _ = issued.insert(now, at),
                 Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
@@ -113,11 +148,12 @@ impl<I: Id> Relay<I> {
             message.settle(at, peer, State::Unconfirmed, reason);
         }
         message.wait = message.wait.saturating_mul(2).min(cap);
-        if message.outstanding().is_empty() {
-            return self.conclude(sequence, None, out);
-        }
-        out.arm(Timer::Reissue(sequence), message.wait);
-        if !issued.is_empty() {
+        let wait = message.wait;
+        if issued.is_empty() {
+            self.give_up_the_lost(sequence);
+            self.conclude_or_wait(sequence, wait, out);
+        } else {
+            out.arm(Timer::Reissue(sequence), wait);
             let spans: Runs = issued.keys().map(|at| Span::single(*at)).collect();
             message.begin_round(epoch, issued);
             self.stats.reissues += 1;

@@ -5,6 +5,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 use super::exceptions::unconfirmed;
 use super::{Effects, Event, Relay, Timer, View};
 use crate::packet::Reason;
+use crate::roster::Roster;
 
 impl<I: Id> Relay<I> {
     pub(super) fn on_view(&mut self, view: View<I>, out: &mut Effects<I>) {
@@ -32,10 +33,7 @@ impl<I: Id> Relay<I> {
         if !change.is_new_epoch {
             return self.release_waiting(out);
         }
-        // Whoever the census counts now may have come back to others than me:
-        // without this a message would wait for ever for contact with a member
-        // that has no reason to talk to this node.
-        self.down.clear();
+        self.doubt_verdicts(out);
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));
             if let Some((from, packet)) = self.held.take(number) {
@@ -44,6 +42,20 @@ impl<I: Id> Relay<I> {
         }
         self.move_waiting(out);
         self.hasten_reissues(out);
+    }
+
+    /// Whoever the census counts now may have come back to others than me:
+    /// without this a message would wait for ever for contact with a member that
+    /// has no reason to talk to this node.
+    fn doubt_verdicts(&mut self, out: &mut Effects<I>) {
+        self.verdicts.doubt_all();
+        let newest = self.epochs.newest().map(|view| view.roster());
+        if !newest.is_some_and(Roster::is_kept) {
+            // Who has left is never known: verdicts must not pile up.
+            let gone = self.verdicts.retain(|_| false);
+            gone.into_iter()
+                .for_each(|number| out.disarm(Timer::Patience(number)));
+        }
     }
 
     pub(super) fn on_roster_tell(
@@ -90,6 +102,12 @@ impl<I: Id> Relay<I> {
     /// The newest roster is complete: delegates of the previous epoch that are
     /// not in it have left, whether or not a verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
+        if let Some(newest) = self.epochs.newest() {
+            let stays = |peer| newest.roster().rank_of(peer).is_some();
+            let gone = self.verdicts.retain(stays);
+            gone.into_iter()
+                .for_each(|number| out.disarm(Timer::Patience(number)));
+        }
         for number in self.duties.open_numbers() {
             let Some(newest) = self.epochs.newest() else {
                 return;

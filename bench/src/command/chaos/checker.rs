@@ -64,6 +64,10 @@ struct Taint {
     doubt: Doubt,
 }
 
+/// How long it may take at most until somebody who can be reached again is no
+/// longer called down. A guess.
+const REFUTED_WITHIN: Duration = Duration::from_secs(30);
+
 /// One life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
@@ -84,8 +88,8 @@ type Arrivals = BTreeMap<(Id, u64), Arrival>;
 /// Who ever held each rank of an epoch.
 type Ranks = BTreeMap<Rank, BTreeSet<Id>>;
 
-/// The epochs of a process, and since when it stood in each.
-type Stands = Vec<(Duration, Epoch<Id>)>;
+/// The places of a process, and since when it stood in each.
+type Stands = Vec<(Duration, Placement<Id>)>;
 
 /// The books of one run.
 #[derive(Debug, Clone, Default)]
@@ -104,6 +108,8 @@ pub struct Checker {
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
     taints: Vec<Taint>,
+    /// Who was hard to reach, from when until when.
+    hindered: Vec<(Id, Duration, Duration)>,
     found: Vec<Violation>,
 }
 
@@ -145,6 +151,13 @@ impl Checker {
         }
     }
 
+    /// A peer, or its lines, is disturbed for a while: it may be called down,
+    /// and stays so until it is heard again.
+    pub fn on_hindered(&mut self, id: Id, from: Duration, until: Duration) {
+        let until = until.saturating_add(REFUTED_WITHIN);
+        self.hindered.push((id, from, until));
+    }
+
     /// Whether anything is doubtful now.
     pub fn is_doubtful(&self, now: Duration) -> bool {
         self.doubt(now, now).is_some()
@@ -178,8 +191,8 @@ impl Checker {
         let ranks = self.holders.entry(epoch).or_default();
         ranks.entry(rank).or_default().insert(id);
         let stands = self.stands.entry((id, boot)).or_default();
-        if stands.last().is_none_or(|(_, last)| *last != epoch) {
-            stands.push((at, epoch));
+        if stands.last().is_none_or(|(_, last)| *last != placement) {
+            stands.push((at, placement));
         }
     }
 
@@ -258,7 +271,7 @@ impl Checker {
                 Some((at, receipt)) => match self.doubt(accepted.at, *at) {
                     None => {
                         self.judge_reached(receipt, true, &mut found);
-                        self.judge_lines(accepted, receipt, &mut found);
+                        self.judge_lines(accepted, *at, receipt, &mut found);
                         unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
                     }
                     Some(Doubt::Overlay) => self.judge_reached(receipt, false, &mut found),
@@ -312,21 +325,60 @@ impl Checker {
                     found.push(Violation::WrongBytes { message, by });
                 }
                 let is_certain = self.doubt(accepted.at, Duration::MAX).is_none();
-                if by == id.origin || is_certain && !self.is_meant(accepted, by) {
+                if by == id.origin || is_certain && !self.is_meant(*id, accepted, by) {
                     found.push(Violation::NotMeant { message, by });
                 }
             }
         }
     }
 
-    fn is_meant(&self, accepted: &Accepted, by: Id) -> bool {
+    fn is_meant(&self, id: PacketId<Id>, accepted: &Accepted, by: Id) -> bool {
+        let is_member = |placement: &Placement<Id>| {
+            let ranks = self.holders.get(&placement.epoch);
+            ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains(&by)))
+        };
         match &accepted.audience {
             Audience::Peers(peers) => peers.contains(&by),
-            Audience::Members => {
-                let ranks = self.holders.get(&accepted.placement.epoch);
-                ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains(&by)))
-            }
+            Audience::Members => match self.receipts.get(&id) {
+                Some((at, receipt)) => self
+                    .issued_in(accepted, *at, receipt)
+                    .is_some_and(|placement| is_member(&placement)),
+                None => self.stood(id, accepted.at, Duration::MAX).any(is_member),
+            },
         }
+    }
+
+    /// The origin's place in the epoch that a receipt names, if it stood there
+    /// between acceptance and receipt. A broadcast is issued when the roster of
+    /// an epoch is complete, which may be a later one than that of acceptance.
+    fn issued_in(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+    ) -> Option<Placement<Id>> {
+        let first = Some(accepted.placement).filter(|first| first.epoch == receipt.epoch);
+        let mut later = self.stood(receipt.id, accepted.at, closed);
+        first.or_else(|| {
+            let is_broadcast = accepted.audience == Audience::Members;
+            let found = later.find(|placement| placement.epoch == receipt.epoch);
+            found.filter(|_| is_broadcast).copied()
+        })
+    }
+
+    /// Where the origin of a message stood meanwhile.
+    fn stood(
+        &self,
+        message: PacketId<Id>,
+        from: Duration,
+        until: Duration,
+    ) -> impl Iterator<Item = &Placement<Id>> + '_ {
+        let stands = self.stands.get(&(message.origin, message.boot));
+        let stands = stands.map(Vec::as_slice).unwrap_or_default();
+        let current = stands.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
+        let meanwhile = stands.iter().skip(current);
+        let meanwhile = meanwhile.take_while(move |(at, _)| *at <= until);
+        meanwhile.map(|(_, placement)| placement)
     }
 
     /// The peers that were ever at a rank of an epoch.
@@ -370,7 +422,13 @@ impl Checker {
     }
 
     /// Exactly one line per expected member, and each line true.
-    fn judge_lines(&self, accepted: &Accepted, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
+    fn judge_lines(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) {
         let (message, epoch) = (Name(receipt.id), receipt.epoch);
         let mut named = BTreeSet::new();
         let reached: Vec<Rank> = reached(receipt).collect();
@@ -399,12 +457,13 @@ impl Checker {
                 });
             }
         }
-        let expected = self.expected(accepted);
+        let placement = self.issued_in(accepted, closed, receipt);
+        let expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
         let counted = receipt.expected_count as usize;
         let is_exact = named == expected
             && counted == expected.len()
             && receipt.reached_count as usize == reached.len()
-            && receipt.epoch == accepted.placement.epoch;
+            && placement.is_some();
         if !is_exact {
             found.push(Violation::WrongLines {
                 message,
@@ -415,12 +474,12 @@ impl Checker {
     }
 
     /// The ranks that a receipt must name.
-    fn expected(&self, accepted: &Accepted) -> BTreeSet<Rank> {
+    fn expected(&self, accepted: &Accepted, placement: Placement<Id>) -> BTreeSet<Rank> {
         let Placement {
             epoch,
             population,
             rank,
-        } = accepted.placement;
+        } = placement;
         let others = (0..population.get())
             .map(Rank)
             .filter(|other| *other != rank);
@@ -434,7 +493,8 @@ impl Checker {
     }
 
     /// Who stayed up and a member from the publication to the receipt is
-    /// reached, unless the deadline came before. A member that an epoch of the
+    /// reached, unless the deadline came before, or it was hard to reach and is
+    /// called down. A member that an epoch of the
     /// origin left out may be called left: to the origin it was not connected.
     /// Returns how many were given up because their names were not learned.
     fn judge_reach(
@@ -450,7 +510,10 @@ impl Checker {
                 continue;
             }
             let stayed = self.at(receipt.epoch, line.rank).find(|id| {
-                self.was_up(*id, accepted.at, closed)
+                let may_be_down = line.reason == Reason::Down
+                    && self.was_hindered(*id, accepted.at, closed);
+                !may_be_down
+                    && self.was_up(*id, accepted.at, closed)
                     && self.was_member(*id, receipt.id, accepted.at, closed)
             });
             if line.peer.is_none() && line.reason == Reason::Epoch {
@@ -467,6 +530,11 @@ impl Checker {
         unnamed
     }
 
+    fn was_hindered(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let mut all = self.hindered.iter();
+        all.any(|(who, start, end)| *who == id && *start <= until && *end >= from)
+    }
+
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
         let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
@@ -474,14 +542,8 @@ impl Checker {
 
     /// Whether a peer stood in every epoch that the origin stood in meanwhile.
     fn was_member(&self, id: Id, message: PacketId<Id>, from: Duration, until: Duration) -> bool {
-        let stands = self.stands.get(&(message.origin, message.boot));
-        let stands = stands.map(Vec::as_slice).unwrap_or_default();
-        let current = stands.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
-        let meanwhile = stands
-            .iter()
-            .skip(current)
-            .take_while(|(at, _)| *at <= until);
-        let mut epochs = meanwhile.map(|(_, epoch)| self.holders.get(epoch));
+        let stood = self.stood(message, from, until);
+        let mut epochs = stood.map(|placement| self.holders.get(&placement.epoch));
         epochs.all(|ranks| {
             ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains(&id)))
         })

@@ -201,11 +201,29 @@ impl<'a> Trial<'a> {
             }
             _ => {}
         }
+        let end = fault.lasts().map_or(Duration::MAX, |length| now + length);
+        for id in self.hindered_by(fault) {
+            self.checker.on_hindered(id, now, end);
+        }
         self.world
             .act(fault, |config| adjust(scenario, planted, config));
         self.observe();
         let limit = self.scenario.heal_limit();
         self.watch.on_fault(&self.world, fault, limit);
+    }
+
+    /// Who is harder to reach while a fault lasts.
+    fn hindered_by(&self, fault: &Fault) -> Vec<Id> {
+        match fault {
+            Fault::Pause { node, .. } | Fault::Skew { node, .. } => vec![*node],
+            Fault::Cut { from: a, to: b, .. }
+            | Fault::Sever { a, b, .. }
+            | Fault::Slow { a, b, .. }
+            | Fault::Narrow { from: a, to: b, .. } => vec![*a, *b],
+            Fault::Partition { groups, .. } => groups.concat(),
+            Fault::Weather { .. } => self.world.peers().map(|(id, _)| id).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The faults end. Everybody comes back, or only as many as it takes for the
