@@ -365,6 +365,17 @@ impl<I> Message<I> {
         }
     }
 
+    /// Whether it is sent only in answer to something.
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Custody { .. }
+                | Self::Done { .. }
+                | Self::Refused { .. }
+                | Self::RosterTell { .. }
+        )
+    }
+
     /// The name used in metrics.
     pub const fn name(&self) -> &'static str {
         match self {

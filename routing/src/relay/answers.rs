@@ -27,6 +27,7 @@ impl<I: Id> Relay<I> {
             };
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 handed.is_asked = false;
+                handed.unanswered = 0;
             }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
                 && handed.phase != Phase::Custody

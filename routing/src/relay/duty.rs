@@ -1,6 +1,7 @@
 //! Duties: the parts that a node answers for, and what it handed on of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Rank};
 use bytes::Bytes;
@@ -50,6 +51,10 @@ pub(super) struct Delegation<I> {
     pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
+    /// How long an answer was waited for at first.
+    pub(super) first_wait: Duration,
+    /// How many questions how it is were not answered, in a row.
+    pub(super) unanswered: u32,
     /// How many re-delegations led to it.
     pub(super) generation: u32,
     /// It was asked how it is and has not answered yet.
