@@ -314,6 +314,7 @@ impl<I: Id> Relay<I> {
     pub fn stats(&self) -> RelayStats {
         RelayStats {
             open_duties: self.duties.relayed_count(),
+            delegations: self.duties.delegations(),
             duty_bytes: self.duties.bytes(),
             open_messages: self.open.len(),
             waiting_messages: self.open.waiting().len(),

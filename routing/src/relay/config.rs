@@ -47,6 +47,12 @@ pub struct Config {
     pub max_duties: usize,
     /// How many bytes of payload they may hold; full as above.
     pub max_duty_bytes: usize,
+    /// How many parts a node has handed to others, own messages not counted, until
+    /// it takes no further duty; full as above.
+    pub max_delegations: usize,
+    /// How many of one duty. Full: its late parts are not divided any more but
+    /// asked for again.
+    pub max_duty_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer
     /// repeated questions. Full: the oldest is forgotten and would be served
     /// again, without a second delivery.
@@ -112,6 +118,8 @@ impl Default for Config {
             offer_above: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,
+            max_delegations: 65_536,
+            max_duty_delegations: 1024,
             max_finished: 16384,
             max_waiters: 8,
             max_exceptions: 64,

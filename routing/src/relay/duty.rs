@@ -210,6 +210,8 @@ pub(super) struct Duties<I> {
     finished: BTreeSet<u64>,
     /// How many of the open ones are for others.
     relayed: usize,
+    /// What these have handed on.
+    delegations: usize,
     bytes: usize,
     next: u64,
 }
@@ -222,6 +224,7 @@ impl<I: Id> Duties<I> {
             open: BTreeSet::new(),
             finished: BTreeSet::new(),
             relayed: 0,
+            delegations: 0,
             bytes: 0,
             next: 0,
         }
@@ -243,8 +246,14 @@ impl<I: Id> Duties<I> {
         self.bytes
     }
 
+    /// Parts that duties for others have handed on.
+    pub(super) fn delegations(&self) -> usize {
+        self.delegations
+    }
+
     pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
         self.relayed < config.max_duties
+            && self.delegations < config.max_delegations
             && self.bytes.saturating_add(payload) <= config.max_duty_bytes
     }
 
@@ -318,6 +327,7 @@ impl<I: Id> Duties<I> {
         self.finished.remove(&number);
         if self.open.remove(&number) && !duty.is_own {
             self.relayed -= 1;
+            self.delegations -= duty.delegations.len();
             self.bytes -= duty.payload.len();
         }
         Some(duty)
@@ -336,6 +346,7 @@ impl<I: Id> Duties<I> {
             self.open.insert(number);
             if !duty.is_own {
                 self.relayed += 1;
+                self.delegations += duty.delegations.len();
                 self.bytes += duty.payload.len();
             }
         }

@@ -317,7 +317,8 @@ impl<I: Id> Relay<I> {
     }
 
     fn may_redelegate(&mut self, duty: &mut Duty<I>) -> bool {
-        let is_paid = self.budget.take();
+        let has_room = duty.delegations.len() < self.config.max_duty_delegations;
+        let is_paid = has_room && self.budget.take();
         if is_paid {
             self.stats.redelegations += 1;
             duty.redelegated = duty.redelegated.saturating_add(1);

@@ -50,6 +50,8 @@ pub struct RelayStats {
     pub refused: [u64; Refusal::ALL.len()],
     /// Gauge: duties for others that are open.
     pub open_duties: usize,
+    /// Gauge: parts that they have handed to others.
+    pub delegations: usize,
     /// Gauge: bytes of payload that they hold.
     pub duty_bytes: usize,
     /// Gauge: own messages open.
