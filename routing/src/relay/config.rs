@@ -72,8 +72,12 @@ pub struct Config {
     /// How long a packet of an unknown epoch is held: an epoch takes about a
     /// depth of hops to get everywhere. A guess.
     pub hold: Duration,
-    /// For how many origins a duplicate window is kept. Full: one that is in
-    /// neither roster and has no open duty gives way, else `Refused(Busy)`.
+    /// For how many origins a duplicate window is kept; at least twice
+    /// `roster_max`, and more than `max_duties`. Full: of those that are in neither
+    /// roster and have no open duty the least recently used gives way, else
+    /// `Refused(Busy)`. Above `roster_max` all count as in neither, so that new
+    /// origins are always let in; a copy of a forgotten one's message that comes
+    /// again would be delivered again.
     pub max_origins: usize,
     /// For how many peers a verdict and a pace are remembered. Full: verdicts
     /// act once, paces stay at the floor.

@@ -311,10 +311,10 @@ impl<I: Id> Duties<I> {
         closed.flat_map(|(_, numbers)| numbers).copied().collect()
     }
 
-    /// Whether a message of this origin is being served.
-    pub(super) fn has_open_of(&self, origin: I) -> bool {
+    /// Whose messages are being served.
+    pub(super) fn open_origins(&self) -> BTreeSet<I> {
         let open = self.open.iter().filter_map(|number| self.get(*number));
-        open.into_iter().any(|duty| duty.key.id.origin == origin)
+        open.map(|duty| duty.key.id.origin).collect()
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
