@@ -69,7 +69,8 @@ pub enum Part {
     Range(Span),
     /// The receiver is a step on the way to the starts of these spans.
     Routed {
-        /// What is asked for; each span's start will get it as a range.
+        /// What is asked for, in order and disjoint; each span's start will get it
+        /// as a range.
         spans: Vec<Span>,
         /// The transit list: ranks that must not be visited again.
         visited: Vec<Rank>,
@@ -90,6 +91,17 @@ impl Part {
         }
     }
 
+    /// Whether the spans are not empty, in order and disjoint, so that there are no
+    /// more of them than members.
+    pub fn is_orderly(&self) -> bool {
+        let spans = self.spans();
+        let in_order = |pair: &[Span]| pair[0].end <= pair[1].start;
+        !spans.is_empty()
+            && spans.len() <= Self::MAX_SPANS
+            && !spans.iter().any(|span| span.is_empty())
+            && spans.windows(2).all(in_order)
+    }
+
     /// Whether the lists are within bounds and every span lies in 1 .. `n`.
     pub fn is_within(&self, n: u32) -> bool {
         let spans = self.spans();
@@ -97,12 +109,9 @@ impl Part {
             Self::Range(_) => 0,
             Self::Routed { visited, .. } => visited.len(),
         };
-        !spans.is_empty()
-            && spans.len() <= Self::MAX_SPANS
+        self.is_orderly()
             && visited <= Self::MAX_VISITED
-            && spans
-                .iter()
-                .all(|span| span.start >= 1 && !span.is_empty() && span.end <= n)
+            && spans.iter().all(|span| span.start >= 1 && span.end <= n)
     }
 }
 
@@ -363,6 +372,17 @@ impl<I> Message<I> {
             Self::Packet(_) => Class::Packet,
             _ => Class::Control,
         }
+    }
+
+    /// Whether it is sent only in answer to something.
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Custody { .. }
+                | Self::Done { .. }
+                | Self::Refused { .. }
+                | Self::RosterTell { .. }
+        )
     }
 
     /// The name used in metrics.

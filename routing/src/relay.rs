@@ -37,6 +37,7 @@ mod views;
 mod waiting;
 mod window;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Outbox, Placement};
@@ -219,6 +220,10 @@ pub struct Relay<I> {
     /// The last two epochs and the names of a few older ones.
     epochs: epochs::Epochs<I>,
     verdicts: verdicts::Verdicts<I>,
+    /// Peers that left many copies or questions unanswered and under no verdict:
+    /// others may reach them. Ends with an answer, a link or new tables. At most
+    /// `config.max_peers`; of further ones each part finds out anew.
+    silent: BTreeSet<I>,
     windows: window::Windows<I>,
     duties: duty::Duties<I>,
     open: origin::OpenMessages<I>,
@@ -241,6 +246,7 @@ impl<I: Id> Relay<I> {
             boot,
             epochs: epochs::Epochs::new(),
             verdicts: verdicts::Verdicts::new(),
+            silent: BTreeSet::new(),
             windows: window::Windows::new(),
             duties: duty::Duties::new(),
             open: origin::OpenMessages::new(),
@@ -308,6 +314,7 @@ impl<I: Id> Relay<I> {
     pub fn stats(&self) -> RelayStats {
         RelayStats {
             open_duties: self.duties.relayed_count(),
+            delegations: self.duties.delegations(),
             duty_bytes: self.duties.bytes(),
             open_messages: self.open.len(),
             waiting_messages: self.open.waiting().len(),
@@ -320,6 +327,9 @@ impl<I: Id> Relay<I> {
 
     fn on_message(&mut self, from: I, message: Message<I>, out: &mut Effects<I>) {
         self.on_contact(from, out);
+        if message.is_answer() {
+            self.on_answer(from, out);
+        }
         match message {
             Message::Packet(packet) => self.on_packet(from, packet, out),
             Message::Custody { errand, pending } => {
@@ -363,6 +373,13 @@ impl<I: Id> Relay<I> {
         if let Some(number) = self.verdicts.withdraw(peer) {
             out.disarm(Timer::Patience(number));
             self.on_writable(peer, out);
+            self.hasten_reissues(out);
+        }
+    }
+
+    /// A peer answers: what is sent to it arrives.
+    fn on_answer(&mut self, peer: I, out: &mut Effects<I>) {
+        if self.silent.remove(&peer) {
             self.hasten_reissues(out);
         }
     }

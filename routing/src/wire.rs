@@ -103,8 +103,7 @@ fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
 }
 
 fn check_errand<I>(errand: &Errand<I>) -> Result<(), DecodeError> {
-    let spans = errand.part.spans();
-    if spans.is_empty() || spans.len() > Part::MAX_SPANS || spans.iter().any(|s| s.is_empty()) {
+    if !errand.part.is_orderly() {
         return Err(DecodeError::OutOfBounds("spans"));
     }
     match &errand.part {

@@ -268,3 +268,54 @@ fn the_origin_knows_best_where_it_stands() {
     assert!(network.receipts[&id][0].is_complete());
     network.assert_survivors_delivered(id);
 }
+
+/// Of a part that names a member many times, or of many parts, a node makes no
+/// more copies than its bound allows.
+#[test]
+fn one_packet_does_not_become_hundreds_nor_many_without_end() {
+    let config = Config {
+        max_delegations: 20,
+        ..Config::default()
+    };
+    let mut network = Network::new(32, 1, Conditions::default(), config);
+    let members = network.members.clone();
+    let (liar, victim) = (members[1], members[16]);
+    for member in &members {
+        network.cuts.insert((*member, victim));
+        network.cuts.insert((victim, *member));
+    }
+    let routed = |spans| Part::Routed {
+        spans,
+        visited: vec![Rank(1)],
+    };
+    let forged = |network: &Network, sequence, part| {
+        Message::Packet(Packet {
+            header: Header {
+                errand: errand(network, 1, sequence, part),
+                origin_rank: Rank(0),
+                to: Rank(16),
+                closed_below: 0,
+                topic: Topic::new("test").unwrap(),
+            },
+            payload: Bytes::new(),
+        })
+    };
+    let same = routed(vec![Span::single(20); 256]);
+    let packet = forged(&network, 0, same);
+    say(&mut network, liar, victim, packet);
+    network.run_for(1_000);
+    assert_eq!(network.stats(victim).delegations, 0);
+    assert_eq!(
+        network.stats(victim).refused[Refusal::Malformed as usize],
+        1
+    );
+    for sequence in 1..60 {
+        let all = (17..32).map(Span::single).collect();
+        let packet = forged(&network, sequence, routed(all));
+        say(&mut network, liar, victim, packet);
+    }
+    network.run_for(1_000);
+    let open = network.stats(victim).delegations;
+    assert!((15..20 + 15).contains(&open), "{open}");
+    assert!(network.stats(victim).refused[Refusal::Busy as usize] > 50);
+}

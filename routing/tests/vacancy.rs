@@ -70,8 +70,8 @@ fn a_vacant_rank_delays_receipts_and_no_delivery() {
     }
 }
 
-/// However long a rank stays vacant, an origin goes on publishing once the
-/// patience is over.
+/// However long a rank stays vacant, and though the epoch changes meanwhile, an
+/// origin goes on publishing once the patience is over.
 #[test]
 fn a_vacant_rank_stops_no_publisher() {
     for seed in seeds(10) {
@@ -82,6 +82,15 @@ fn a_vacant_rank_stops_no_publisher() {
         network.run_for(PATIENCE_US + SLACK_US);
         let mut ids = Vec::new();
         for step in 0..300 {
+            if step == 150 {
+                // The member is tried again, once, and not waited for longer.
+                let mut turned = members.clone();
+                turned.rotate_left(5);
+                network.place(&turned);
+                network.run_for(500_000);
+                all_publish(&mut network);
+                network.run_for(PATIENCE_US);
+            }
             let sent = network.publish(origin, 16);
             ids.push(sent.unwrap_or_else(|error| panic!("seed {seed} step {step}: {error}")));
             network.run_for(10_000);

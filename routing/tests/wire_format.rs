@@ -1,5 +1,7 @@
 //! The bytes of relay messages: round trips, bounds, garbage, golden vectors.
 
+use std::collections::BTreeSet;
+
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::Topic;
 use binomesh_routing::packet::{
@@ -36,11 +38,19 @@ fn span() -> impl Strategy<Value = Span> {
 
 fn part() -> impl Strategy<Value = Part> {
     let visited = vec(any::<u32>().prop_map(Rank), 0..=Part::MAX_VISITED);
-    let routed = (vec(span(), 1..=Part::MAX_SPANS), visited);
+    let cuts = proptest::collection::btree_set(any::<u32>(), 2..=2 * Part::MAX_SPANS);
+    let routed = (cuts.prop_map(between), visited);
     prop_oneof![
         span().prop_map(Part::Range),
         routed.prop_map(|(spans, visited)| Part::Routed { spans, visited }),
     ]
+}
+
+/// Spans in order and disjoint, between every other cut.
+fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
+    let cuts: Vec<u32> = cuts.into_iter().collect();
+    let pairs = cuts.chunks_exact(2);
+    pairs.map(|pair| Span::new(pair[0], pair[1])).collect()
 }
 
 fn errand() -> impl Strategy<Value = Errand<PeerId>> {
@@ -223,8 +233,14 @@ fn golden_vectors_do_not_change() {
 fn what_is_out_of_bounds_is_refused() {
     let inquire = |part| encode(&Message::Inquire(small_errand(part))).unwrap().0;
     let routed = |spans: usize, visited: usize| Part::Routed {
-        spans: vec![Span::single(1); spans],
+        spans: (1..).take(spans).map(Span::single).collect(),
         visited: vec![Rank(1); visited],
+    };
+    let spans = |spans: &[(u32, u32)]| Part::Routed {
+        spans: (spans.iter())
+            .map(|(start, end)| Span::new(*start, *end))
+            .collect(),
+        visited: Vec::new(),
     };
     let read = |bytes: Bytes| decode::<u32>(&bytes).map(|_| ());
     assert_eq!(read(inquire(routed(256, 64))), Ok(()));
@@ -233,6 +249,9 @@ fn what_is_out_of_bounds_is_refused() {
         routed(257, 0),
         Part::Range(Span::new(4, 4)),
         Part::Range(Span::new(4, 3)),
+        spans(&[(4, 5), (4, 5)]),
+        spans(&[(4, 9), (8, 12)]),
+        spans(&[(8, 9), (4, 5)]),
     ] {
         assert_eq!(read(inquire(part)), Err(DecodeError::OutOfBounds("spans")));
     }

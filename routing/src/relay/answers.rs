@@ -27,6 +27,7 @@ impl<I: Id> Relay<I> {
             };
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 handed.is_asked = false;
+                handed.unanswered = 0;
             }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
                 && handed.phase != Phase::Custody
@@ -280,7 +281,9 @@ impl<I: Id> Relay<I> {
     ) {
         if self.has_detour(duty, handed) {
             let generation = handed.generation.saturating_add(1);
-            self.route(number, duty, spans, generation, &handed.tried, out);
+            // What a delegate excepts may overlap and be in any order.
+            let spans: Runs = spans.iter().copied().collect();
+            self.route(number, duty, spans.spans(), generation, &handed.tried, out);
         } else {
             for span in spans {
                 self.except(duty, unconfirmed(*span, None, Reason::NoRoute));

@@ -47,6 +47,12 @@ pub struct Config {
     pub max_duties: usize,
     /// How many bytes of payload they may hold; full as above.
     pub max_duty_bytes: usize,
+    /// How many parts a node has handed to others, own messages not counted, until
+    /// it takes no further duty; full as above.
+    pub max_delegations: usize,
+    /// How many of one duty. Full: its late parts are not divided any more but
+    /// asked for again.
+    pub max_duty_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer
     /// repeated questions. Full: the oldest is forgotten and would be served
     /// again, without a second delivery.
@@ -66,8 +72,12 @@ pub struct Config {
     /// How long a packet of an unknown epoch is held: an epoch takes about a
     /// depth of hops to get everywhere. A guess.
     pub hold: Duration,
-    /// For how many origins a duplicate window is kept. Full: one that is in
-    /// neither roster and has no open duty gives way, else `Refused(Busy)`.
+    /// For how many origins a duplicate window is kept; at least twice
+    /// `roster_max`, and more than `max_duties`. Full: of those that are in neither
+    /// roster and have no open duty the least recently used gives way, else
+    /// `Refused(Busy)`. Above `roster_max` all count as in neither, so that new
+    /// origins are always let in; a copy of a forgotten one's message that comes
+    /// again would be delivered again.
     pub max_origins: usize,
     /// For how many peers a verdict and a pace are remembered. Full: verdicts
     /// act once, paces stay at the floor.
@@ -112,6 +122,8 @@ impl Default for Config {
             offer_above: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,
+            max_delegations: 65_536,
+            max_duty_delegations: 1024,
             max_finished: 16384,
             max_waiters: 8,
             max_exceptions: 64,

@@ -1,5 +1,7 @@
 //! Taking packets in: checks, delivery, custody.
 
+use std::cell::OnceCell;
+
 use binomesh_overlay::{Bug, Id};
 
 use super::duty::{Duty, DutyKey};
@@ -20,7 +22,11 @@ impl<I: Id> Relay<I> {
         let id = errand.id;
         let closed_below = packet.header.closed_below;
         let (epochs, duties) = (&self.epochs, &self.duties);
-        let may_go = |origin| !epochs.may_be_member(origin) && !duties.has_open_of(origin);
+        let served = OnceCell::new();
+        let may_go = |origin| {
+            let served = served.get_or_init(|| duties.open_origins());
+            !epochs.may_be_member(origin) && !served.contains(&origin)
+        };
         let before = self.windows.closed_below(id);
         let source = if from == id.origin {
             Source::Origin

@@ -8,7 +8,7 @@ use binomesh_overlay::{Id, Rank};
 use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
-use crate::packet::{Exception, Message, Part, Reason, Span};
+use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
 use crate::router::binomial::choose_hop;
 use crate::strategy;
@@ -43,12 +43,17 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         while let Some((rank, peer)) = self.head_of(duty, span) {
-            let Some(reason) = self.absence(peer) else {
-                let part = Part::Range(span);
-                return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
-            };
             let head = Span::single(span.start);
-            self.except(duty, unconfirmed(head, Some(peer), reason));
+            match self.absence(peer) {
+                Some(reason) => self.except(duty, unconfirmed(head, Some(peer), reason)),
+                None if self.silent.contains(&peer) => {
+                    self.route(number, duty, &[head], generation, &[], out);
+                }
+                None => {
+                    let part = Part::Range(span);
+                    return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
+                }
+            }
             span.start += 1;
         }
         if !span.is_empty() {
@@ -70,7 +75,7 @@ impl<I: Id> Relay<I> {
         let mut by_hop: BTreeMap<(Rank, I), Vec<Span>> = BTreeMap::new();
         for mut span in spans.iter().copied() {
             while let Some((_, peer)) = self.head_of(duty, span)
-                && let Some(reason) = self.absence(peer)
+                && let Some(reason) = self.obstacle(duty, span, peer, out)
             {
                 let head = Span::single(span.start);
                 self.except(duty, unconfirmed(head, Some(peer), reason));
@@ -101,6 +106,30 @@ impl<I: Id> Relay<I> {
                 self.hand(number, duty, hop, part, generation, tried, out);
             }
         }
+    }
+
+    /// Why a span cannot be brought to the peer at its start from here.
+    fn obstacle(
+        &self,
+        duty: &Duty<I>,
+        span: Span,
+        peer: I,
+        out: &mut Effects<I>,
+    ) -> Option<Reason> {
+        let absence = self.absence(peer);
+        if absence.is_some() || !self.silent.contains(&peer) {
+            return absence;
+        }
+        // Any answer says that it can be reached again.
+        let question = Errand {
+            id: duty.key.id,
+            epoch: duty.key.epoch,
+            round: duty.round,
+            part: Part::Range(Span::single(span.start)),
+        };
+        out.send(peer, Message::Inquire(question));
+        // Whoever came here to reach it tries another neighbour of it.
+        Some(Reason::NoRoute).filter(|_| !duty.visited().is_empty())
     }
 
     /// Whether a routed part would find another next hop for its first span.
@@ -190,6 +219,8 @@ impl<I: Id> Relay<I> {
                 Phase::Sent
             },
             attempts: 0,
+            first_wait: self.pace.wait(to, 0, &self.config),
+            unanswered: 0,
             generation,
             is_excused: false,
             tried,
@@ -247,6 +278,7 @@ impl<I: Id> Relay<I> {
         let usable = view.fingers().filter(|(rank, peer)| {
             !view.roster().is_denied(*rank)
                 && self.absence(*peer).is_none()
+                && !self.silent.contains(peer)
                 && !tried.contains(peer)
                 && !visited.contains(rank)
                 && *rank != origin

@@ -1,6 +1,7 @@
 //! Duties: the parts that a node answers for, and what it handed on of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Rank};
 use bytes::Bytes;
@@ -50,6 +51,10 @@ pub(super) struct Delegation<I> {
     pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
+    /// How long an answer was waited for at first.
+    pub(super) first_wait: Duration,
+    /// How many questions how it is were not answered, in a row.
+    pub(super) unanswered: u32,
     /// How many re-delegations led to it.
     pub(super) generation: u32,
     /// It was asked how it is and has not answered yet.
@@ -205,6 +210,8 @@ pub(super) struct Duties<I> {
     finished: BTreeSet<u64>,
     /// How many of the open ones are for others.
     relayed: usize,
+    /// What these have handed on.
+    delegations: usize,
     bytes: usize,
     next: u64,
 }
@@ -217,6 +224,7 @@ impl<I: Id> Duties<I> {
             open: BTreeSet::new(),
             finished: BTreeSet::new(),
             relayed: 0,
+            delegations: 0,
             bytes: 0,
             next: 0,
         }
@@ -238,8 +246,14 @@ impl<I: Id> Duties<I> {
         self.bytes
     }
 
+    /// Parts that duties for others have handed on.
+    pub(super) fn delegations(&self) -> usize {
+        self.delegations
+    }
+
     pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
         self.relayed < config.max_duties
+            && self.delegations < config.max_delegations
             && self.bytes.saturating_add(payload) <= config.max_duty_bytes
     }
 
@@ -297,10 +311,10 @@ impl<I: Id> Duties<I> {
         closed.flat_map(|(_, numbers)| numbers).copied().collect()
     }
 
-    /// Whether a message of this origin is being served.
-    pub(super) fn has_open_of(&self, origin: I) -> bool {
+    /// Whose messages are being served.
+    pub(super) fn open_origins(&self) -> BTreeSet<I> {
         let open = self.open.iter().filter_map(|number| self.get(*number));
-        open.into_iter().any(|duty| duty.key.id.origin == origin)
+        open.map(|duty| duty.key.id.origin).collect()
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
@@ -313,6 +327,7 @@ impl<I: Id> Duties<I> {
         self.finished.remove(&number);
         if self.open.remove(&number) && !duty.is_own {
             self.relayed -= 1;
+            self.delegations -= duty.delegations.len();
             self.bytes -= duty.payload.len();
         }
         Some(duty)
@@ -331,6 +346,7 @@ impl<I: Id> Duties<I> {
             self.open.insert(number);
             if !duty.is_own {
                 self.relayed += 1;
+                self.delegations += duty.delegations.len();
                 self.bytes += duty.payload.len();
             }
         }

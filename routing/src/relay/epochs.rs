@@ -203,12 +203,16 @@ impl<I: Id> Epochs<I> {
         self.gone.contains(&epoch)
     }
 
-    /// Whether a peer is a member of a kept epoch, as far as that is known.
+    /// Whether a peer is a member of a kept epoch, as far as rosters can tell: above
+    /// the population that they are kept for nobody counts as one.
     pub(super) fn may_be_member(&self, peer: I) -> bool {
         let kept = [&self.newest, &self.previous];
         kept.into_iter()
             .flatten()
-            .any(|view| !view.roster.is_complete() || view.roster.rank_of(peer).is_some())
+            .map(|view| &view.roster)
+            .any(|roster| {
+                roster.is_kept() && (!roster.is_complete() || roster.rank_of(peer).is_some())
+            })
     }
 
     /// Take a view in. The same placement only renews the tables; the same epoch

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Duty, Phase};
+use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part, Reason, Span};
@@ -12,6 +12,13 @@ use crate::packet::{Message, Part, Reason, Span};
 /// How many copies without an answer make hearsay about a rank doubtful. A guess:
 /// above what mere lateness costs, as the wait doubles with each.
 const DOUBT_AFTER: u32 = 4;
+
+/// How many copies a delegate leaves unanswered until another way to it is
+/// looked for: 1.5 s at the first waits. A guess: above a short pause, and below
+/// what fills an origin's window.
+const GO_ROUND_AFTER: u32 = 5;
+/// How many questions how its part is: 11.5 s at the default waits.
+const UNANSWERED: u32 = 4;
 
 impl<I: Id> Relay<I> {
     pub(super) fn on_delegation_timer(
@@ -25,6 +32,8 @@ impl<I: Id> Relay<I> {
             return;
         };
         let was_paused = late > self.config.pause;
+        let to = duty.delegations.get(&delegation).map(|handed| handed.to);
+        let is_known = to.is_none_or(|to| self.silent.contains(&to) || self.verdicts.is_down(to));
         match duty.delegations.get_mut(&delegation) {
             Some(handed) if was_paused && !handed.is_excused => {
                 handed.is_excused = true;
@@ -32,12 +41,43 @@ impl<I: Id> Relay<I> {
                 self.await_custody(number, &handed, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
-                self.inquire(number, &mut duty, delegation, out);
+                if handed.unanswered >= UNANSWERED && self.may_redelegate(&mut duty) {
+                    self.go_round(number, &mut duty, delegation, out);
+                } else {
+                    self.inquire(number, &mut duty, delegation, out);
+                }
             }
             Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
             None => {}
         }
         self.settle(number, duty, out);
+        match to.filter(|_| !is_known) {
+            Some(to) if self.verdicts.is_down(to) => self.on_peer_down(to, out),
+            Some(to) if self.silent.contains(&to) => self.go_round_everywhere(to, out),
+            _ => {}
+        }
+    }
+
+    /// What else waits for an answer of a silent peer need not find out by itself.
+    fn go_round_everywhere(&mut self, peer: I, out: &mut Effects<I>) {
+        for number in self.duties.open_numbers() {
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            let late = |handed: &Delegation<I>| {
+                handed.to == peer && handed.phase != Phase::Custody && handed.attempts > 0
+            };
+            let waiting: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| late(handed))
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in waiting {
+                if self.may_redelegate(&mut duty) {
+                    self.go_round(number, &mut duty, delegation, out);
+                }
+            }
+            self.settle(number, duty, out);
+        }
     }
 
     pub(super) fn on_peer_down(&mut self, peer: I, out: &mut Effects<I>) {
@@ -65,6 +105,7 @@ impl<I: Id> Relay<I> {
     /// still in its hands? If not it says so and gets the packet again.
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_contact(peer, out);
+        self.on_answer(peer, out);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
@@ -87,6 +128,7 @@ impl<I: Id> Relay<I> {
         };
         let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
         handed.attempts = handed.attempts.saturating_add(1);
+        handed.unanswered = handed.unanswered.saturating_add(1);
         handed.is_asked = true;
         let handed = handed.clone();
         out.send(handed.to, Message::Inquire(duty.errand_for(&handed)));
@@ -95,6 +137,7 @@ impl<I: Id> Relay<I> {
 
     /// The link to a peer works again: what it has not answered is sent now.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
+        self.on_answer(peer, out);
         for number in self.duties.open_numbers() {
             let Some(duty) = self.duties.take(number) else {
                 continue;
@@ -159,9 +202,11 @@ impl<I: Id> Relay<I> {
             return;
         };
         if handed.attempts == 0 {
-            self.pace.on_late(handed.to, &self.config);
+            self.pace
+                .on_late(handed.to, handed.first_wait, &self.config);
         }
         handed.attempts = handed.attempts.saturating_add(1);
+        let is_silent = handed.attempts >= GO_ROUND_AFTER;
         let (part, to) = (handed.part.clone(), handed.to);
         let generation = handed.generation.saturating_add(1);
         match part {
@@ -178,6 +223,7 @@ impl<I: Id> Relay<I> {
                         self.withdraw_delegation(number, duty, delegation, out);
                         self.route(number, duty, &spans, generation, &handed.tried, out);
                     }
+                    None if is_silent => self.go_round(number, duty, delegation, out),
                     _ => self.repeat(number, duty, delegation, to, out),
                 }
             }
@@ -186,7 +232,36 @@ impl<I: Id> Relay<I> {
                 self.withdraw_delegation(number, duty, delegation, out);
                 self.delegate(number, duty, span, generation, out);
             }
+            Part::Range(_) if is_silent && self.may_redelegate(duty) => {
+                self.go_round(number, duty, delegation, out);
+            }
             Part::Range(_) => self.repeat(number, duty, delegation, to, out),
+        }
+    }
+
+    /// A delegate does not answer, and no verdict says that it is down: perhaps
+    /// this pair alone is cut. It is reached over others from now on; if nobody
+    /// finds a way the part ends with that, and the origin issues it again.
+    fn go_round(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = self.withdraw_delegation(number, duty, delegation, out) else {
+            return;
+        };
+        self.stats.gone_round += 1;
+        if self.verdicts.has(handed.to) {
+            // It was tried again after a new epoch, and the verdict is right.
+            self.verdicts.give(handed.to, self.config.max_peers);
+        } else if self.silent.len() < self.config.max_peers {
+            self.silent.insert(handed.to);
+        }
+        let generation = handed.generation.saturating_add(1);
+        match &handed.part {
+            Part::Range(span) if self.silent.contains(&handed.to) || self.is_down(handed.to) => {
+                self.delegate(number, duty, *span, generation, out);
+            }
+            Part::Range(span) => {
+                self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
+            }
+            Part::Routed { spans, .. } => self.detour(number, duty, &handed, spans, out),
         }
     }
 
@@ -242,7 +317,8 @@ impl<I: Id> Relay<I> {
     }
 
     fn may_redelegate(&mut self, duty: &mut Duty<I>) -> bool {
-        let is_paid = self.budget.take();
+        let has_room = duty.delegations.len() < self.config.max_duty_delegations;
+        let is_paid = has_room && self.budget.take();
         if is_paid {
             self.stats.redelegations += 1;
             duty.redelegated = duty.redelegated.saturating_add(1);

@@ -28,6 +28,8 @@ pub struct RelayStats {
     pub over_budget: u64,
     /// Parts handed out in the place of a delegate that had no room.
     pub taken_over: u64,
+    /// Parts taken from a delegate that answered nothing, to find another way.
+    pub gone_round: u64,
     /// Parts handed to somebody else because of a verdict.
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.
@@ -48,6 +50,8 @@ pub struct RelayStats {
     pub refused: [u64; Refusal::ALL.len()],
     /// Gauge: duties for others that are open.
     pub open_duties: usize,
+    /// Gauge: parts that they have handed to others.
+    pub delegations: usize,
     /// Gauge: bytes of payload that they hold.
     pub duty_bytes: usize,
     /// Gauge: own messages open.

@@ -16,6 +16,7 @@ impl<I: Id> Relay<I> {
         if let Some(leaving) = self.epochs.leaving(&view.placement) {
             self.open.remember_members(leaving);
         }
+        self.silent.clear();
         let kept = self.epochs.find(epoch);
         let was_complete = kept.is_some_and(|view| view.roster().is_complete());
         let change = self.epochs.adopt(self.me, view, &self.config);

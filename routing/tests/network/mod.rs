@@ -86,6 +86,8 @@ pub struct Network {
     pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
     pub unnamed: BTreeSet<u32>,
+    /// From whom to whom nothing arrives.
+    pub cuts: BTreeSet<(u32, u32)>,
     /// Members of every epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
 }
@@ -122,6 +124,7 @@ impl Network {
             packets: 0,
             liar: None,
             unnamed: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             history: BTreeMap::new(),
         };
         let mut ids: Vec<u32> = (1000..1000 + n).collect();
@@ -423,6 +426,9 @@ impl Network {
         };
         let Some(message) = message else { return };
         self.packets += u64::from(matches!(message, Message::Packet(_)));
+        if self.cuts.contains(&(from, to)) {
+            return;
+        }
         if self.conditions.loss > 0.0 && self.rng.random_bool(self.conditions.loss) {
             return;
         }
