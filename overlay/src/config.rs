@@ -89,8 +89,7 @@ pub struct Pace {
     /// How long what is said of peers is collected before it is passed on.
     /// Default 10 ms (guess: several messages of one death, no visible delay).
     pub share: Duration,
-    /// How long a rumour is believed. Default 30 s, Serf's suspicion timeout for
-    /// a thousand nodes.
+    /// How long a rumour is believed beyond the grace. Default 30 s (guess).
     pub rumour: Duration,
     /// How long a dead member's rank stays vacant before the ranks are
     /// compacted; zero compacts at once. Default 30 s (DESIGN).

@@ -145,7 +145,10 @@ impl Liar {
         message: Message<Id>,
     ) -> Vec<(Id, Message<Id>)> {
         let mut said = Vec::new();
-        if matches!(self.lie, Lie::Goodbyes | Lie::Alive | Lie::Verdicts | Lie::Rosters) {
+        if matches!(
+            self.lie,
+            Lie::Goodbyes | Lie::Alive | Lie::Verdicts | Lie::Rosters
+        ) {
             said.extend(self.addition());
         }
         let twisted = match message {
@@ -252,7 +255,12 @@ impl Liar {
     fn census(&mut self, message: census::Message<Id>) -> census::Message<Id> {
         use census::Message::Size;
         match (self.lie, message) {
-            (Lie::Sizes, Size { version, standing, .. }) => {
+            (
+                Lie::Sizes,
+                Size {
+                    version, standing, ..
+                },
+            ) => {
                 let size = self.noise.pick(&[1, 2, 7, 100]);
                 let size = size.and_then(Population::new);
                 let size = size.unwrap_or(Population::ONE);
@@ -262,7 +270,12 @@ impl Liar {
                     standing,
                 }
             }
-            (Lie::Multitudes, Size { version, standing, .. }) => {
+            (
+                Lie::Multitudes,
+                Size {
+                    version, standing, ..
+                },
+            ) => {
                 let size = Population::new(Population::MAX);
                 let size = size.unwrap_or(Population::ONE);
                 Size {

@@ -134,7 +134,7 @@ impl<I: Id> Detector<I> {
             pace: config.pace,
             silent: BTreeMap::new(),
             asked: BTreeMap::new(),
-            rumours: Rumours::new(beats(config.pace.rumour, config.pace.beat)),
+            rumours: Rumours::new(life_of_rumours(&config.pace)),
             is_sharing: false,
         }
     }
@@ -393,7 +393,7 @@ impl<I: Id> Detector<I> {
     pub(crate) fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
         self.silent.clear();
         self.asked.clear();
-        self.rumours = Rumours::new(beats(self.pace.rumour, self.pace.beat));
+        self.rumours = Rumours::new(life_of_rumours(&self.pace));
         self.is_sharing = noise.one_in(2);
         for _ in 0..noise.next() % 4 {
             let Some(peer) = noise.pick(peers).filter(|peer| *peer != self.me) else {
@@ -427,6 +427,11 @@ impl<I: Id> Detector<I> {
             out.arm(Timer::Judge, self.pace.beat / 4);
         }
     }
+}
+
+/// In beats: the dead are avoided for as long as their ranks are vacant.
+fn life_of_rumours(pace: &Pace) -> u32 {
+    beats(pace.rumour.saturating_add(pace.grace), pace.beat)
 }
 
 #[cfg(test)]

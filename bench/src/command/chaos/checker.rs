@@ -510,8 +510,8 @@ impl Checker {
                 continue;
             }
             let stayed = self.at(receipt.epoch, line.rank).find(|id| {
-                let may_be_down = line.reason == Reason::Down
-                    && self.was_hindered(*id, accepted.at, closed);
+                let may_be_down =
+                    line.reason == Reason::Down && self.was_hindered(*id, accepted.at, closed);
                 !may_be_down
                     && self.was_up(*id, accepted.at, closed)
                     && self.was_member(*id, receipt.id, accepted.at, closed)
