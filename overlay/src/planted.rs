@@ -26,22 +26,11 @@ pub enum Bug {
     DroppedRefutation,
     /// Silence alone makes a peer down, after one beat and unasked.
     VerdictWithoutProbe,
-    /// Ranks are handed on from the children as they are now, not as they were
-    /// counted.
-    UnfrozenOffsets,
-    /// An orphan accepts children before it is anchored.
-    OrphansAcceptChildren,
-    /// An epoch is taken from anybody if its counter is larger.
-    LargerEpoch,
-    /// Lost contacts are probed a few times and then never again.
-    ProbingStops,
-    /// The list of lost contacts has no bound.
-    UnboundedLost,
 }
 
 impl Bug {
     /// Every bug, in the order of their declaration.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 8] = [
         Self::Rule4Guard,
         Self::LevelBound,
         Self::MissingRefresh,
@@ -50,11 +39,6 @@ impl Bug {
         Self::DropDuplicateDuty,
         Self::DroppedRefutation,
         Self::VerdictWithoutProbe,
-        Self::UnfrozenOffsets,
-        Self::OrphansAcceptChildren,
-        Self::LargerEpoch,
-        Self::ProbingStops,
-        Self::UnboundedLost,
     ];
 
     /// The name used on command lines.
@@ -68,11 +52,6 @@ impl Bug {
             Self::DropDuplicateDuty => "drop-duplicate-duty",
             Self::DroppedRefutation => "dropped-refutation",
             Self::VerdictWithoutProbe => "verdict-without-probe",
-            Self::UnfrozenOffsets => "unfrozen-offsets",
-            Self::OrphansAcceptChildren => "orphans-accept-children",
-            Self::LargerEpoch => "larger-epoch",
-            Self::ProbingStops => "probing-stops",
-            Self::UnboundedLost => "unbounded-lost",
         }
     }
 }
