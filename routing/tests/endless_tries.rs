@@ -7,7 +7,7 @@ use std::time::Duration;
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::Reason;
 use binomesh_routing::{Config, Destination, Input};
-use network::{Conditions, Network};
+use network::{Conditions, Network, seeds};
 
 /// Everybody takes all neighbours of a member for dead. The search for a way to
 /// it must not try every path of the graph.
@@ -36,6 +36,66 @@ fn a_rank_behind_dead_neighbours_costs_few_packets() {
         assert!(spent < 4_000, "{spent} packets at {} us", network.now_us);
     }
     assert_eq!(network.receipts.len(), 1);
+}
+
+/// The same search, for a broadcast, where all custody is late: a step that is
+/// only slow goes on, so whoever replaces it adds a search of its own.
+#[test]
+fn slow_steps_do_not_multiply_a_search() {
+    let n = Population::new(64).unwrap();
+    let conditions = Conditions {
+        latency_us: 1_000..80_000,
+        ..Conditions::default()
+    };
+    let config = Config {
+        roster_max: 8,
+        ..Config::default()
+    };
+    let mut network = Network::new(64, 3, conditions, config);
+    let target = Rank(13);
+    for level in 0..n.levels() {
+        for rank in [target.ahead(1 << level, n), target.behind(1 << level, n)] {
+            network.crash(network.members[rank.0 as usize]);
+        }
+    }
+    network.run_for(1_000_000);
+    let before = network.packets;
+    let origin = network.members[target.ahead(3, n).0 as usize];
+    let limit = Some(Duration::from_secs(10));
+    network
+        .publish_to(origin, Destination::All, 16, limit)
+        .unwrap();
+    network.run_for(11_000_000);
+    let spent = network.packets - before;
+    assert!(spent < 10_000, "{spent} packets");
+    assert_eq!(network.receipts.len(), 1);
+}
+
+/// Steps of many messages fill all nodes, and each waits for room at another:
+/// somebody has to say that there is no way at present.
+#[test]
+fn steps_that_wait_for_each_others_room_come_to_an_end() {
+    for seed in seeds(50) {
+        let config = Config {
+            max_duties: 2,
+            roster_max: 8,
+            ..Config::default()
+        };
+        let mut network = Network::new(20, seed, Conditions::default(), config);
+        for rank in [3, 7, 8, 14, 17] {
+            network.crash(network.members[rank]);
+        }
+        network.run_for(1_000_000);
+        for origin in network.members.clone() {
+            for _ in 0..4 {
+                if network.is_alive(origin) {
+                    network.publish(origin, 10).unwrap();
+                }
+            }
+        }
+        network.run_until_receipts(120_000_000);
+        network.assert_sound();
+    }
 }
 
 /// A member that somebody once took for dead is in the next epoch again, where

@@ -120,18 +120,13 @@ impl World {
         let Some(narrow) = &mut line.narrow else {
             return;
         };
-        let is_over = narrow.until <= now;
-        let pause = if is_over {
-            Duration::ZERO
-        } else {
-            narrow.pause
-        };
+        if narrow.until <= now {
+            return self.widen(from, to);
+        }
+        let pause = narrow.pause;
         let next = narrow.pop();
         narrow.is_busy = next.is_some();
         let tell = narrow.take_writable();
-        if next.is_none() && is_over {
-            line.narrow = None;
-        }
         if let Some(message) = next {
             if let Some(link) = self.link(from, to) {
                 self.transmit(from, to, link, message);
@@ -139,6 +134,23 @@ impl World {
             self.later(pause, Happening::Room { from, to });
         }
         if tell {
+            self.feed(from, Input::Writable { peer: to });
+        }
+    }
+
+    /// A line is no longer narrow: all that waits goes at once, and then the
+    /// sender hears of it, once.
+    fn widen(&mut self, from: Id, to: Id) {
+        let narrow = self.line(from, to).and_then(|line| line.narrow.take());
+        let Some(mut narrow) = narrow else {
+            return;
+        };
+        while let Some(message) = narrow.pop() {
+            if let Some(link) = self.link(from, to) {
+                self.transmit(from, to, link, message);
+            }
+        }
+        if narrow.take_writable() {
             self.feed(from, Input::Writable { peer: to });
         }
     }

@@ -163,7 +163,13 @@ impl<I: Id> Relay<I> {
                     self.delegate(number, duty, *span, handed.generation, out);
                 }
             }
-            _ => {}
+            // Waiting for room, hops full of each other's parts would do so for
+            // ever; without another hop the origin tries again later.
+            Part::Routed { spans, .. } => {
+                self.withdraw_delegation(number, duty, delegation, out);
+                self.detour(number, duty, &handed, spans, out);
+            }
+            Part::Range(_) => {}
         }
     }
 

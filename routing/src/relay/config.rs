@@ -36,9 +36,10 @@ pub struct Config {
     /// dead neighbours would cost every path of the graph; so it costs
     /// `route_tries` to this power. A guess.
     pub route_backtrack: usize,
-    /// The longest transit list; a routed part beyond it has no route. Above any
-    /// binomial graph's longest path with a dozen detours.
-    pub route_length: usize,
+    /// How many hops a routed part may take beyond the shortest path from where it
+    /// began; then it has no route. Without this the search for a member that
+    /// nobody knows would visit everybody. A guess.
+    pub route_detours: u32,
     /// A payload above this is offered before it is sent again or re-delegated.
     pub offer_above: usize,
     /// How many duties for others may be open. Full: `Refused(Busy)`, and the
@@ -118,7 +119,7 @@ impl Default for Config {
             redelegation_burst: 8,
             route_tries: 4,
             route_backtrack: 2,
-            route_length: 32,
+            route_detours: 6,
             offer_above: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,

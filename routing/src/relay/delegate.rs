@@ -10,7 +10,7 @@ use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
-use crate::router::binomial::choose_hop;
+use crate::router::binomial::{choose_hop, hops};
 use crate::strategy;
 
 impl<I: Id> Relay<I> {
@@ -270,8 +270,15 @@ impl<I: Id> Relay<I> {
     fn next_hop(&self, duty: &Duty<I>, span: Span, tried: &[I]) -> Option<(Rank, I)> {
         let view = self.epochs.find(duty.key.epoch)?;
         let visited = duty.visited();
-        let longest = self.config.route_length.min(Part::MAX_VISITED);
-        if visited.len() >= longest {
+        let placement = view.placement();
+        let target = self.rank_of_start(duty, span);
+        let start = visited.first().copied().unwrap_or(placement.rank);
+        let shortest = hops(
+            start.distance_to(target, placement.population),
+            placement.population,
+        );
+        let longest = shortest.saturating_add(self.config.route_detours) as usize;
+        if visited.len() >= longest.min(Part::MAX_VISITED) {
             return None;
         }
         let origin = duty.origin_rank;
@@ -284,7 +291,6 @@ impl<I: Id> Relay<I> {
                 && *rank != origin
                 && *peer != self.me
         });
-        let target = self.rank_of_start(duty, span);
-        choose_hop(target, view.placement().population, usable)
+        choose_hop(target, placement.population, usable)
     }
 }

@@ -9,8 +9,9 @@ use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part, Reason, Span};
 
-/// How many copies without an answer make hearsay about a rank doubtful. A guess:
-/// above what mere lateness costs, as the wait doubles with each.
+/// How many copies without an answer make hearsay about a rank, or a hop far along
+/// a transit list, doubtful. A guess: above what mere lateness costs, as the wait
+/// doubles with each.
 const DOUBT_AFTER: u32 = 4;
 
 /// How many copies a delegate leaves unanswered until another way to it is
@@ -217,7 +218,7 @@ impl<I: Id> Relay<I> {
             }
             Part::Routed { spans, .. } => {
                 let handed = duty.delegations.get(&delegation).cloned();
-                let other = handed.filter(|handed| self.has_detour(duty, handed));
+                let other = handed.filter(|handed| self.is_replaceable(duty, handed));
                 match other {
                     Some(handed) if self.may_redelegate(duty) => {
                         self.withdraw_delegation(number, duty, delegation, out);
@@ -263,6 +264,13 @@ impl<I: Id> Relay<I> {
             }
             Part::Routed { spans, .. } => self.detour(number, duty, &handed, spans, out),
         }
+    }
+
+    /// Whether a late hop should be replaced. It may only be slow and go on, so
+    /// far along a transit list, where every step adds its own, it is given time.
+    fn is_replaceable(&self, duty: &Duty<I>, handed: &Delegation<I>) -> bool {
+        let is_near = duty.visited().len() < self.config.route_backtrack;
+        (is_near || handed.attempts >= DOUBT_AFTER) && self.has_detour(duty, handed)
     }
 
     /// Whether a silent delegate should be looked for over the fingers instead:
