@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::certificate::CertificateError;
 
 /// A cluster did not start, or a node of it cannot be managed. Processes that
-/// were started are stopped when the [`Cluster`] is dropped.
+/// were started are stopped when the [`Cluster`](super::Cluster) is dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// A file cannot be read or written.
