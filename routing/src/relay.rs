@@ -49,6 +49,7 @@ pub use stats::RelayStats;
 
 use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
 use crate::roster::Roster;
+use budget::Budget;
 
 /// What the relay asks of its host.
 pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
@@ -229,7 +230,10 @@ pub struct Relay<I> {
     open: origin::OpenMessages<I>,
     held: held::Held<I>,
     pace: pace::Pace<I>,
-    budget: budget::Budget,
+    /// For late parts.
+    budget: Budget,
+    /// For parts that a hop had no way to.
+    searches: Budget,
     /// Broadcasts do not wait for the newest roster any more.
     is_impatient: bool,
     draining: bool,
@@ -252,7 +256,8 @@ impl<I: Id> Relay<I> {
             open: origin::OpenMessages::new(),
             held: held::Held::new(),
             pace: pace::Pace::new(),
-            budget: budget::Budget::full(&config),
+            budget: Budget::full(config.redelegation_burst, config.redelegation_percent),
+            searches: Budget::full(config.search_burst, config.search_percent),
             is_impatient: false,
             draining: false,
             drained: false,

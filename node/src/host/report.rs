@@ -71,6 +71,7 @@ impl Host {
             ("retries", stats.retries),
             ("redelegations", stats.redelegations),
             ("over_budget", stats.over_budget),
+            ("over_search", stats.over_search),
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("window_full", stats.window_full),

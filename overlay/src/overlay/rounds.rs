@@ -15,6 +15,9 @@ pub(super) const TO_CHILDREN: u32 = 2;
 /// What parents and children say of counts and ranks is repeated in full, in
 /// case that it was corrupted, once in so many beats.
 const IN_FULL: u32 = 4;
+/// All that may be in another tree are probed within so many turns: the list may
+/// be full of the dead, and of peers that never were.
+const TURNS: usize = 6;
 /// A node that is no root looks for its configured peers at every such probe.
 const PROBES_PER_SEED: u32 = 12;
 
@@ -159,7 +162,7 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
     }
 
-    /// Probe one contact that may be in another tree: those lost, and the
+    /// Probe some that may be in another tree, in turn: those lost, and the
     /// configured ones, which a node that is no root asks now and then only.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
@@ -169,7 +172,7 @@ impl<I: Id> Overlay<I> {
         let tree = &self.tree;
         let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);
         targets.retain(|id| *id != self.config.me && !is_near(*id));
-        if !targets.is_empty() {
+        for _ in 0..targets.len().div_ceil(TURNS) {
             self.next_probe = (self.next_probe + 1) % targets.len();
             self.tree.probe(targets[self.next_probe], out);
         }

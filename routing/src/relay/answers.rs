@@ -156,7 +156,7 @@ impl<I: Id> Relay<I> {
                 let rest = Span::new(span.start + 1, span.end);
                 self.delegate(number, duty, rest, handed.generation, out);
             }
-            Part::Routed { spans, .. } if self.knows_heads(duty, spans) => {
+            Part::Routed { spans, .. } if self.reaches_heads(duty, spans) => {
                 self.stats.taken_over += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
                 for span in spans {
@@ -167,7 +167,7 @@ impl<I: Id> Relay<I> {
             // ever; without another hop the origin tries again later.
             Part::Routed { spans, .. } => {
                 self.withdraw_delegation(number, duty, delegation, out);
-                self.detour(number, duty, &handed, spans, out);
+                self.search(number, duty, &handed, spans, out);
             }
             Part::Range(_) => {}
         }
@@ -255,7 +255,7 @@ impl<I: Id> Relay<I> {
         }
         if duty.visited().len() < self.config.route_backtrack {
             if !astray.is_empty() {
-                self.detour(number, duty, &handed, &astray, out);
+                self.search(number, duty, &handed, &astray, out);
             }
         } else {
             for span in astray {
@@ -274,6 +274,26 @@ impl<I: Id> Relay<I> {
             exception.state = State::Unconfirmed;
         }
         exception
+    }
+
+    /// What a hop has no way to, or no room for: another hop, while the budget
+    /// lasts. Ranks that nobody holds, as a liar can make many, would otherwise
+    /// keep all nodes searching.
+    fn search(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        handed: &Delegation<I>,
+        spans: &[Span],
+        out: &mut Effects<I>,
+    ) {
+        if !self.has_detour(duty, handed) || self.searches.take() {
+            return self.detour(number, duty, handed, spans, out);
+        }
+        self.stats.over_search += 1;
+        for span in spans {
+            self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
+        }
     }
 
     /// Spans that a hop could not get any further: another hop, or no route.
@@ -337,7 +357,7 @@ impl<I: Id> Relay<I> {
         let generation = handed.generation.saturating_add(1);
         let span = match handed.part {
             Part::Routed { ref spans, .. } => {
-                return self.detour(number, duty, &handed, spans, out);
+                return self.search(number, duty, &handed, spans, out);
             }
             Part::Range(span) => span,
         };

@@ -36,6 +36,12 @@ pub struct Config {
     /// dead neighbours would cost every path of the graph; so it costs
     /// `route_tries` to this power. A guess.
     pub route_backtrack: usize,
+    /// Further tries for what a hop had no way to, per hundred sends; one more with
+    /// each re-issue of an own message. Used up: no route, and the origin tries
+    /// again later. A guess.
+    pub search_percent: u32,
+    /// How many of these may come at once. A guess.
+    pub search_burst: u32,
     /// How many hops a routed part may take beyond the shortest path from where it
     /// began; then it has no route. Without this the search for a member that
     /// nobody knows would visit everybody. A guess.
@@ -119,6 +125,8 @@ impl Default for Config {
             redelegation_burst: 8,
             route_tries: 4,
             route_backtrack: 2,
+            search_percent: 5,
+            search_burst: 16,
             route_detours: 6,
             offer_above: 4096,
             max_duties: 4096,

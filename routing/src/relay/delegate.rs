@@ -161,6 +161,7 @@ impl<I: Id> Relay<I> {
         } else {
             self.stats.packets_sent += 1;
             self.budget.earn();
+            self.searches.earn();
             out.send(handed.to, Message::Packet(duty.packet_for(handed)));
         }
         self.await_custody(number, handed, delegation, out);
@@ -246,6 +247,14 @@ impl<I: Id> Relay<I> {
     /// Whether the peers at the starts of all spans are known.
     pub(super) fn knows_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
         spans.iter().all(|span| self.head_of(duty, *span).is_some())
+    }
+
+    /// Whether all spans can be handed to the peers at their starts without a
+    /// detour.
+    pub(super) fn reaches_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
+        let is_silent = |peer: I| self.silent.contains(&peer);
+        let mut heads = spans.iter().map(|span| self.head_of(duty, *span));
+        heads.all(|head| head.is_some_and(|(_, peer)| !is_silent(peer)))
     }
 
     /// The first rank of a span and its peer, if the span is not empty and the

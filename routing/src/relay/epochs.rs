@@ -59,17 +59,32 @@ impl<I: Id> EpochView<I> {
             }))
     }
 
-    /// The peer at a rank: a finger, or from the roster.
-    pub(super) fn peer_at(&self, rank: Rank) -> Option<I> {
-        self.finger_at(rank).or_else(|| self.roster.peer_at(rank))
+    /// Who is taken for the member at a rank. Fingers may claim a second rank:
+    /// in a complete roster everybody has one, and before it is complete a claim
+    /// to two is none.
+    pub(super) fn name_at(&self, rank: Rank) -> Option<I> {
+        let heard = self.roster.peer_at(rank);
+        if self.roster.is_complete() {
+            return heard;
+        }
+        let claims = [self.finger_at(rank), heard];
+        let mut claims = claims.into_iter().flatten();
+        claims.find(|peer| !self.is_elsewhere(*peer, rank))
     }
 
-    /// The rank of a peer: of a finger, or from the roster.
+    /// Whether a peer stands, or claims to stand, at another rank too.
+    fn is_elsewhere(&self, peer: I, rank: Rank) -> bool {
+        let mut claimed = self.fingers().filter(|(_, holder)| *holder == peer);
+        self.roster.rank_of(peer).is_some_and(|at| at != rank) || claimed.any(|(at, _)| at != rank)
+    }
+
+    /// The rank of a peer: from the roster, in which it has one only, or of a
+    /// finger.
     pub(super) fn rank_of(&self, peer: I) -> Option<Rank> {
-        let finger = self.fingers().find(|(_, holder)| *holder == peer);
-        finger
-            .map(|(rank, _)| rank)
-            .or_else(|| self.roster.rank_of(peer))
+        self.roster.rank_of(peer).or_else(|| {
+            let finger = self.fingers().find(|(_, holder)| *holder == peer);
+            finger.map(|(rank, _)| rank)
+        })
     }
 
     /// The finger that holds a rank, unless it denied that.
@@ -82,15 +97,11 @@ impl<I: Id> EpochView<I> {
 
     /// Who is known by rank, from the roster and the tables.
     pub(super) fn names(&self) -> Arc<Vec<Option<I>>> {
-        let mut names = self.roster.peers();
-        if !self.roster.is_complete() {
-            for (rank, peer) in self.fingers() {
-                if let Some(name) = Arc::make_mut(&mut names).get_mut(rank.0 as usize) {
-                    name.get_or_insert(peer);
-                }
-            }
+        if !self.roster.is_kept() || self.roster.is_complete() {
+            return self.roster.peers();
         }
-        names
+        let ranks = 0..self.view.placement.population.get();
+        Arc::new(ranks.map(|rank| self.name_at(Rank(rank))).collect())
     }
 
     fn learn_from_fingers(&mut self) {

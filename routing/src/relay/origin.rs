@@ -71,7 +71,7 @@ impl<I: Id> OpenMessage<I> {
     pub(super) fn peer_at(&self, at: u32, epochs: &Epochs<I>) -> Option<I> {
         let rank = self.accepted.rank.ahead(at, self.accepted.population);
         let kept = epochs.find(self.accepted.epoch);
-        kept.and_then(|view| view.peer_at(rank)).or_else(|| {
+        kept.and_then(|view| view.name_at(rank)).or_else(|| {
             let members = self.members.as_ref()?;
             members.get(rank.0 as usize).copied().flatten()
         })
@@ -92,6 +92,8 @@ impl<I: Id> OpenMessage<I> {
             |view: &EpochView<I>| view.roster().is_kept() && !view.roster().is_complete();
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
+                // That is me: the name cannot be right.
+                Some(rank) if rank == newest.placement().rank => Whereabouts::Gone(Reason::Epoch),
                 Some(rank) => Whereabouts::At(newest.distance_to(rank)),
                 None if newest.roster().is_complete() => Whereabouts::Gone(Reason::Left),
                 None if may_learn(newest) => Whereabouts::Unknown,

@@ -157,6 +157,7 @@ impl<I: Id> Relay<I> {
             let spans: Runs = issued.keys().map(|at| Span::single(*at)).collect();
             message.begin_round(epoch, issued);
             self.stats.reissues += 1;
+            self.searches.grant();
             self.issue(sequence, &spans, false, out);
         }
     }

@@ -26,6 +26,8 @@ pub struct RelayStats {
     pub redelegations: u64,
     /// Late parts that had to wait because the budget was used up.
     pub over_budget: u64,
+    /// Searches that ended because the budget for them was used up.
+    pub over_search: u64,
     /// Parts handed out in the place of a delegate that had no room.
     pub taken_over: u64,
     /// Parts taken from a delegate that answered nothing, to find another way.
