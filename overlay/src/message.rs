@@ -60,7 +60,11 @@ impl<I: Copy> Message<I> {
                 detector::Message::Pong { asker } => (63, 0, *asker),
                 detector::Message::PingFor(subject) => (64, 0, Some(*subject)),
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
-                detector::Message::Rumours(_) => (66, 0, None),
+                // Others about other peers must not take its place.
+                detector::Message::Rumours(rumours) => {
+                    (66, 0, rumours.first().map(|rumour| rumour.peer))
+                }
+                detector::Message::Doubts(_) => (67, 0, None),
             },
         };
         Slot {

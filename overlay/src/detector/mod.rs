@@ -31,6 +31,9 @@ const HELPERS: usize = 2;
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
+/// Once in so many beats the accused are reminded by those who hear them, and
+/// hearsay is doubted before one neighbour: what is told once may be lost.
+const REMIND: u32 = 8;
 
 /// A message of the detector. Any message at all is a sign of life of its
 /// sender; these exist for those who have nothing else to say.
@@ -59,6 +62,10 @@ pub enum Message<I> {
     Alive(I),
     /// What is said of peers; of these [`MAX_TOLD`] at most are read.
     Rumours(Vec<Rumour<I>>),
+    /// I have this from hearsay: who knows better? It is answered but not
+    /// believed, so that nothing that is said lives on by being asked about. Of
+    /// these [`MAX_TOLD`] at most are read.
+    Doubts(Vec<Rumour<I>>),
 }
 
 /// What has become of a peer.
@@ -122,6 +129,7 @@ pub struct Detector<I> {
     rumours: Rumours<I>,
     /// Whether the timer runs that ends in telling others.
     is_sharing: bool,
+    beats: u32,
 }
 
 impl<I: Id> Detector<I> {
@@ -136,6 +144,7 @@ impl<I: Id> Detector<I> {
             asked: BTreeMap::new(),
             rumours: Rumours::new(life_of_rumours(&config.pace)),
             is_sharing: false,
+            beats: 0,
         }
     }
 
@@ -171,7 +180,7 @@ impl<I: Id> Detector<I> {
         }
         self.asked.remove(&peer);
         let was_down = self.rumours.is_down(peer);
-        if let Some(accusation) = self.rumours.forget(peer) {
+        if let Some(accusation) = self.rumours.contradict(peer) {
             // It may answer the accusation where others have heard it.
             out.send(peer, Message::Rumours(vec![accusation]));
         }
@@ -183,7 +192,7 @@ impl<I: Id> Detector<I> {
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         self.asked.remove(&peer);
         let was_down = self.rumours.is_down(peer);
-        match self.rumours.forget(peer) {
+        match self.rumours.contradict(peer) {
             Some(accusation) if accusation.boot >= boot => {
                 out.send(peer, Message::Rumours(vec![accusation]));
             }
@@ -230,7 +239,56 @@ impl<I: Id> Detector<I> {
         self.is_sharing = false;
         self.share(out);
         self.await_answers(out);
+        self.beats = self.beats.wrapping_add(1);
+        if self.beats.is_multiple_of(REMIND) {
+            self.remind(links, out);
+        }
         verdicts
+    }
+
+    /// The accused may not have heard what is said of them, and this node may not
+    /// have heard what they answered.
+    fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
+        for accusation in self.rumours.contradicted().take(MAX_TOLD) {
+            if links.claimed.contains(&accusation.peer) {
+                out.send(accusation.peer, Message::Rumours(vec![accusation]));
+            }
+        }
+        let doubts: Vec<_> = self.rumours.hearsay().take(MAX_TOLD).collect();
+        let up = |peer: &&I| !self.rumours.is_down(**peer);
+        let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
+        let turn = (self.beats / REMIND) as usize;
+        let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
+        if let Some(peer) = asked.filter(|_| !doubts.is_empty()) {
+            out.send(*peer, Message::Doubts(doubts));
+        }
+    }
+
+    /// Somebody has only heard of these that they are down.
+    fn on_doubts(
+        &mut self,
+        from: I,
+        doubts: Vec<Rumour<I>>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let mut answers = Vec::new();
+        for doubt in doubts.into_iter().take(MAX_TOLD) {
+            let peer = doubt.peer;
+            if peer == self.me {
+                self.answer(from, &doubt, out);
+            } else if let Some(answer) = self.rumours.answer_to(&doubt) {
+                answers.push(answer);
+            } else if links.claimed.contains(&peer)
+                && links.boots.contains_key(&peer)
+                && !self.rumours.is_down(peer)
+            {
+                out.send(peer, Message::Rumours(vec![doubt]));
+            }
+        }
+        if !answers.is_empty() {
+            out.send(from, Message::Rumours(answers));
+        }
     }
 
     fn count_silence(
@@ -332,6 +390,7 @@ impl<I: Id> Detector<I> {
                 let verdicts = heard.filter_map(|rumour| self.on_rumour(from, rumour, links, out));
                 return verdicts.collect();
             }
+            Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
         }
         Vec::new()
     }
@@ -345,7 +404,7 @@ impl<I: Id> Detector<I> {
     ) -> Option<(I, Verdict)> {
         let peer = rumour.peer;
         if peer == self.me {
-            self.answer(&rumour, out);
+            self.answer(from, &rumour, out);
             return None;
         }
         if peer == from && !rumour.is_up {
@@ -376,10 +435,13 @@ impl<I: Id> Detector<I> {
     }
 
     /// I am called down and am not.
-    fn answer(&mut self, accusation: &Rumour<I>, out: &mut Out<I>) {
-        let is_answered = accusation.is_up || self.rumours.is_answered(accusation);
-        if is_answered || self.planted.has(Bug::DroppedRefutation) {
+    fn answer(&mut self, from: I, accusation: &Rumour<I>, out: &mut Out<I>) {
+        if accusation.is_up || self.planted.has(Bug::DroppedRefutation) {
             return;
+        }
+        if let Some(answer) = self.rumours.answer_to(accusation) {
+            // On its way already, but it has not come everywhere.
+            return out.send(from, Message::Rumours(vec![answer]));
         }
         let (boot, incarnation) = match accusation.boot < self.boot {
             true => (self.boot, 0),
@@ -395,6 +457,7 @@ impl<I: Id> Detector<I> {
         self.asked.clear();
         self.rumours = Rumours::new(life_of_rumours(&self.pace));
         self.is_sharing = noise.one_in(2);
+        self.beats = noise.next() as u32;
         for _ in 0..noise.next() % 4 {
             let Some(peer) = noise.pick(peers).filter(|peer| *peer != self.me) else {
                 continue;

@@ -46,6 +46,9 @@ enum Belief {
     Hearsay,
     /// It has a link, and asks the accused.
     Asking,
+    /// It has heard the accused since, which does not seem to know yet what is
+    /// said of it.
+    Contradicted,
     /// It has found out for itself.
     Witnessed,
 }
@@ -132,24 +135,40 @@ impl<I: Id> Rumours<I> {
         self.enter(rumour, Belief::Witnessed);
     }
 
-    /// Whether an answer to this accusation is on its way already.
-    pub(super) fn is_answered(&self, accusation: &Rumour<I>) -> bool {
-        let entry = self.entries.get(&accusation.peer);
-        let answer = entry.map(|entry| entry.rumour).filter(|said| said.is_up);
-        answer.is_some_and(|said| {
-            (said.boot, said.incarnation) > (accusation.boot, accusation.incarnation)
-        })
-    }
-
     /// There was contact with `peer`: the accusation, if there was one, is taken
-    /// back here and returned.
-    pub(super) fn forget(&mut self, peer: I) -> Option<Rumour<I>> {
-        let accused = self.entries.get(&peer)?.rumour;
-        if accused.is_up {
+    /// back here, and returned unless contact has taken it back before.
+    pub(super) fn contradict(&mut self, peer: I) -> Option<Rumour<I>> {
+        let entry = self.entries.get_mut(&peer)?;
+        if entry.rumour.is_up || entry.belief == Belief::Contradicted {
             return None;
         }
-        self.entries.remove(&peer);
-        Some(accused)
+        entry.belief = Belief::Contradicted;
+        Some(entry.rumour)
+    }
+
+    /// What the accused, who can be heard here, have not answered yet.
+    pub(super) fn contradicted(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
+        self.of_belief(Belief::Contradicted)
+    }
+
+    /// What others say and nobody here can tell.
+    pub(super) fn hearsay(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
+        self.of_belief(Belief::Hearsay)
+    }
+
+    fn of_belief(&self, belief: Belief) -> impl Iterator<Item = Rumour<I>> + '_ {
+        let entries = self.entries.values();
+        let entries = entries.filter(move |entry| !entry.rumour.is_up && entry.belief == belief);
+        entries.map(|entry| entry.rumour)
+    }
+
+    /// The answer to this accusation, if it is known here.
+    pub(super) fn answer_to(&self, accusation: &Rumour<I>) -> Option<Rumour<I>> {
+        let entry = self.entries.get(&accusation.peer);
+        let answer = entry.map(|entry| entry.rumour).filter(|said| said.is_up);
+        answer.filter(|said| {
+            (said.boot, said.incarnation) > (accusation.boot, accusation.incarnation)
+        })
     }
 
     /// Somebody says `rumour`. `link` is the life of that peer that this node
@@ -172,8 +191,10 @@ impl<I: Id> Rumours<I> {
                 let is_witnessed = entry.is_down() && entry.belief == Belief::Witnessed;
                 ahead > Some(0) && !is_witnessed
             }
+            Some(entry) if entry.belief == Belief::Contradicted => true,
             Some(entry) => entry.rumour.is_up,
         };
+        let is_told = known.is_some_and(|entry| entry.belief == Belief::Contradicted);
         if !is_possible || !is_news || self.new_in_beat >= MAX_PER_BEAT {
             return News::Stale;
         }
@@ -184,6 +205,10 @@ impl<I: Id> Rumours<I> {
             None => Belief::Hearsay,
         };
         self.enter(rumour, belief);
+        if let Some(entry) = self.entries.get_mut(&rumour.peer).filter(|_| !rumour.is_up) {
+            // Those who can hear the accused must not keep telling each other.
+            entry.is_told = is_told;
+        }
         match (rumour.is_up, was_down) {
             (false, _) => News::Accused,
             (true, true) => News::Cleared,
@@ -252,7 +277,8 @@ impl<I: Id> Rumours<I> {
 
 impl<I> Entry<I> {
     fn is_down(&self) -> bool {
-        !self.rumour.is_up && self.belief != Belief::Asking
+        let is_open = matches!(self.belief, Belief::Asking | Belief::Contradicted);
+        !self.rumour.is_up && !is_open
     }
 }
 
@@ -317,8 +343,12 @@ mod tests {
         // Others reach it; this node does not.
         assert_eq!(rumours.hear(says(true, 4, 1), Some(4)), News::Stale);
         assert!(rumours.is_down(7));
-        assert_eq!(rumours.forget(7), Some(says(false, 4, 0)));
-        assert!(!rumours.is_down(7));
+        assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
+        assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
+        // Said again it is asked again, but not passed on again.
+        rumours.tell();
+        assert_eq!(rumours.hear(says(false, 4, 0), Some(4)), News::Accused);
+        assert!(!rumours.is_down(7) && !rumours.has_untold());
     }
 
     #[test]

@@ -33,6 +33,15 @@ impl Bed {
         self.detector.on_beat(true, &links, &mut self.out)
     }
 
+    /// Beats in which everybody watched is heard.
+    fn rounds_of_reminders(&mut self, count: u32) {
+        for _ in 0..count * REMIND {
+            self.beat();
+            self.heard(1);
+            self.heard(2);
+        }
+    }
+
     fn heard(&mut self, peer: u32) -> bool {
         self.detector.on_heard(peer, &mut self.out)
     }
@@ -255,6 +264,65 @@ fn the_accused_answers_once() {
         ..accusation(0, 5, 0)
     };
     assert_eq!(bed.told()[&1], [answer]);
+}
+
+#[test]
+fn the_accused_are_reminded_until_they_answer() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 3, 10);
+    bed.heard(3);
+    let reminder = (3, Message::Rumours(vec![accusation(3, 10, 0)]));
+    assert!(bed.sent().contains(&reminder));
+    bed.heard(3);
+    assert!(!bed.sent().contains(&reminder), "not with every message");
+    bed.rounds_of_reminders(1);
+    assert!(bed.sent().contains(&reminder));
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.rounds_of_reminders(2);
+    assert!(!bed.sent().contains(&reminder));
+}
+
+#[test]
+fn hearsay_is_doubted_before_every_neighbour_in_turn() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 9, 4);
+    bed.sent();
+    bed.rounds_of_reminders(3);
+    let doubts = Message::Doubts(vec![accusation(9, 4, 0)]);
+    let asked = bed.sent().into_iter();
+    let asked: BTreeSet<u32> = asked
+        .filter(|(_, said)| *said == doubts)
+        .map(|(to, _)| to)
+        .collect();
+    assert_eq!(asked, [1, 2, 3].into());
+}
+
+#[test]
+fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
+    let mut bed = Bed::new(Planted::NONE);
+    let doubt = |peer| Message::Doubts(vec![accusation(peer, 10, 0)]);
+    assert!(bed.hear(1, doubt(9)).is_empty() && !bed.detector.is_down(9));
+    assert!(bed.sent().is_empty() && bed.told().is_empty());
+    bed.hear(1, doubt(3));
+    assert_eq!(
+        bed.sent(),
+        [(3, Message::Rumours(vec![accusation(3, 10, 0)]))]
+    );
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.told();
+    bed.hear(1, doubt(3));
+    assert_eq!(bed.sent(), [(1, Message::Rumours(vec![answer]))]);
+    assert!(bed.detector.down().next().is_none());
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             population: placement.population,
         }
         .into(),
+        14 if noise.one_in(2) => detector::Message::Doubts(vec![rumour(noise, peer, mark)]).into(),
         14 => detector::Message::Rumours(vec![rumour(noise, peer, mark)]).into(),
         _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
     })

@@ -145,9 +145,12 @@ impl Checker {
         let ended = open.map(|taint| taint.until = Some(at)).count();
         if ended > 0 {
             // Where everybody stands now is where it stands by right.
-            let places = self.places.iter();
-            let places = places.map(|(id, (epoch, rank))| ((*epoch, *id), *rank));
-            self.firsts.extend(places);
+            for (id, (epoch, rank)) in &self.places {
+                self.firsts.insert((*epoch, *id), *rank);
+                let ranks = self.holders.get_mut(epoch).into_iter().flatten();
+                let others = ranks.filter(|(other, _)| *other != rank);
+                others.for_each(|(_, holders)| _ = holders.remove(id));
+            }
         }
     }
 
@@ -493,8 +496,8 @@ impl Checker {
     }
 
     /// Who stayed up and a member from the publication to the receipt is
-    /// reached, unless the deadline came before, or it was hard to reach and is
-    /// called down. A member that an epoch of the
+    /// reached, unless the deadline came before, or it was hard to reach, or had
+    /// just been started again, and is called down. A member that an epoch of the
     /// origin left out may be called left: to the origin it was not connected.
     /// Returns how many were given up because their names were not learned.
     fn judge_reach(
@@ -510,8 +513,9 @@ impl Checker {
                 continue;
             }
             let stayed = self.at(receipt.epoch, line.rank).find(|id| {
-                let may_be_down =
-                    line.reason == Reason::Down && self.was_hindered(*id, accepted.at, closed);
+                let was_away = self.was_hindered(*id, accepted.at, closed)
+                    || !self.had_place(*id, accepted.at);
+                let may_be_down = line.reason == Reason::Down && was_away;
                 !may_be_down
                     && self.was_up(*id, accepted.at, closed)
                     && self.was_member(*id, receipt.id, accepted.at, closed)
@@ -533,6 +537,17 @@ impl Checker {
     fn was_hindered(&self, id: Id, from: Duration, until: Duration) -> bool {
         let mut all = self.hindered.iter();
         all.any(|(who, start, end)| *who == id && *start <= until && *end >= from)
+    }
+
+    /// Whether a peer had already stood somewhere in the life that it was in:
+    /// before that it has not come back to anybody.
+    fn had_place(&self, id: Id, at: Duration) -> bool {
+        let lives = self.lives.range((id, 0)..=(id, u64::MAX));
+        let begun = lives.filter(|(_, life)| life.from <= at);
+        let life = begun.max_by_key(|(_, life)| life.from);
+        let stands = life.and_then(|(life, _)| self.stands.get(life));
+        let first = stands.and_then(|stands| stands.first());
+        first.is_some_and(|(since, _)| *since <= at)
     }
 
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
