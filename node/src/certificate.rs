@@ -98,8 +98,8 @@ pub enum CertificateError {
     /// The authority itself ends before the certificate would begin.
     #[error("the authority has expired; make a new one with `binomesh ca init`")]
     AuthorityExpired,
-    /// What is to be revoked is no certificate.
-    #[error("cannot read a certificate that is to be revoked: {0}")]
+    /// What is to be listed or revoked is no certificate.
+    #[error("cannot read a certificate: {0}")]
     Unreadable(String),
     /// Nothing of that name is to be revoked.
     #[error("no certificate of {0:?} was issued here; `binomesh ca list` names those that were")]

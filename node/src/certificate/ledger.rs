@@ -45,17 +45,17 @@ impl Ledger {
 
     /// Remember a certificate, before it is handed out.
     pub fn record(&self, issued: &Issued) -> Result<(), CertificateError> {
-        let entry = entry(&issued.certificate_pem)?;
+        let entry = entry(&issued.certificate_pem).map_err(CertificateError::Unreadable)?;
         self.write("issued", &entry.serial, &issued.certificate_pem)
     }
 
     /// All that was issued, by name.
     pub fn list(&self) -> Result<Vec<Entry>, CertificateError> {
         let revoked = self.all("revoked")?;
+        let is_revoked = |pem: &str| revoked.iter().any(|(other, _)| other == pem);
         let mut entries = Vec::new();
-        for pem in self.all("issued")? {
-            let mut entry = entry(&pem)?;
-            entry.revoked = revoked.contains(&pem);
+        for (pem, mut entry) in self.all("issued")? {
+            entry.revoked = is_revoked(&pem);
             entries.push(entry);
         }
         entries.sort();
@@ -71,8 +71,7 @@ impl Ledger {
         validity: Validity,
     ) -> Result<String, CertificateError> {
         let mut found = false;
-        for pem in self.all("issued")? {
-            let entry = entry(&pem)?;
+        for (pem, entry) in self.all("issued")? {
             if entry.name == name {
                 self.write("revoked", &entry.serial, &pem)?;
                 found = true;
@@ -85,8 +84,8 @@ impl Ledger {
         }
         let now = i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX);
         let mut revoked = self.all("revoked")?;
-        revoked.retain(|pem| entry(pem).is_ok_and(|entry| entry.until >= now));
-        let revoked: Vec<&str> = revoked.iter().map(String::as_str).collect();
+        revoked.retain(|(_, entry)| entry.until >= now);
+        let revoked: Vec<&str> = revoked.iter().map(|(pem, _)| pem.as_str()).collect();
         authority.revoke(&revoked, validity)
     }
 
@@ -97,7 +96,9 @@ impl Ledger {
         replace(&path, pem.as_bytes()).map_err(failed("write", &path))
     }
 
-    fn all(&self, folder: &str) -> Result<Vec<String>, CertificateError> {
+    /// All certificates of a folder. One that cannot be read is an error: a list
+    /// without it would let a revoked node in again.
+    fn all(&self, folder: &str) -> Result<Vec<(String, Entry)>, CertificateError> {
         let dir = self.dir.join(folder);
         let files = match fs::read_dir(&dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -107,7 +108,12 @@ impl Ledger {
         for file in files {
             let path = file.map_err(failed("read", &dir))?.path();
             if path.extension().is_some_and(|extension| extension == "pem") {
-                all.push(read(&path)?);
+                let pem = read(&path)?;
+                let entry = entry(&pem).map_err(|error| {
+                    let path = path.display();
+                    CertificateError::Unreadable(format!("{path}: {error}; restore it"))
+                })?;
+                all.push((pem, entry));
             }
         }
         Ok(all)
@@ -123,18 +129,17 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Certifi
     }
 }
 
-fn entry(certificate_pem: &str) -> Result<Entry, CertificateError> {
-    let unreadable = |error: String| CertificateError::Unreadable(error);
+fn entry(certificate_pem: &str) -> Result<Entry, String> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(certificate_pem.as_bytes())
-        .map_err(|error| unreadable(error.to_string()))?;
-    let certificate = pem.parse_x509().map_err(|e| unreadable(e.to_string()))?;
+        .map_err(|error| error.to_string())?;
+    let certificate = pem.parse_x509().map_err(|error| error.to_string())?;
     let names = certificate.subject_alternative_name().ok().flatten();
     let uri = names.and_then(|names| match names.value.general_names.as_slice() {
         [GeneralName::URI(uri)] => Some(*uri),
         _ => None,
     });
     let name = uri.and_then(|uri| uri.rsplit_once("/node/"));
-    let (_, name) = name.ok_or_else(|| unreadable("it names no node".to_owned()))?;
+    let (_, name) = name.ok_or("it names no node")?;
     let serial = certificate.raw_serial().iter();
     Ok(Entry {
         name: name.to_owned(),
@@ -184,5 +189,23 @@ mod tests {
         let mut expected: Vec<_> = entries.iter().take(3).map(|e| e.serial.clone()).collect();
         expected.sort();
         assert_eq!(serials, expected);
+    }
+
+    #[test]
+    fn nobody_is_let_in_again_by_a_file_that_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::generate("test.local", Validity::days(10)).unwrap();
+        let ledger = Ledger::of(dir.path());
+        for name in ["a", "b"] {
+            let issued = authority.issue(name, Validity::days(1)).unwrap();
+            ledger.record(&issued).unwrap();
+        }
+        let revoke = |name| ledger.revoke(&authority, name, Validity::days(1));
+        revoke("a").unwrap();
+        let file = fs::read_dir(dir.path().join("revoked")).unwrap().next();
+        let path = file.unwrap().unwrap().path();
+        fs::write(&path, "garbage").unwrap();
+        let error = revoke("b").unwrap_err().to_string();
+        assert!(error.contains(&*path.to_string_lossy()), "{error}");
     }
 }

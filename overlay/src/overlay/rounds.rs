@@ -18,7 +18,8 @@ const IN_FULL: u32 = 4;
 /// All that may be in another tree are probed within so many turns: the list may
 /// be full of the dead, and of peers that never were.
 const TURNS: usize = 6;
-/// A node that is no root looks for its configured peers at every such probe.
+/// A node that is no root looks for its configured peers too at this many probes
+/// after a loss, about a minute, and at every such probe from then on.
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
@@ -163,10 +164,12 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Probe some that may be in another tree, in turn: those lost, and the
-    /// configured ones, which a node that is no root asks now and then only.
+    /// configured ones, which a node that is no root and has not lost anybody
+    /// lately asks now and then only.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
-        if self.tree.is_root() || self.probes.is_multiple_of(PROBES_PER_SEED) {
+        let is_recent = self.probes < PROBES_PER_SEED;
+        if self.tree.is_root() || is_recent || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
         let tree = &self.tree;
