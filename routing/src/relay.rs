@@ -147,7 +147,8 @@ pub enum Destination<I> {
     /// the newest one once its roster is complete, so that all members have
     /// names by which later epochs find them; `roster_wait` bounds the wait.
     All,
-    /// These members; duplicates count once.
+    /// These members and no others, by name: whoever else stands at the rank of one
+    /// does not take the message in its place. Duplicates count once.
     Peers(Vec<I>),
 }
 
@@ -346,7 +347,7 @@ impl<I: Id> Relay<I> {
                 redelegated,
             } => self.on_done(from, &errand, &exceptions, redelegated, out),
             Message::Refused { errand, reason } => self.on_refused(from, &errand, reason, out),
-            Message::Inquire(errand) => self.on_inquire(from, errand, out),
+            Message::Inquire { errand, name } => self.on_inquire(from, errand, name, out),
             Message::RosterAsk {
                 epoch,
                 start,

@@ -156,6 +156,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 to: Rank(at),
                 closed_below: sequence,
                 topic: Topic::new("forged").unwrap(),
+                names: Vec::new(),
             };
             let payload = Bytes::from_static(b"forged");
             let forged = Message::Packet(Packet { header, payload });
@@ -257,6 +258,7 @@ fn the_origin_knows_best_where_it_stands() {
         to: Rank(4),
         closed_below: 0,
         topic: Topic::new("forged").unwrap(),
+        names: Vec::new(),
     };
     let payload = Bytes::from_static(b"forged");
     let forged = Message::Packet(Packet { header, payload });
@@ -296,6 +298,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 to: Rank(16),
                 closed_below: 0,
                 topic: Topic::new("test").unwrap(),
+                names: Vec::new(),
             },
             payload: Bytes::new(),
         })

@@ -181,6 +181,7 @@ impl<I: Id> Relay<I> {
         let has_ended = !duty.is_finished;
         duty.is_finished = true;
         duty.payload = bytes::Bytes::new();
+        duty.names.clear();
         for (waiter, errand) in std::mem::take(&mut duty.waiters) {
             let done = Message::Done {
                 errand: answer_to(&duty, &errand),
@@ -361,6 +362,7 @@ impl<I: Id> Relay<I> {
             }
             Part::Range(span) => span,
         };
+        let mut peer = Some(handed.to);
         let (state, why) = match reason {
             Refusal::NotThatRank => {
                 if let Some(view) = self.epochs.find_mut(duty.key.epoch) {
@@ -371,12 +373,17 @@ impl<I: Id> Relay<I> {
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
             Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
+            // The rank is right, and who is meant is not there in this epoch.
+            Refusal::NotThatPeer => {
+                peer = duty.name_at(span.start);
+                (State::Unconfirmed, Reason::Epoch)
+            }
             Refusal::Window => (State::Unconfirmed, Reason::Window),
             _ => (State::Unconfirmed, Reason::Malformed),
         };
         let exception = Exception {
             span: Span::single(span.start),
-            peer: Some(handed.to),
+            peer,
             state,
             reason: why,
         };

@@ -52,7 +52,7 @@ pub struct Config {
     /// delegator hands out the part itself; what is for this node alone is taken
     /// all the same.
     pub max_duties: usize,
-    /// How many bytes of payload they may hold; full as above.
+    /// How many bytes of payloads and names they may hold; full as above.
     pub max_duty_bytes: usize,
     /// How many parts a node has handed to others, own messages not counted, until
     /// it takes no further duty; full as above.
@@ -74,7 +74,7 @@ pub struct Config {
     pub max_message_bytes: usize,
     /// How many packets of an unknown epoch are held. Full: refused at once.
     pub max_held: usize,
-    /// How many bytes of payload they may hold; full as above.
+    /// How many bytes of payloads and names they may hold; full as above.
     pub max_held_bytes: usize,
     /// How long a packet of an unknown epoch is held: an epoch takes about a
     /// depth of hops to get everywhere. A guess.

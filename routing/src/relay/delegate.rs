@@ -121,13 +121,14 @@ impl<I: Id> Relay<I> {
             return absence;
         }
         // Any answer says that it can be reached again.
-        let question = Errand {
+        let errand = Errand {
             id: duty.key.id,
             epoch: duty.key.epoch,
             round: duty.round,
             part: Part::Range(Span::single(span.start)),
         };
-        out.send(peer, Message::Inquire(question));
+        let name = duty.name_at(span.start);
+        out.send(peer, Message::Inquire { errand, name });
         // Whoever came here to reach it tries another neighbour of it.
         Some(Reason::NoRoute).filter(|_| !duty.visited().is_empty())
     }
@@ -157,7 +158,7 @@ impl<I: Id> Relay<I> {
             return;
         };
         if handed.phase == Phase::Offered {
-            out.send(handed.to, Message::Inquire(duty.errand_for(handed)));
+            out.send(handed.to, duty.question_for(handed));
         } else {
             self.stats.packets_sent += 1;
             self.budget.earn();
@@ -264,7 +265,8 @@ impl<I: Id> Relay<I> {
             return None;
         }
         let rank = self.rank_of_start(duty, span);
-        let peer = self.epochs.find(duty.key.epoch)?.hop_at(rank)?;
+        let view = self.epochs.find(duty.key.epoch)?;
+        let peer = view.hop_at(rank, duty.name_at(span.start))?;
         Some((rank, peer)).filter(|_| peer != self.me)
     }
 

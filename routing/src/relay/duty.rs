@@ -8,18 +8,22 @@ use bytes::Bytes;
 
 use super::exceptions::Exceptions;
 use super::{Config, Effects, Timer};
-use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic, names_bytes};
 use crate::runs::Runs;
 
 /// What names a duty: one for the range behind each node per message and epoch,
 /// and one for each routed part by who gave it, so that routed steps wait only
-/// on steps with a longer transit list.
+/// on steps with a longer transit list. If members are meant by name it is one
+/// per round: another round may mean others at the same distances, of whom what
+/// is remembered of this one says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DutyKey<I> {
     pub(super) id: PacketId<I>,
     pub(super) epoch: Epoch<I>,
     /// Of a routed part: who gave it, in which round, and the part.
     pub(super) routed: Option<(I, u32, Part)>,
+    /// Of a range whose members have names: the round.
+    pub(super) named: Option<u32>,
 }
 
 /// How far a delegation is.
@@ -99,6 +103,9 @@ pub(super) struct Duty<I> {
     pub(super) topic: Topic,
     /// Empty once finished.
     pub(super) payload: Bytes,
+    /// Who is meant at each distance; empty if whoever stands there is, and once
+    /// finished.
+    pub(super) names: BTreeMap<u32, I>,
     /// The newest round that was served.
     pub(super) round: u32,
     /// Of a range: my own distance from the origin.
@@ -128,6 +135,7 @@ impl<I: Id> Duty<I> {
             closed_below: header.closed_below,
             topic: header.topic.clone(),
             payload: packet.payload.clone(),
+            names: header.named().collect(),
             round: header.errand.round,
             start: range.start,
             end: range.end,
@@ -157,6 +165,41 @@ impl<I: Id> Duty<I> {
         }
     }
 
+    /// What payload and names take in memory.
+    fn bytes(&self) -> usize {
+        let names = names_bytes::<I>(self.names.len());
+        self.payload.len().saturating_add(names)
+    }
+
+    /// Whether a copy says otherwise about what all copies have in common.
+    pub(super) fn contradicts(&self, header: &Header<I>) -> bool {
+        let is_other = |(at, name)| self.name_at(at).is_some_and(|mine| mine != name);
+        self.origin_rank != header.origin_rank || header.named().any(is_other)
+    }
+
+    /// Who is meant at a distance, unless whoever stands there is.
+    pub(super) fn name_at(&self, at: u32) -> Option<I> {
+        self.names.get(&at).copied()
+    }
+
+    fn names_of(&self, part: &Part) -> Vec<I> {
+        let spans = part.spans().iter();
+        let named = spans.flat_map(|span| self.names.range(span.start..span.end));
+        named.map(|(_, name)| *name).collect()
+    }
+
+    /// The question how a delegation is.
+    pub(super) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
+        let name = match &delegation.part {
+            Part::Range(span) => self.name_at(span.start),
+            Part::Routed { .. } => None,
+        };
+        Message::Inquire {
+            errand: self.errand_for(delegation),
+            name,
+        }
+    }
+
     /// The copy for a delegation.
     pub(super) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
         Packet {
@@ -166,6 +209,7 @@ impl<I: Id> Duty<I> {
                 to: delegation.rank,
                 closed_below: self.closed_below,
                 topic: self.topic.clone(),
+                names: self.names_of(&delegation.part),
             },
             payload: self.payload.clone(),
         }
@@ -240,7 +284,7 @@ impl<I: Id> Duties<I> {
         self.relayed
     }
 
-    /// Bytes of payload that duties for others hold. Own messages have a bound
+    /// Bytes of payloads and names that duties for others hold. Own messages have a bound
     /// of their own: they must not keep a node from serving others.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -251,10 +295,10 @@ impl<I: Id> Duties<I> {
         self.delegations
     }
 
-    pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
+    pub(super) fn has_room(&self, bytes: usize, config: &Config) -> bool {
         self.relayed < config.max_duties
             && self.delegations < config.max_delegations
-            && self.bytes.saturating_add(payload) <= config.max_duty_bytes
+            && self.bytes.saturating_add(bytes) <= config.max_duty_bytes
     }
 
     /// A number for a new duty or delegation.
@@ -328,7 +372,7 @@ impl<I: Id> Duties<I> {
         if self.open.remove(&number) && !duty.is_own {
             self.relayed -= 1;
             self.delegations -= duty.delegations.len();
-            self.bytes -= duty.payload.len();
+            self.bytes -= duty.bytes();
         }
         Some(duty)
     }
@@ -347,7 +391,7 @@ impl<I: Id> Duties<I> {
             if !duty.is_own {
                 self.relayed += 1;
                 self.delegations += duty.delegations.len();
-                self.bytes += duty.payload.len();
+                self.bytes += duty.bytes();
             }
         }
         self.duties.insert(number, duty);

@@ -131,12 +131,18 @@ impl<I: Id> EpochView<I> {
     }
 
     /// Whom to send to for a rank: a finger, or from the roster unless that peer
-    /// does not answer.
-    pub(super) fn hop_at(&self, rank: Rank) -> Option<I> {
-        self.finger_at(rank).or_else(|| {
-            let heard = self.roster.peer_at(rank);
-            heard.filter(|_| !self.roster.is_doubted(rank))
-        })
+    /// does not answer; of several who claim the rank, the one that is meant.
+    pub(super) fn hop_at(&self, rank: Rank, meant: Option<I>) -> Option<I> {
+        let claims = self.fingers().filter(|(at, _)| *at == rank);
+        let claims = claims.filter(|_| !self.roster.is_denied(rank));
+        let heard = self.roster.peer_at(rank);
+        let heard = heard.filter(|_| !self.roster.is_doubted(rank));
+        let mut holders = claims.map(|(_, peer)| peer).chain(heard);
+        let first = holders.next();
+        if first.is_none() || meant.is_none() || first == meant {
+            return first;
+        }
+        holders.find(|peer| Some(*peer) == meant).or(first)
     }
 
     /// Whether a rank's peer is known by hearsay alone; then it is doubted.

@@ -7,7 +7,7 @@ use binomesh_overlay::Id;
 use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
-use crate::packet::{Message, Part, Reason, Span};
+use crate::packet::{Part, Reason, Span};
 
 /// How many copies without an answer make hearsay about a rank, or a hop far along
 /// a transit list, doubtful. A guess: above what mere lateness costs, as the wait
@@ -132,7 +132,7 @@ impl<I: Id> Relay<I> {
         handed.unanswered = handed.unanswered.saturating_add(1);
         handed.is_asked = true;
         let handed = handed.clone();
-        out.send(handed.to, Message::Inquire(duty.errand_for(&handed)));
+        out.send(handed.to, duty.question_for(&handed));
         self.arm(number, delegation, wait, out);
     }
 

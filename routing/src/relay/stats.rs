@@ -54,7 +54,7 @@ pub struct RelayStats {
     pub open_duties: usize,
     /// Gauge: parts that they have handed to others.
     pub delegations: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: bytes of payloads and names that they hold.
     pub duty_bytes: usize,
     /// Gauge: own messages open.
     pub open_messages: usize,
@@ -64,7 +64,7 @@ pub struct RelayStats {
     pub message_bytes: usize,
     /// Gauge: packets held for an unknown epoch.
     pub held_packets: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: bytes of payloads and names that they hold.
     pub held_bytes: usize,
 }
 

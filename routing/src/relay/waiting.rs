@@ -6,6 +6,8 @@
 //! good and moves on to each new one. Those that wait are open messages, so the
 //! window and the memory bound of open messages bound them.
 
+use std::collections::BTreeMap;
+
 use binomesh_overlay::Id;
 
 use super::{Effects, Relay, Timer};
@@ -62,7 +64,7 @@ impl<I: Id> Relay<I> {
             if all.is_empty() {
                 self.conclude(sequence, None, out);
             } else {
-                self.issue(sequence, &all, false, out);
+                self.issue(sequence, &all, BTreeMap::new(), false, out);
             }
         }
     }
