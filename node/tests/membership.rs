@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{Fault, Lie, Network, Shape, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
@@ -278,4 +278,40 @@ fn a_quiet_overlay_changes_nothing() {
     // Per beat of 500 ms: to and from the parent about three messages a tree
     // edge, one to the successor; per second one level is confirmed.
     assert!(rate < 16.0, "{rate} messages per node and second");
+}
+
+/// Both ring neighbours of a node, and another pair, name another rank with every
+/// word. Whoever told them its own place in return would go on for ever.
+#[test]
+fn neighbours_that_lie_about_their_ranks_keep_nobody_talking() {
+    const NODES: u32 = 16;
+    for seed in 0..5 {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(NODES, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(30));
+        let rank_of = |id| world.peer(id).and_then(|peer| peer.overlay().placement());
+        let mut ranks: Vec<_> = (0..NODES)
+            .map(|id| (rank_of(id).unwrap().rank, id))
+            .collect();
+        ranks.sort_unstable();
+        for (_, node) in [ranks[4], ranks[6], ranks[7], ranks[8]] {
+            let (lie, ms) = (Lie::Marks, 20_000);
+            world.act(
+                &Fault::Lie {
+                    node,
+                    lie,
+                    ms,
+                    seed,
+                },
+                |_| {},
+            );
+        }
+        let before = world.sent();
+        world.run_for(seconds(10));
+        let each = (world.sent() - before) / u64::from(NODES) / 10;
+        assert!(
+            each < 200,
+            "seed {seed}: {each} messages per node and second"
+        );
+    }
 }

@@ -156,3 +156,60 @@ fn members_whose_names_nobody_tells_are_given_up() {
     }
     assert!(given_up > 0, "no world had a nameless member");
 }
+
+/// A member that cannot be spoken to directly is reached over others, all of
+/// which have no room. They are not asked again at once, for ever.
+#[test]
+fn a_full_hop_is_not_asked_again_at_once() {
+    let config = Config {
+        max_duties: 0,
+        ..Config::default()
+    };
+    let mut network = Network::new(16, 5, Conditions::default(), config);
+    let (origin, far) = (network.members[0], network.members[1]);
+    network.cuts.extend([(origin, far), (far, origin)]);
+    let limit = Some(Duration::from_secs(20));
+    for _ in 0..4 {
+        let to = Destination::Peers(vec![far]);
+        network.publish_to(origin, to, 16, limit).unwrap();
+    }
+    network.run_for(1_700_000);
+    let before = network.packets;
+    network.run_for(3_000_000);
+    let spent = network.packets - before;
+    assert!(spent < 1_000, "{spent} packets in three seconds");
+}
+
+/// Two of three members never were there, as a liar can make everybody believe.
+/// All nodes search for them, and what that costs is a share of what they send.
+#[test]
+fn members_that_never_were_cost_little() {
+    let spent = |config: Config| {
+        let mut network = Network::unplaced(48, 7, Conditions::default(), config);
+        let members = network.members.clone();
+        let (real, unreal) = members.split_at(12);
+        network.place_without(&members, unreal);
+        network.run_for(4_000_000);
+        for origin in real.iter().copied() {
+            for _ in 0..2 {
+                let limit = Some(Duration::from_secs(6));
+                network
+                    .publish_to(origin, Destination::All, 16, limit)
+                    .unwrap();
+            }
+        }
+        network.run_for(8_000_000);
+        let over: u64 = real.iter().map(|id| network.stats(*id).over_search).sum();
+        (network.packets, over)
+    };
+    let (bounded, over) = spent(Config::default());
+    let (endless, _) = spent(Config {
+        search_percent: 100,
+        search_burst: 10_000,
+        ..Config::default()
+    });
+    assert!(
+        over > 0 && 2 * bounded < endless,
+        "{bounded} of {endless}, {over}"
+    );
+}

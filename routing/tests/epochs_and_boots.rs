@@ -300,7 +300,7 @@ fn a_roster_that_cannot_become_complete_delays_only() {
         let config = Config::default();
         let mut network = Network::unplaced(16, seed, Conditions::default(), config);
         let members = network.members.clone();
-        network.place_without(&members, members[5]);
+        network.place_without(&members, &[members[5]]);
         network.run_for(1_000_000);
         let id = network.publish(members[0], 16).unwrap();
         assert_eq!(network.stats(members[0]).waiting_messages, 1, "seed {seed}");

@@ -102,8 +102,10 @@ struct Moved {
     family: bool,
     /// A child's report.
     count: bool,
-    /// Predecessor or successor, or what they say of their places.
+    /// Predecessor or successor.
     ring: bool,
+    /// What they say of their places.
+    marks: bool,
     /// My placement.
     place: bool,
     /// A finger of the current epoch.
@@ -389,7 +391,7 @@ impl<I: Id> Overlay<I> {
         let ring = &self.ring;
         let is_neighbour = ring.successor == Some(from) || ring.predecessor == Some(from);
         if let Some(mark) = mark.filter(|_| is_neighbour) {
-            moved.ring |= self.marks.insert(from, mark) != Some(mark);
+            moved.marks |= self.marks.insert(from, mark) != Some(mark);
         }
     }
 

@@ -27,6 +27,9 @@ impl<I: Id> Overlay<I> {
         }
         if moved.ring || moved.place {
             self.on_ring_moved(&mut moved, out);
+        } else if moved.marks {
+            // Told in return, two nodes would go on for ever if one lies.
+            self.on_level_zero(&mut moved, out);
         }
         if moved.fingers {
             out.event(Event::View);

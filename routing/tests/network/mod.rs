@@ -163,11 +163,13 @@ impl Network {
         }
     }
 
-    /// A new epoch with these members, of which `silent` has died before anybody
-    /// linked to it: nobody's tables name it.
-    pub fn place_without(&mut self, members: &[u32], silent: u32) {
-        self.unnamed.insert(silent);
-        self.nodes.get_mut(&silent).unwrap().is_alive = false;
+    /// A new epoch with these members, of which the `silent` have died before
+    /// anybody linked to them: nobody's tables name them.
+    pub fn place_without(&mut self, members: &[u32], silent: &[u32]) {
+        for id in silent {
+            self.unnamed.insert(*id);
+            self.nodes.get_mut(id).unwrap().is_alive = false;
+        }
         self.place(members);
     }
 

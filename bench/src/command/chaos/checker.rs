@@ -9,7 +9,9 @@
 //! about honest members. While somebody's state is corrupted or somebody lies
 //! about the overlay, and until the graph is exact again, numberings may
 //! contradict each other: nothing is demanded then but that no rank is called
-//! delivered whose holder is not; names are hearsay. While somebody lies about user messages, what its
+//! delivered whose holder is not; names are hearsay. A liar may take the place of
+//! one member that is gone, by claiming its rank, but of nobody who is there.
+//! While somebody lies about user messages, what its
 //! reports say cannot be told from what is so, and receipts are not judged.
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
@@ -85,8 +87,8 @@ struct Arrival {
 /// What each process delivered of a message.
 type Arrivals = BTreeMap<(Id, u64), Arrival>;
 
-/// Who ever held each rank of an epoch.
-type Ranks = BTreeMap<Rank, BTreeSet<Id>>;
+/// Who ever held each rank of an epoch, and when that was found to be untrue.
+type Ranks = BTreeMap<Rank, BTreeMap<Id, Option<Duration>>>;
 
 /// The places of a process, and since when it stood in each.
 type Stands = Vec<(Duration, Placement<Id>)>;
@@ -108,6 +110,8 @@ pub struct Checker {
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
     taints: Vec<Taint>,
+    /// Who has ever lied, and since when.
+    liars: BTreeMap<Id, Duration>,
     /// Who was hard to reach, from when until when.
     hindered: Vec<(Id, Duration, Duration)>,
     found: Vec<Violation>,
@@ -139,6 +143,11 @@ impl Checker {
         self.taints.push(Taint { from, until, doubt });
     }
 
+    /// A process begins to lie.
+    pub fn on_lie(&mut self, at: Duration, id: Id) {
+        self.liars.entry(id).or_insert(at);
+    }
+
     /// The graph is exact, and nobody lies.
     pub fn on_exact(&mut self, at: Duration) {
         let open = self.taints.iter_mut().filter(|taint| taint.until.is_none());
@@ -149,7 +158,8 @@ impl Checker {
                 self.firsts.insert((*epoch, *id), *rank);
                 let ranks = self.holders.get_mut(epoch).into_iter().flatten();
                 let others = ranks.filter(|(other, _)| *other != rank);
-                others.for_each(|(_, holders)| _ = holders.remove(id));
+                let untrue = others.filter_map(|(_, holders)| holders.get_mut(id));
+                untrue.for_each(|until| _ = until.get_or_insert(at));
             }
         }
     }
@@ -192,7 +202,7 @@ impl Checker {
         }
         self.firsts.entry((epoch, id)).or_insert(rank);
         let ranks = self.holders.entry(epoch).or_default();
-        ranks.entry(rank).or_default().insert(id);
+        ranks.entry(rank).or_default().insert(id, None);
         let stands = self.stands.entry((id, boot)).or_default();
         if stands.last().is_none_or(|(_, last)| *last != placement) {
             stands.push((at, placement));
@@ -273,11 +283,16 @@ impl Checker {
             match self.receipts.get(id) {
                 Some((at, receipt)) => match self.doubt(accepted.at, *at) {
                     None => {
-                        self.judge_reached(receipt, true, &mut found);
+                        self.judge_reached(accepted, receipt, true, &mut found);
                         self.judge_lines(accepted, *at, receipt, &mut found);
                         unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
                     }
-                    Some(Doubt::Overlay) => self.judge_reached(receipt, false, &mut found),
+                    Some(Doubt::Overlay) => {
+                        let mut wrong = Vec::new();
+                        self.judge_reached(accepted, receipt, false, &mut wrong);
+                        self.excuse_liars(accepted, *at, receipt, &mut wrong);
+                        found.append(&mut wrong);
+                    }
                     Some(Doubt::Reports) => {}
                 },
                 None if self.is_live(id.origin, id.boot) => {
@@ -338,7 +353,7 @@ impl Checker {
     fn is_meant(&self, id: PacketId<Id>, accepted: &Accepted, by: Id) -> bool {
         let is_member = |placement: &Placement<Id>| {
             let ranks = self.holders.get(&placement.epoch);
-            ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains(&by)))
+            ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains_key(&by)))
         };
         match &accepted.audience {
             Audience::Peers(peers) => peers.contains(&by),
@@ -384,11 +399,14 @@ impl Checker {
         meanwhile.map(|(_, placement)| placement)
     }
 
-    /// The peers that were ever at a rank of an epoch.
-    fn at(&self, epoch: Epoch<Id>, rank: Rank) -> impl Iterator<Item = Id> + '_ {
+    /// The peers that were ever at a rank of an epoch, as far as that was not
+    /// found to be untrue before the message was accepted.
+    fn at(&self, epoch: Epoch<Id>, rank: Rank, accepted: Duration) -> impl Iterator<Item = Id> {
         let ranks = self.holders.get(&epoch);
         let ids = ranks.and_then(|ranks| ranks.get(&rank));
-        ids.into_iter().flatten().copied()
+        let ids = ids.into_iter().flatten();
+        let true_then = ids.filter(move |(_, until)| until.is_none_or(|at| at >= accepted));
+        true_then.map(|(id, _)| *id)
     }
 
     fn has_delivered(&self, message: PacketId<Id>, id: Id) -> bool {
@@ -398,12 +416,18 @@ impl Checker {
 
     /// Who stands at a rank that is called delivered has delivered; and so has
     /// who is named, if names are certain.
-    fn judge_reached(&self, receipt: &Receipt<Id>, with_names: bool, found: &mut Vec<Violation>) {
+    fn judge_reached(
+        &self,
+        accepted: &Accepted,
+        receipt: &Receipt<Id>,
+        with_names: bool,
+        found: &mut Vec<Violation>,
+    ) {
         let message = Name(receipt.id);
         for rank in reached(receipt) {
-            let mut holders = self.at(receipt.epoch, rank);
+            let mut holders = self.at(receipt.epoch, rank, accepted.at);
             if !holders.any(|id| self.has_delivered(receipt.id, id)) {
-                let peer = self.at(receipt.epoch, rank).next();
+                let peer = self.at(receipt.epoch, rank, accepted.at).next();
                 let rank = rank.0;
                 found.push(Violation::FalselyDelivered {
                     message,
@@ -422,6 +446,32 @@ impl Checker {
                 });
             }
         }
+    }
+
+    /// Each liar that has delivered may stand for one member that is gone.
+    fn excuse_liars(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        wrong: &mut Vec<Violation>,
+    ) {
+        let has_lied = |since: Duration| since <= closed;
+        let liars = self.liars.iter().filter(|(_, since)| has_lied(**since));
+        let mut liars = liars
+            .filter(|(id, _)| self.has_delivered(receipt.id, **id))
+            .count();
+        wrong.retain(|violation| {
+            let Violation::FalselyDelivered { rank, .. } = violation else {
+                return true;
+            };
+            let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
+            let is_there = holders
+                .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted.at));
+            let is_excused = !is_there && liars > 0;
+            liars -= usize::from(is_excused);
+            !is_excused
+        });
     }
 
     /// Exactly one line per expected member, and each line true.
@@ -446,12 +496,12 @@ impl Checker {
             if !named.insert(line.rank) {
                 found.push(Violation::NamedTwice { message, rank });
             }
-            let mut holders = self.at(epoch, line.rank);
+            let mut holders = self.at(epoch, line.rank, accepted.at);
             if line.state == State::Refused && holders.any(|id| self.has_delivered(receipt.id, id))
             {
                 found.push(Violation::FalselyRefused { message, rank });
             }
-            let is_wrong = |peer: Id| !self.at(epoch, line.rank).any(|id| id == peer);
+            let is_wrong = |peer: Id| !self.at(epoch, line.rank, accepted.at).any(|id| id == peer);
             if let Some(peer) = line.peer.filter(|peer| is_wrong(*peer)) {
                 found.push(Violation::WrongName {
                     message,
@@ -512,7 +562,7 @@ impl Checker {
             if line.reason == Reason::Deadline {
                 continue;
             }
-            let stayed = self.at(receipt.epoch, line.rank).find(|id| {
+            let stayed = self.at(receipt.epoch, line.rank, accepted.at).find(|id| {
                 let was_away = self.was_hindered(*id, accepted.at, closed)
                     || !self.had_place(*id, accepted.at);
                 let may_be_down = line.reason == Reason::Down && was_away;
@@ -560,7 +610,7 @@ impl Checker {
         let stood = self.stood(message, from, until);
         let mut epochs = stood.map(|placement| self.holders.get(&placement.epoch));
         epochs.all(|ranks| {
-            ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains(&id)))
+            ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains_key(&id)))
         })
     }
 }

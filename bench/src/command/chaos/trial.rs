@@ -192,6 +192,9 @@ impl<'a> Trial<'a> {
         self.faults += 1;
         self.kinds.insert(fault.kind());
         let (scenario, planted, now) = (self.scenario, self.planted, self.world.now());
+        if let Fault::Lie { node, .. } = fault {
+            self.checker.on_lie(now, *node);
+        }
         match fault {
             Fault::Lie { lie, .. } if lie.is_of_relay() => {
                 self.checker.on_doubt(now, Doubt::Reports);
