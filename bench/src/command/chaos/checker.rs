@@ -467,7 +467,7 @@ impl Checker {
             };
             let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
             let is_there = holders
-                .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted.at));
+                .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
             let is_excused = !is_there && liars > 0;
             liars -= usize::from(is_excused);
             !is_excused
@@ -563,8 +563,8 @@ impl Checker {
                 continue;
             }
             let stayed = self.at(receipt.epoch, line.rank, accepted.at).find(|id| {
-                let was_away = self.was_hindered(*id, accepted.at, closed)
-                    || !self.had_place(*id, accepted.at);
+                let was_away =
+                    self.was_hindered(*id, accepted.at, closed) || !self.had_place(*id, accepted);
                 let may_be_down = line.reason == Reason::Down && was_away;
                 !may_be_down
                     && self.was_up(*id, accepted.at, closed)
@@ -589,15 +589,16 @@ impl Checker {
         all.any(|(who, start, end)| *who == id && *start <= until && *end >= from)
     }
 
-    /// Whether a peer had already stood somewhere in the life that it was in:
-    /// before that it has not come back to anybody.
-    fn had_place(&self, id: Id, at: Duration) -> bool {
+    /// Whether a peer already stood in the epoch of acceptance in the life that it
+    /// was in: before that it has not come back to those who were there.
+    fn had_place(&self, id: Id, accepted: &Accepted) -> bool {
+        let (at, epoch) = (accepted.at, accepted.placement.epoch);
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));
         let begun = lives.filter(|(_, life)| life.from <= at);
         let life = begun.max_by_key(|(_, life)| life.from);
         let stands = life.and_then(|(life, _)| self.stands.get(life));
-        let first = stands.and_then(|stands| stands.first());
-        first.is_some_and(|(since, _)| *since <= at)
+        let mut stands = stands.into_iter().flatten();
+        stands.any(|(since, placement)| *since <= at && placement.epoch == epoch)
     }
 
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
