@@ -89,6 +89,8 @@ pub struct Overlay<I: Id> {
     lost: Vec<I>,
     next_probe: usize,
     probes: u32,
+    /// A neighbour was lost not long ago.
+    has_lost: bool,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
     /// The peers that this node claims a link to.
@@ -145,6 +147,7 @@ impl<I: Id> Overlay<I> {
             lost: Vec::new(),
             next_probe: 0,
             probes: 0,
+            has_lost: false,
             boots: BTreeMap::new(),
             claimed: BTreeSet::new(),
             noise,

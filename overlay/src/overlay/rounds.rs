@@ -105,7 +105,7 @@ impl<I: Id> Overlay<I> {
             return;
         }
         self.remember(peer);
-        self.probes = 0;
+        (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
         moved.ring |= self.ring.forget(peer).0;
@@ -168,8 +168,8 @@ impl<I: Id> Overlay<I> {
     /// lately asks now and then only.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
-        let is_recent = self.probes < PROBES_PER_SEED;
-        if self.tree.is_root() || is_recent || self.probes.is_multiple_of(PROBES_PER_SEED) {
+        self.has_lost &= self.probes < PROBES_PER_SEED;
+        if self.tree.is_root() || self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
         let tree = &self.tree;
