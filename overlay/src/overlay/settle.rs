@@ -34,7 +34,7 @@ impl<I: Id> Overlay<I> {
         if moved.fingers {
             out.event(Event::View);
         }
-        if moved.family || moved.ring || moved.marks || moved.place || moved.fingers {
+        if moved.family || moved.ring || moved.place || moved.fingers {
             let before = self.refresh.remaining();
             self.refresh.reset(self.backoff());
             // Armed anew at every change it would never fire in a busy time.
