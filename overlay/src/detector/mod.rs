@@ -1,9 +1,11 @@
 //! Failure detection: who is down, and who says so.
 //!
-//! Time is counted in beats. A neighbour in tree or ring that is silent for
+//! Time is counted in beats; silence in halves of them, since beats are spread by
+//! a quarter and their phases drift: counted in whole ones a peer that is late by
+//! a moment would be suspected. A neighbour in tree or ring that is silent for
 //! `suspect_after` beats is suspected: it is pinged, and two others are asked to
-//! ping it. Only if nothing comes back within `down_after` further beats is it
-//! down. A link that is down makes suspicion immediate and proves nothing. Who is
+//! ping it, at best two that have a link to it. Only if nothing comes back within
+//! `down_after` further beats is it down. A link that is down makes suspicion immediate and proves nothing. Who is
 //! heard of through others only is *cut* after twice that time: alive, but not
 //! for us.
 //!
@@ -28,6 +30,8 @@ use rumour::{News, Rumours};
 
 /// How many neighbours are asked to ping a suspect.
 const HELPERS: usize = 2;
+/// Silence is looked at so many times in a beat.
+pub const HALVES: u32 = 2;
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
@@ -79,7 +83,7 @@ pub enum Verdict {
     Up,
 }
 
-/// Beats without a sign of life of a peer.
+/// Half beats without a sign of life of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Silence {
     /// From itself or through others.
@@ -96,13 +100,14 @@ impl Silence {
         (self.any, self.direct) = (0, 0);
     }
 
-    /// How many beats count as one; a corrupted value is mended with the next
-    /// change of neighbours.
-    const fn patience(&self) -> u32 {
-        match self.every {
+    /// In how many half beats of silence this peer is suspected; a corrupted
+    /// value is mended with the next change of neighbours.
+    const fn suspect_after(&self, pace: &Pace) -> u32 {
+        let seldom = match self.every {
             0 | 1 => 1,
             _ => 2,
-        }
+        };
+        HALVES * pace.suspect_after * seldom
     }
 }
 
@@ -160,7 +165,7 @@ impl<I: Id> Detector<I> {
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after * silence.patience())
+        silent.is_some_and(|silence| silence.any >= silence.suspect_after(&self.pace))
     }
 
     /// Whether `peer` is taken for down.
@@ -205,11 +210,10 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// The link to `peer` is down: suspect it with the next beat.
+    /// The link to `peer` is down: suspect it with the next half beat.
     pub fn on_link_down(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
-            let suspect_after = self.pace.suspect_after * silence.patience();
-            let almost = suspect_after.saturating_sub(1);
+            let almost = silence.suspect_after(&self.pace).saturating_sub(1);
             silence.any = silence.any.max(almost);
         }
     }
@@ -221,20 +225,10 @@ impl<I: Id> Detector<I> {
         self.asked.values_mut().for_each(|waited| *waited = false);
     }
 
-    /// A beat has passed. Returns who is down, cut or no longer called down;
-    /// `others` may help to find out. A node whose own timer is late does not
-    /// `count` the beat against others.
-    pub fn on_beat(
-        &mut self,
-        count: bool,
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) -> Vec<(I, Verdict)> {
+    /// A beat has passed. Returns who is no longer called down.
+    pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let yellowed = self.rumours.on_beat().into_iter();
-        let mut verdicts: Vec<_> = yellowed.map(|id| (id, Verdict::Up)).collect();
-        if count {
-            self.count_silence(links, out, &mut verdicts);
-        }
+        let verdicts = yellowed.map(|id| (id, Verdict::Up)).collect();
         // Should a timer have been lost.
         self.is_sharing = false;
         self.share(out);
@@ -291,48 +285,65 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    fn count_silence(
+    /// Half a beat has passed. Returns who is down or cut. `linked_to` names
+    /// peers that probably have a link to a suspect: asking them costs no new
+    /// connection, which would come too late anyway.
+    pub fn on_half_beat(
         &mut self,
         links: &Links<'_, I>,
+        linked_to: impl Fn(I) -> [Option<I>; HELPERS],
         out: &mut Out<I>,
-        verdicts: &mut Vec<(I, Verdict)>,
-    ) {
-        let Pace {
-            suspect_after,
-            down_after,
-            ..
-        } = self.pace;
+    ) -> Vec<(I, Verdict)> {
         let is_hasty = self.planted.has(Bug::VerdictWithoutProbe);
-        let mut judged = Vec::new();
+        let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
         for (id, silence) in &mut self.silent {
-            let suspect_after = suspect_after * silence.patience();
+            let suspect_after = silence.suspect_after(&self.pace);
             let all_after = match is_hasty {
-                true => 1,
-                false => suspect_after + down_after,
+                true => HALVES,
+                false => suspect_after + HALVES * self.pace.down_after,
             };
             silence.any = silence.any.saturating_add(1);
             silence.direct = silence.direct.saturating_add(1);
             if silence.any >= all_after {
-                judged.push((*id, Verdict::Down));
+                verdicts.push((*id, Verdict::Down));
             } else if silence.direct >= 2 * all_after {
-                judged.push((*id, Verdict::Cut));
+                verdicts.push((*id, Verdict::Cut));
             } else if silence.any == suspect_after {
-                out.send(*id, Message::Ping { asker: None });
-                let helpers = links.claimed.iter().filter(|helper| *helper != id);
-                let helpers = helpers.filter(|helper| !self.rumours.is_down(**helper));
-                for helper in helpers.take(HELPERS) {
-                    out.send(*helper, Message::PingFor(*id));
-                }
+                suspects.push(*id);
             }
         }
-        for (id, verdict) in judged {
-            self.silent.remove(&id);
-            if verdict == Verdict::Down && !self.rumours.is_down(id) {
-                self.rumours
-                    .accuse(id, links.boots.get(&id).copied().unwrap_or(0), None);
+        for suspect in suspects {
+            self.ask_after(suspect, linked_to(suspect), links, out);
+        }
+        for (id, verdict) in &verdicts {
+            self.silent.remove(id);
+            if *verdict == Verdict::Down && !self.rumours.is_down(*id) {
+                let boot = links.boots.get(id).copied().unwrap_or(0);
+                self.rumours.accuse(*id, boot, None);
                 self.share(out);
             }
-            verdicts.push((id, verdict));
+        }
+        verdicts
+    }
+
+    /// Ping a suspect, and have it pinged by others.
+    fn ask_after(
+        &self,
+        suspect: I,
+        linked: [Option<I>; HELPERS],
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        out.send(suspect, Message::Ping { asker: None });
+        let linked = linked.into_iter().flatten();
+        let others = links.claimed.iter().copied();
+        let mut helpers = Vec::new();
+        for helper in linked.chain(others) {
+            let is_able = helper != suspect && helper != self.me && !self.rumours.is_down(helper);
+            if is_able && helpers.len() < HELPERS && !helpers.contains(&helper) {
+                helpers.push(helper);
+                out.send(helper, Message::PingFor(suspect));
+            }
         }
     }
 

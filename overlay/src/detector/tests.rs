@@ -9,6 +9,8 @@ struct Bed {
     out: Out<u32>,
     boots: BTreeMap<u32, u64>,
     claimed: BTreeSet<u32>,
+    /// Those that probably have a link to any suspect.
+    linked_to: [Option<u32>; HELPERS],
 }
 
 impl Bed {
@@ -22,6 +24,7 @@ impl Bed {
             out: Out::new(),
             boots: [1, 2, 3].map(|id| (id, 10)).into(),
             claimed: [1, 2, 3].into(),
+            linked_to: [None; HELPERS],
         }
     }
 
@@ -30,7 +33,19 @@ impl Bed {
             boots: &self.boots,
             claimed: &self.claimed,
         };
-        self.detector.on_beat(true, &links, &mut self.out)
+        let mut verdicts = self.detector.on_beat(&links, &mut self.out);
+        verdicts.extend(self.half_beat());
+        verdicts.extend(self.half_beat());
+        verdicts
+    }
+
+    fn half_beat(&mut self) -> Vec<(u32, Verdict)> {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        self.detector
+            .on_half_beat(&links, |_| self.linked_to, &mut self.out)
     }
 
     /// Beats in which everybody watched is heard.
@@ -151,7 +166,7 @@ fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
 fn a_broken_link_only_hastens_suspicion() {
     let mut bed = Bed::new(Planted::NONE);
     bed.detector.on_link_down(1);
-    assert!(bed.beat().is_empty());
+    assert!(bed.half_beat().is_empty());
     assert!(bed.detector.is_suspect(1) && !bed.detector.is_suspect(2));
 }
 
@@ -164,14 +179,33 @@ fn after_a_pause_of_its_own_a_node_condemns_nobody() {
     bed.judge();
     bed.detector.forgive();
     assert!(bed.beat().is_empty() && bed.judge().is_empty());
-    let links = Links {
-        boots: &bed.boots,
-        claimed: &bed.claimed,
-    };
-    for _ in 0..9 {
-        let late = bed.detector.on_beat(false, &links, &mut bed.out);
-        assert!(late.is_empty(), "a late beat is not counted against others");
+}
+
+#[test]
+fn one_beat_that_is_late_by_a_quarter_makes_nobody_suspect() {
+    let mut bed = Bed::new(Planted::NONE);
+    // Heard just before one look and a beat and a quarter later, just after
+    // another: three looks in between at most.
+    for _ in 0..3 {
+        bed.half_beat();
     }
+    assert!(!bed.detector.is_suspect(1) && bed.sent().is_empty());
+}
+
+#[test]
+fn who_has_a_link_to_the_suspect_is_asked_first() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.linked_to = [None, Some(3)];
+    for _ in 0..2 {
+        bed.heard(2);
+        bed.beat();
+    }
+    let expected = [
+        (1, Message::Ping { asker: None }),
+        (3, Message::PingFor(1)),
+        (2, Message::PingFor(1)),
+    ];
+    assert_eq!(bed.sent(), expected);
 }
 
 #[test]

@@ -168,13 +168,8 @@ impl<I: Id> Overlay<I> {
             Input::Heard { peer } => self.on_heard(peer, out),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
-                Timer::Beat => {
-                    if late > self.config.pace.beat {
-                        self.detector.forgive();
-                    }
-                    let is_in_time = late < self.config.pace.beat / 4;
-                    self.on_beat(is_in_time, &mut moved, out);
-                }
+                Timer::Beat => self.on_beat(&mut moved, out),
+                Timer::Watch => self.on_watch_timer(late, &mut moved, out),
                 Timer::Judge => {
                     let verdicts = self.detector.on_judge_timer(out);
                     self.on_verdicts(verdicts, &mut moved, out);
@@ -277,6 +272,7 @@ impl<I: Id> Overlay<I> {
         let pace = self.config.pace;
         for (timer, after) in [
             (Timer::Beat, pace.beat),
+            (Timer::Watch, pace.beat),
             (Timer::Refresh, pace.refresh),
             (Timer::Confirm, pace.confirm),
             (Timer::Probe, pace.probe),

@@ -23,13 +23,39 @@ const TURNS: usize = 6;
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
-    /// A beat of this node; `is_in_time` if its own timer was not late.
-    pub(super) fn on_beat(&mut self, is_in_time: bool, moved: &mut Moved, out: &mut Out<I>) {
+    /// Who is silent? Nobody is blamed for what this node's own lateness hides.
+    pub(super) fn on_watch_timer(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
+        let beat = self.config.pace.beat;
+        if late > beat {
+            self.detector.forgive();
+        }
+        if late < beat / 4 {
+            let links = Links {
+                boots: &self.boots,
+                claimed: &self.claimed,
+            };
+            let (ring, current) = (&self.ring, &self.current);
+            // Two steps back and one ahead: one step, and two, from the predecessor.
+            let linked_to = |suspect: I| match current {
+                Some(fingers) if ring.predecessor == Some(suspect) => {
+                    let two_back = fingers.counterclockwise().get(1).copied().flatten();
+                    [two_back, ring.successor]
+                }
+                _ => [None; 2],
+            };
+            let verdicts = self.detector.on_half_beat(&links, linked_to, out);
+            self.on_verdicts(verdicts, moved, out);
+        }
+        out.arm(Timer::Watch, beat / detector::HALVES);
+    }
+
+    /// A beat of this node.
+    pub(super) fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let links = Links {
             boots: &self.boots,
             claimed: &self.claimed,
         };
-        let verdicts = self.detector.on_beat(is_in_time, &links, out);
+        let verdicts = self.detector.on_beat(&links, out);
         self.on_verdicts(verdicts, moved, out);
         self.parentless_beats = self.parentless_beats.saturating_add(1);
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
@@ -218,4 +244,33 @@ impl<I: Id> Overlay<I> {
 pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
     let whole = length.as_millis() / beat.as_millis().max(1);
     u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::overlay::Input;
+
+    #[test]
+    fn silence_behind_a_late_timer_is_not_held_against_anybody() {
+        let mut node = Overlay::new(Config::new(0, 1, 1));
+        let mut out = Out::new();
+        node.detector.watch(&[(1, 1)].into());
+        let beat = node.config.pace.beat;
+        let timer = Timer::Watch;
+        for _ in 0..99 {
+            let late = beat / 4;
+            node.handle(Input::Timer { timer, late }, &mut out);
+        }
+        assert!(!node.detector.is_suspect(1));
+        let late = Duration::ZERO;
+        for _ in 0..4 {
+            node.handle(Input::Timer { timer, late }, &mut out);
+        }
+        assert!(node.detector.is_suspect(1), "the rule is not idle");
+        let late = beat * 2;
+        node.handle(Input::Timer { timer, late }, &mut out);
+        assert!(!node.detector.is_suspect(1), "a pause forgives all");
+    }
 }

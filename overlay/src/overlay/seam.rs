@@ -53,8 +53,10 @@ pub enum Input<I> {
 pub enum Timer {
     /// Ask the next candidate for a place.
     Seek,
-    /// Beat, and judge silence.
+    /// Beat, and repeat what may have been lost.
     Beat,
+    /// Judge silence.
+    Watch,
     /// Apply the spontaneous rules of ring and fingers again.
     Refresh,
     /// Confirm the next finger level.
