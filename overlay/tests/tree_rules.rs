@@ -370,12 +370,12 @@ fn a_late_beat_condemns_nobody() {
     let mut node = Node::child(5, 1);
     let late = Duration::from_secs(3);
     for _ in 0..20 {
-        let timer = Timer::Beat;
+        let timer = Timer::Watch;
         node.give(Input::Timer { timer, late });
     }
     assert_eq!(node.overlay.tree().parent(), Some(1));
-    for _ in 0..6 {
-        node.fire(Timer::Beat);
+    for _ in 0..12 {
+        node.fire(Timer::Watch);
     }
     assert_eq!(node.overlay.tree().parent(), None, "silence on time does");
 }
