@@ -126,7 +126,7 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert_eq!(output.status.code(), Some(1));
     let (code, text) = status(&["run", "--config", &config]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("in use"), "the admin socket is taken: {text}");
+    assert!(text.contains("another running node uses it"), "{text}");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!Path::new(&socket).exists());

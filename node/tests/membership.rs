@@ -185,11 +185,17 @@ fn a_partition_makes_two_overlays_that_become_one_again() {
     }
 }
 
-/// Others vouch for both ends of a cut tree edge, so neither is ever down.
+/// Others vouch for both ends of a cut tree edge, so neither is ever down. Where
+/// the child lands next to the root again, now in the ring, the two cannot know
+/// each other before the cut is mended; everybody else is where they should be.
 #[test]
 fn a_cut_between_parent_and_child_moves_the_child() {
-    for child in [1, 2, 4] {
-        let mut world = World::new(child.into(), Network::local());
+    let mut neighbours = 0;
+    for (child, seed) in [1, 2, 4]
+        .into_iter()
+        .flat_map(|c| (0..10).map(move |s| (c, s)))
+    {
+        let mut world = World::new(seed, Network::local());
         world.deploy(8, Shape::Binomial, |_| {});
         settle(&mut world, seconds(60));
         world.network().cut(0, child);
@@ -198,8 +204,23 @@ fn a_cut_between_parent_and_child_moves_the_child() {
         let end = world.now() + seconds(60);
         let has_moved = world.run_until(end, |w| !matches!(moved(w), None | Some(0)));
         assert!(has_moved, "{child} hangs under {:?}", moved(&world));
+        let end = world.now() + seconds(60);
+        if !world.run_until(end, |w| w.defect().is_none()) {
+            neighbours += 1;
+            let root = world.peer(0).expect("up").overlay();
+            assert_eq!(root.ring().predecessor, Some(child), "seed {seed}");
+            let rest: Vec<u32> = (0..8).filter(|id| *id != child).collect();
+            let after = |id: u32| world.peer(id).and_then(|p| p.overlay().ring().successor);
+            assert!(rest.iter().all(|id| after(*id).is_some()), "seed {seed}");
+            assert_eq!(after(child), None, "seed {seed}");
+        }
+        world.network().mend();
         settle(&mut world, seconds(60));
     }
+    assert!(
+        neighbours < 15,
+        "{neighbours} of 30 landed next to the root"
+    );
 }
 
 /// Root and heirs die, nobody has seeds, and orphans give up within one latency

@@ -139,41 +139,53 @@ impl<I: Id> Overlay<I> {
 
     /// Where this node hangs may not be where its rank is: it was deployed
     /// elsewhere, or its parent died and the order was lost. Then whoever has
-    /// the rank before is asked for the place next to it.
+    /// the rank before is asked for the place next to it; if nobody has, whoever
+    /// has the one before that.
     pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
         let before = match self.census.in_force() {
             Some((epoch, _)) => self.says_to_be_before(epoch),
-            None if self.is_misplaced() => {
-                let fingers = self.current.as_ref();
-                let before = fingers.and_then(|f| *f.counterclockwise().first()?);
-                before.filter(|id| !self.detector.is_down(*id))
-            }
+            None if self.is_misplaced() => self.known_to_be_before(),
             None => {
                 self.placeless_beats = 0;
                 return;
             }
         };
         self.placeless_beats = self.placeless_beats.saturating_add(1);
-        if let Some(before) = before.filter(|_| self.placeless_beats == PLACELESS) {
+        let is_due = self.placeless_beats.is_multiple_of(PLACELESS);
+        if let Some((before, distance)) = before.filter(|_| is_due) {
             self.with_tree(out, |tree, around, out| {
-                tree.move_under(before, around, out);
+                tree.move_under(before, distance, around, out);
                 false
             });
         }
     }
 
-    /// Who says that this node's rank was the one after its own.
-    fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<I> {
-        self.early
-            .values()
-            .find_map(|(from, message)| match message {
-                fingers::Message::Confirm {
-                    level: 0,
-                    direction: Direction::Clockwise,
-                    mark,
-                } if mark.epoch == epoch => Some(*from),
-                _ => None,
-            })
+    /// Who says that this node's rank was the one after its own, and how far it
+    /// is from there.
+    fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<(I, u32)> {
+        let at = |level: u8| {
+            self.early
+                .values()
+                .find_map(|(from, message)| match message {
+                    fingers::Message::Confirm {
+                        level: said,
+                        direction: Direction::Clockwise,
+                        mark,
+                    } if *said == level && mark.epoch == epoch => Some((*from, 1 << level)),
+                    _ => None,
+                })
+        };
+        at(0).or_else(|| at(1))
+    }
+
+    /// Who has the rank before this node's, and how far it is from there.
+    fn known_to_be_before(&self) -> Option<(I, u32)> {
+        let table = self.current.as_ref()?.counterclockwise();
+        let at = |level: usize| {
+            let peer = table.get(level).copied().flatten()?;
+            (!self.detector.is_down(peer)).then_some((peer, 1 << level))
+        };
+        at(0).or_else(|| at(1))
     }
 
     /// Whether the ranks of the ring neighbours do not enclose this node's.

@@ -287,9 +287,16 @@ impl<I: Id> Tree<I> {
         if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
             return refuse(Refusal::Depth, out);
         }
-        if let Some(child) = self.children.iter().find(|child| child.id == from) {
-            out.send(from, Message::Lead(self.lead_for(child)));
-            return false;
+        if let Some(at) = self.children.iter().position(|child| child.id == from) {
+            let child = &self.children[at];
+            if order.is_unset() || child.order == order {
+                out.send(from, Message::Lead(self.lead_for(child)));
+                return false;
+            }
+            // It has learned where among its siblings its rank is.
+            self.children.remove(at);
+            self.adopt(from, order, out);
+            return true;
         }
         if self.children.len() >= usize::from(self.limits.max_children) {
             let smallest = self.children().min_by_key(|id| (around.size_of)(*id));

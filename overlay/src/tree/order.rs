@@ -32,9 +32,11 @@ impl Order {
         Self::slot(slot.saturating_add(FIRST + 1))
     }
 
-    /// The place before all siblings: next to the parent in preorder.
-    pub fn first() -> Self {
-        Self::slot(FIRST)
+    /// The place of the rank that is `distance` above the parent's, before all
+    /// that a parent hands out: next to the parent in preorder but for those
+    /// whose ranks lie between.
+    pub fn next_to(distance: u32) -> Self {
+        Self::slot(FIRST).joined(&Self::slot(distance))
     }
 
     /// Whether no place is claimed.
@@ -94,10 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn those_whose_ranks_are_next_to_the_parents_come_first() {
+        let [one, two] = [1, 2].map(Order::next_to);
+        assert!(one < two && two < Order::deployed(0));
+    }
+
+    #[test]
     fn a_newcomer_stands_behind_all_siblings() {
         let siblings = [
             vec![],
-            vec![Order::first()],
+            vec![Order::next_to(1)],
             vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
             vec![
                 Order::slot(7),
@@ -112,7 +120,7 @@ mod tests {
                 siblings.iter().all(|order| *order <= newcomer),
                 "{siblings:?}"
             );
-            assert!(!newcomer.is_unset() && newcomer > Order::first());
+            assert!(!newcomer.is_unset() && newcomer > Order::next_to(1));
         }
     }
 

@@ -29,12 +29,19 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, [first].into_iter().chain(rest), around, out);
     }
 
-    /// Ask `peer` for the place next to it in preorder; the parent is kept until
-    /// it says yes.
-    pub fn move_under(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
-        let is_free = self.parent.is_some_and(|parent| parent != peer) && self.seek.is_none();
-        if is_free && !self.leaving && !self.has_child(peer) {
-            let order = Order::first();
+    /// Ask `peer`, whose rank is `distance` below this node's, for the place next
+    /// to it in preorder; the parent is kept until it says yes.
+    pub fn move_under(
+        &mut self,
+        peer: I,
+        distance: u32,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let order = Order::next_to(distance);
+        let is_there = self.parent == Some(peer) && self.order == order;
+        let is_free = self.parent.is_some() && self.seek.is_none() && !self.leaving;
+        if is_free && !is_there && !self.has_child(peer) {
             self.seek(Claim::Orphan, [Candidate { id: peer, order }], around, out);
         }
     }
