@@ -100,12 +100,19 @@ mod planted {
 
     /// Rule 4's guard is not among them: it takes a forged Info at the right
     /// time.
-    const BUGS: [Bug; 5] = [
+    const BUGS: [Bug; 12] = [
         Bug::DropDuplicateDuty,
         Bug::DoneBeforeCustody,
         Bug::LostBConnect,
         Bug::MissingRefresh,
         Bug::LevelBound,
+        Bug::DroppedRefutation,
+        Bug::VerdictWithoutProbe,
+        Bug::UnfrozenOffsets,
+        Bug::OrphansAcceptChildren,
+        Bug::LargerEpoch,
+        Bug::ProbingStops,
+        Bug::UnboundedLost,
     ];
 
     /// How many seeds it takes to find a bug.

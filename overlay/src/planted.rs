@@ -26,11 +26,23 @@ pub enum Bug {
     DroppedRefutation,
     /// Silence alone makes a peer down, after one beat and unasked.
     VerdictWithoutProbe,
+    /// Ranks are handed on by the newest count and not by the one that the root
+    /// counted with.
+    UnfrozenOffsets,
+    /// A node that has lost its parent takes children all the same.
+    OrphansAcceptChildren,
+    /// A place is taken from anybody and for any count, if the number of its epoch
+    /// is larger.
+    LargerEpoch,
+    /// A node that has probed in vain for a while stops.
+    ProbingStops,
+    /// Lost peers are never forgotten.
+    UnboundedLost,
 }
 
 impl Bug {
     /// Every bug, in the order of their declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Rule4Guard,
         Self::LevelBound,
         Self::MissingRefresh,
@@ -39,6 +51,11 @@ impl Bug {
         Self::DropDuplicateDuty,
         Self::DroppedRefutation,
         Self::VerdictWithoutProbe,
+        Self::UnfrozenOffsets,
+        Self::OrphansAcceptChildren,
+        Self::LargerEpoch,
+        Self::ProbingStops,
+        Self::UnboundedLost,
     ];
 
     /// The name used on command lines.
@@ -52,6 +69,11 @@ impl Bug {
             Self::DropDuplicateDuty => "drop-duplicate-duty",
             Self::DroppedRefutation => "dropped-refutation",
             Self::VerdictWithoutProbe => "verdict-without-probe",
+            Self::UnfrozenOffsets => "unfrozen-offsets",
+            Self::OrphansAcceptChildren => "orphans-accept-children",
+            Self::LargerEpoch => "larger-epoch",
+            Self::ProbingStops => "probing-stops",
+            Self::UnboundedLost => "unbounded-lost",
         }
     }
 }

@@ -171,6 +171,11 @@ impl<I: Id> Census<I> {
         self.newest().size
     }
 
+    /// The version of the newest count.
+    pub fn version(&self) -> u64 {
+        self.newest().version
+    }
+
     /// The size of a child's subtree; 0 until it has reported.
     pub fn size_of(&self, child: I) -> u32 {
         self.reports

@@ -30,6 +30,7 @@ use crate::detector::{self, Detector, Links};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
+use crate::planted::Bug;
 use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
 use crate::tree::{self, Surroundings, Tree};
@@ -351,8 +352,16 @@ impl<I: Id> Overlay<I> {
                 }
             }
             census::Message::Place { placement, version } => {
-                if self.tree.parent() == Some(from) {
+                let planted = self.config.planted;
+                let mine = self.placement().map(|mine| mine.epoch.counter);
+                let is_larger = mine.is_some_and(|mine| mine < placement.epoch.counter);
+                let is_taken = is_larger && planted.has(Bug::LargerEpoch);
+                if self.tree.parent() == Some(from) || is_taken {
                     self.parentless_beats = 0;
+                    let version = match planted.has(Bug::UnfrozenOffsets) || is_taken {
+                        true => self.census.version(),
+                        false => version,
+                    };
                     let children: Vec<I> = self.tree.children().collect();
                     moved.place |= self.census.on_place(placement, version, &children, out);
                 }
@@ -417,6 +426,7 @@ impl<I: Id> Overlay<I> {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
             noise: &mut self.noise,
+            planted: self.config.planted,
         };
         act(&mut self.tree, &mut around, out)
     }

@@ -156,7 +156,7 @@ impl<I: Id> Overlay<I> {
             return;
         }
         self.lost.retain(|id| *id != peer);
-        if self.lost.len() >= MAX_LOST {
+        if self.lost.len() >= MAX_LOST && !self.config.planted.has(Bug::UnboundedLost) {
             self.lost.remove(0);
         }
         self.lost.push(peer);
@@ -208,6 +208,9 @@ impl<I: Id> Overlay<I> {
         let pace = self.config.pace;
         let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(pace.probe_max);
         self.probes = self.probes.saturating_add(1);
+        if self.probes > 4 && self.config.planted.has(Bug::ProbingStops) {
+            return;
+        }
         out.arm(Timer::Probe, self.noise.jitter(pause));
     }
 

@@ -33,6 +33,7 @@ use seek::Seek;
 use crate::config::Limits;
 use crate::digest::digest_of;
 use crate::overlay::Out;
+use crate::planted::{Bug, Planted};
 use crate::ring::Family;
 use crate::{Id, noise::Noise};
 
@@ -80,6 +81,8 @@ pub struct Surroundings<'a, I> {
     pub contacts: &'a [I],
     /// The source of jitter.
     pub noise: &'a mut Noise,
+    /// Which bug, if any, it runs with.
+    pub planted: Planted,
 }
 
 impl<I: Id> Tree<I> {
@@ -277,7 +280,7 @@ impl<I: Id> Tree<I> {
         if self.parent == Some(from) || self.ancestors().any(|id| id == from) {
             return refuse(Refusal::Descendant, out);
         }
-        if !self.anchored {
+        if !self.anchored && !around.planted.has(Bug::OrphansAcceptChildren) {
             self.remember(from, claim, order);
             return false;
         }
