@@ -6,6 +6,7 @@
 pub mod chaos;
 pub mod check;
 pub mod converge;
+pub mod heal;
 pub mod live;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ pub enum Command {
     Check(check::Check),
     /// Crash, restart, pause and remove nodes under traffic, then check every promise.
     Chaos(chaos::Chaos),
+    /// Do one thing to formed clusters, and count what healing takes.
+    Heal(heal::Heal),
     /// Measure clusters of real processes on this machine.
     Live(live::Live),
 }
@@ -41,6 +44,7 @@ impl Arguments {
             Command::Converge(converge) => converge.run(),
             Command::Check(check) => check.run(),
             Command::Chaos(chaos) => chaos.run(),
+            Command::Heal(heal) => heal.run(),
             Command::Live(live) => live.run(),
         };
         match finding {

@@ -225,7 +225,7 @@ impl Chaos {
         let healed = outcomes.values().flat_map(|outcome| &outcome.healed);
         let mut healed: Vec<Duration> = healed.copied().collect();
         healed.sort_unstable();
-        let at = |share: f64| quantile(&healed, share);
+        let at = |share: f64| record::quantile(&healed, share);
         let seconds = |share| at(share).map(|length| length.as_secs_f64());
         let sum = |of: fn(&Outcome) -> u64| outcomes.values().map(of).sum();
         let least = |of: fn(&Outcome) -> u64| outcomes.values().map(of).min().unwrap_or(0);
@@ -342,10 +342,4 @@ fn read(path: &Path) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     Scenario::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
-}
-
-/// The smallest value that is not below this share of all.
-fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied()
 }

@@ -1,6 +1,6 @@
 //! The processes of a world: start, end, pause, return.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::Config;
@@ -39,6 +39,8 @@ pub(super) struct Host {
     /// The links that the process knows to be up: their number and the boot at
     /// the other end.
     pub(super) linked: BTreeMap<Id, (u64, u64)>,
+    /// The peers that it wants links to.
+    pub(super) claimed: BTreeSet<Id>,
     /// What it sends, by receiver.
     pub(super) lines: BTreeMap<Id, Line>,
     /// How much its clock is slow; negative if fast.
@@ -60,6 +62,7 @@ impl Host {
             paused_until: Duration::ZERO,
             timers: BTreeMap::new(),
             linked: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             lines: BTreeMap::new(),
             drift_per_million: 0,
             liar: None,
@@ -145,9 +148,14 @@ impl World {
     fn end(&mut self, id: Id, noticed_after: Duration) {
         if let Some(host) = self.hosts.get_mut(&id) {
             host.timers.clear();
+            host.claimed.clear();
             if host.peer.take().is_some() {
                 self.turn(id, false);
             }
+        }
+        // What others claimed ended with it.
+        for host in self.hosts.values_mut() {
+            host.claimed.remove(&id);
         }
         for (peer, link) in self.network.links_of(id) {
             self.network.disconnect(id, peer, link.number);

@@ -53,6 +53,8 @@ pub struct World {
     events: Vec<Told>,
     turns: Vec<Turn>,
     sent: u64,
+    /// How many links were asked for that neither end used before.
+    dialled: u64,
     relay: binomesh_routing::Config,
     /// What a peer asks for, before it is performed.
     out: Out<Id>,
@@ -150,6 +152,7 @@ impl World {
             events: Vec::new(),
             turns: Vec::new(),
             sent: 0,
+            dialled: 0,
             relay: binomesh_routing::Config::default(),
             out: Outbox::new(),
         }
@@ -174,6 +177,12 @@ impl World {
     /// How many messages were sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// How many links were dialled so far: claimed by an end while the other did
+    /// not claim them. A real host ends links that nobody claims.
+    pub const fn dialled(&self) -> u64 {
+        self.dialled
     }
 
     /// How many things are noted that will happen: messages on their way and
@@ -369,9 +378,23 @@ impl World {
                     event,
                 });
             }
-            Effect::Connect(peer) => _ = self.link(id, peer),
-            Effect::Disconnect(_) => {}
+            Effect::Connect(peer) => self.claim(id, peer),
+            Effect::Disconnect(peer) => {
+                if let Some(host) = self.hosts.get_mut(&id) {
+                    host.claimed.remove(&peer);
+                }
+            }
         }
+    }
+
+    fn claim(&mut self, id: Id, peer: Id) {
+        let other = self.hosts.get(&peer);
+        let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
+        self.dialled += u64::from(other.is_some_and(|other| is_new(other)));
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.claimed.insert(peer);
+        }
+        self.link(id, peer);
     }
 
     fn arm(&mut self, id: Id, timer: Timer, after: Duration) {
