@@ -121,8 +121,8 @@ mod planted {
             "--until-failure",
             "--seeds",
             most,
-            "--minutes",
-            "4",
+            "--nodes",
+            "24",
             "--planted",
             bug.name(),
         ]);
@@ -132,7 +132,7 @@ mod planted {
     #[test]
     fn bugs_go_red() {
         for bug in BUGS {
-            let seeds = seeds_to_find(bug, "40");
+            let seeds = seeds_to_find(bug, "200");
             println!("{bug}: found with {seeds:?} seeds");
             assert!(seeds.is_some(), "{bug} stayed green");
         }

@@ -55,6 +55,10 @@ pub struct World {
     sent: u64,
     /// How many links were asked for that neither end used before.
     dialled: u64,
+    /// The last of them, who asked first.
+    dials: Vec<(Id, Id)>,
+    /// Who was the first to take a child while it had lost its own parent.
+    orphan_with_child: Option<(Duration, Id, Id)>,
     relay: binomesh_routing::Config,
     /// What a peer asks for, before it is performed.
     out: Out<Id>,
@@ -153,6 +157,8 @@ impl World {
             turns: Vec::new(),
             sent: 0,
             dialled: 0,
+            dials: Vec::new(),
+            orphan_with_child: None,
             relay: binomesh_routing::Config::default(),
             out: Outbox::new(),
         }
@@ -184,6 +190,15 @@ impl World {
     pub const fn dialled(&self) -> u64 {
         self.dialled
     }
+
+    /// Take who dialled whom since the last call; of more than
+    /// [`World::DIALS`] the first ones.
+    pub fn take_dials(&mut self) -> Vec<(Id, Id)> {
+        std::mem::take(&mut self.dials)
+    }
+
+    /// How many dials are kept for [`World::take_dials`].
+    pub const DIALS: usize = 65_536;
 
     /// How many things are noted that will happen: messages on their way and
     /// timers.
@@ -227,9 +242,26 @@ impl World {
         std::mem::take(&mut self.turns)
     }
 
+    /// When and who took whom for a child for the first time while it had lost
+    /// its own parent: from two such a cycle grows.
+    pub const fn orphan_with_child(&self) -> Option<(Duration, Id, Id)> {
+        self.orphan_with_child
+    }
+
     /// Give an input to a live peer and perform what it asks for.
     pub fn feed(&mut self, id: Id, input: Input<Id>) {
-        self.with_peer(id, |peer, out| peer.handle(input, out));
+        let adopted = self.with_peer(id, |peer, out| {
+            let tree = peer.overlay().tree();
+            let children: Option<Vec<Id>> =
+                (!tree.is_anchored()).then(|| tree.children().collect());
+            peer.handle(input, out);
+            let tree = peer.overlay().tree();
+            let before = children.filter(|_| !tree.is_anchored())?;
+            tree.children().find(|child| !before.contains(child))
+        });
+        if let Some(child) = adopted.flatten() {
+            self.orphan_with_child.get_or_insert((self.now, id, child));
+        }
     }
 
     /// Run `act` on a live peer and perform what it asks for.
@@ -390,7 +422,12 @@ impl World {
     fn claim(&mut self, id: Id, peer: Id) {
         let other = self.hosts.get(&peer);
         let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
-        self.dialled += u64::from(other.is_some_and(|other| is_new(other)));
+        if other.is_some_and(|other| is_new(other)) {
+            self.dialled += 1;
+            if self.dials.len() < Self::DIALS {
+                self.dials.push((id, peer));
+            }
+        }
         if let Some(host) = self.hosts.get_mut(&id) {
             host.claimed.insert(peer);
         }

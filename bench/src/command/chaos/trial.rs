@@ -301,6 +301,10 @@ impl<'a> Trial<'a> {
             // Without an overlay there is no end to a broadcast either.
             violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
         }
+        let adopted = self.world.orphan_with_child();
+        let adopted =
+            adopted.map(|(at, orphan, child)| Violation::OrphanWithChild { at, orphan, child });
+        self.violations.extend(adopted);
         self.violations.append(&mut self.watch.violations);
         self.violations.append(&mut violations);
         Outcome {

@@ -80,6 +80,8 @@ pub enum Violation {
         a: Id,
         b: Id,
     },
+    #[error("at {at:?} {orphan} took {child} for a child though it had lost its own parent")]
+    OrphanWithChild { at: Duration, orphan: Id, child: Id },
     #[error("{id} keeps something of its messages, though all have their receipts")]
     Retained { id: Id },
     #[error("at {at:?} {id} holds {length} {name}, the bound is {bound}")]
@@ -125,6 +127,7 @@ impl Violation {
             Self::WrongLines { .. } => "wrong-lines",
             Self::Forsaken { .. } => "forsaken",
             Self::DoubleRank { .. } => "double-rank",
+            Self::OrphanWithChild { .. } => "orphan-with-child",
             Self::Retained { .. } => "retained",
             Self::Unbounded { .. } => "unbounded",
             Self::PartNotHealed { .. } => "part-not-healed",
