@@ -37,6 +37,7 @@ pub mod placement;
 pub mod planted;
 #[cfg(feature = "quic")]
 pub mod quic;
+pub mod relayed;
 pub mod ring;
 pub mod stamp;
 pub mod tree;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
-use crate::{census, detector, fingers, ring, tree};
+use crate::{census, detector, fingers, relayed, ring, tree};
 
 /// A message between two overlays: that of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub enum Message<I> {
     Fingers(fingers::Message<I, Mark<I>>),
     /// Signs of life.
     Detector(detector::Message<I>),
+    /// What another has to say to one that it cannot reach.
+    Relayed(relayed::Message<I>),
 }
 
 /// The place of a message in the queue to its receiver. A newer message of equal
@@ -66,6 +68,14 @@ impl<I: Copy> Message<I> {
                 }
                 detector::Message::Doubts(_) => (67, 0, None),
             },
+            Self::Relayed(message) => {
+                let (base, peer, carried) = match message {
+                    relayed::Message::To { to, carried } => (100, to, carried),
+                    relayed::Message::From { from, carried } => (180, from, carried),
+                };
+                let inner = Self::from(carried.clone()).slot();
+                (base + inner.kind, inner.level, Some(*peer))
+            }
         };
         Slot {
             kind,
@@ -99,6 +109,11 @@ impl<I: Copy> Message<I> {
                     asker: Some(subject),
                 },
             ) => vec![*subject],
+            Self::Relayed(relayed::Message::From { from, carried }) => {
+                let carried = Self::from(carried.clone());
+                let inner = carried.introduces().into_iter();
+                inner.chain([*from]).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -136,4 +151,5 @@ from_layer! {
     Census: census::Message<I>,
     Fingers: fingers::Message<I, Mark<I>>,
     Detector: detector::Message<I>,
+    Relayed: relayed::Message<I>,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
 use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
-use binomesh_overlay::{census, detector, fingers, ring, stamp::Mark};
+use binomesh_overlay::{census, detector, fingers, relayed, ring, stamp::Mark};
 use binomesh_routing::{self as routing, packet};
 use serde::{Deserialize, Serialize};
 
@@ -202,7 +202,11 @@ impl Liar {
             M::Census(message) => M::Census(self.census(message)),
             M::Fingers(message) => M::Fingers(self.fingers(message)),
             M::Detector(message) => M::Detector(self.detector(message)),
-            other @ M::Ring(_) => other,
+            M::Relayed(relayed::Message::From { carried, .. }) if self.lie == Lie::Ring => {
+                let from = self.anybody();
+                relayed::Message::From { from, carried }.into()
+            }
+            other @ (M::Ring(_) | M::Relayed(_)) => other,
         })
     }
 

@@ -192,6 +192,14 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
+    /// A word of this peer was carried here by another: it lives, and that is
+    /// how it is heard.
+    pub fn on_carried(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+        }
+    }
+
     /// A link to this life of `peer` is there. Returns whether the peer was
     /// taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {

@@ -8,6 +8,7 @@
 //!
 //! Not here: rules of the layers, user messages, addresses.
 
+mod relay;
 mod rounds;
 mod scramble;
 mod seam;
@@ -94,8 +95,14 @@ pub struct Overlay<I: Id> {
     has_lost: bool,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
+    /// Those of them whose link is down, or carries nothing from them.
+    unlinked: BTreeSet<I>,
     /// The peers that this node claims a link to.
     claimed: BTreeSet<I>,
+    /// The peers that it cannot reach, and who reaches them. All are claimed.
+    relayed: BTreeMap<I, I>,
+    /// Who has vouched last for a silent neighbour.
+    vouchers: BTreeMap<I, I>,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -150,7 +157,10 @@ impl<I: Id> Overlay<I> {
             probes: 0,
             has_lost: false,
             boots: BTreeMap::new(),
+            unlinked: BTreeSet::new(),
             claimed: BTreeSet::new(),
+            relayed: BTreeMap::new(),
+            vouchers: BTreeMap::new(),
             noise,
             config,
         }
@@ -192,7 +202,10 @@ impl<I: Id> Overlay<I> {
                 }
             },
             Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
-            Input::LinkDown { peer } => self.detector.on_link_down(peer),
+            Input::LinkDown { peer } => {
+                self.note_unlinked(peer);
+                self.detector.on_link_down(peer);
+            }
             Input::Leave => self.tree.leave(out),
         }
         if self.tree.is_root() && !was_root {
@@ -202,6 +215,7 @@ impl<I: Id> Overlay<I> {
             contacts.into_iter().for_each(|id| self.remember(id));
         }
         self.settle(moved, out);
+        self.go_round(out);
     }
 
     /// The tree layer.
@@ -284,7 +298,13 @@ impl<I: Id> Overlay<I> {
 
     fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
         self.on_heard(from, out);
+        self.take(from, message, moved, out);
+    }
+
+    /// What somebody says, whichever way it came.
+    fn take(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
         match message {
+            Message::Relayed(message) => self.on_relayed(from, message, moved, out),
             Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
             Message::Tree(message) => {
                 moved.family |= self.with_tree(out, |tree, around, out| {
@@ -302,6 +322,7 @@ impl<I: Id> Overlay<I> {
                 }
             }
             Message::Detector(message) => {
+                self.note_voucher(from, &message);
                 let links = Links {
                     boots: &self.boots,
                     claimed: &self.claimed,

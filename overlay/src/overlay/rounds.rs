@@ -86,6 +86,7 @@ impl<I: Id> Overlay<I> {
             let mark = self.mark().filter(|_| reply || is_in_full);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+        self.try_unreached(out);
         self.on_level_zero(moved, out);
         moved.count = true;
         moved.links = true;
@@ -105,6 +106,8 @@ impl<I: Id> Overlay<I> {
                 Verdict::Cut => {
                     moved.family |=
                         self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+                    self.note_unlinked(peer);
+                    self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
             }
@@ -112,6 +115,8 @@ impl<I: Id> Overlay<I> {
     }
 
     pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
+        self.relayed.remove(&peer);
+        self.unlinked.remove(&peer);
         if self.detector.on_heard(peer, out) {
             self.regain(peer, out);
         }
@@ -130,15 +135,19 @@ impl<I: Id> Overlay<I> {
         if !self.claimed.contains(&peer) {
             return;
         }
+        self.relayed
+            .retain(|unreached, by| *unreached != peer && *by != peer);
         self.remember(peer);
         (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
+        self.unlinked.remove(&peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
         moved.ring |= self.ring.forget(peer).0;
     }
 
     pub(super) fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
         let before = self.boots.insert(peer, boot);
+        self.unlinked.remove(&peer);
         // A neighbour that restarted has forgotten what it was to this node.
         if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
             self.lose(peer, moved, out);

@@ -7,7 +7,9 @@ use crate::fingers::{Fingers, Message as FingerMessage};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::Mark;
-use crate::{Epoch, Id, Message, Placement, Population, Rank, census, detector, ring, tree};
+use crate::{
+    Epoch, Id, Message, Placement, Population, Rank, census, detector, relayed, ring, tree,
+};
 
 impl<I: Id> Overlay<I> {
     /// Overwrite the state of every layer with noise over `peers`.
@@ -42,6 +44,15 @@ impl<I: Id> Overlay<I> {
         self.parentless_beats = noise.next() as u32;
         self.lost.clear();
         self.boots.clear();
+        self.unlinked.clear();
+        self.relayed.clear();
+        self.vouchers.clear();
+        for _ in 0..noise.next() % 3 {
+            if let (Some(peer), Some(by)) = (noise.pick(peers), noise.pick(peers)) {
+                self.relayed.insert(peer, by);
+                self.vouchers.insert(by, peer);
+            }
+        }
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
     }
 }
@@ -58,7 +69,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         priority: 100,
         id: peer,
     };
-    Some(match noise.next() % 16 {
+    Some(match noise.next() % 17 {
         0 => ring::Message::FConnect.into(),
         1 => ring::Message::Info(peer).into(),
         2 => ring::Message::AskConnect(peer).into(),
@@ -98,6 +109,17 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         13 => census::Message::InForce {
             epoch: placement.epoch,
             population: placement.population,
+        }
+        .into(),
+        15 => relayed::Message::From {
+            from: peer,
+            carried: match noise.one_in(2) {
+                true => relayed::Carried::Ring(ring::Message::BConnect),
+                false => relayed::Carried::Beat {
+                    mark: Some(mark),
+                    reply: true,
+                },
+            },
         }
         .into(),
         14 if noise.one_in(2) => detector::Message::Doubts(vec![rumour(noise, peer, mark)]).into(),

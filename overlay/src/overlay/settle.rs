@@ -248,9 +248,13 @@ impl<I: Id> Overlay<I> {
             out.disconnect(*peer);
         }
         self.claimed = wanted;
+        self.relayed.retain(|peer, _| self.claimed.contains(peer));
+        self.vouchers.retain(|peer, _| self.claimed.contains(peer));
         if self.boots.len() > MAX_BOOTS {
             let claimed = &self.claimed;
             self.boots.retain(|id, _| claimed.contains(id));
+            let boots = &self.boots;
+            self.unlinked.retain(|id| boots.contains_key(id));
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 7] {
+    pub fn sizes(&self) -> [Size; 10] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -38,6 +38,9 @@ impl<I: Id> Overlay<I> {
             size("marks", self.marks.len(), 2),
             size("early", self.early.len(), FINGER_KINDS * MAX_LEVELS),
             size("lost", self.lost.len(), super::rounds::MAX_LOST),
+            size("relayed", self.relayed.len(), links),
+            size("vouchers", self.vouchers.len(), links),
+            size("unlinked", self.unlinked.len(), MAX_BOOTS + links),
             size("boots", self.boots.len(), MAX_BOOTS + links),
         ]
     }
