@@ -38,6 +38,10 @@ use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
 use vacancy::Vacancy;
 
+/// How many members from all over the ring a node remembers. Of 128 whose three
+/// quarters die at once each knows some dozen fingers, of whom three live: too few
+/// for all to find each other; with 32 more, eight live (guess).
+pub const MAX_ACQUAINTANCES: usize = 32;
 /// How many linked peers' boots a node remembers; above it, only those of
 /// peers that it claims a link to.
 const MAX_BOOTS: usize = 1024;
@@ -89,6 +93,11 @@ pub struct Overlay<I: Id> {
     /// Beats since the parent last told this node its place.
     parentless_beats: u32,
     lost: Vec<I>,
+    /// Some members from all over the ring, who may be alive when all near ones
+    /// are dead.
+    acquaintances: Vec<I>,
+    /// Those that were remembered so in earlier epochs.
+    former: Vec<I>,
     next_probe: usize,
     probes: u32,
     /// A neighbour was lost not long ago.
@@ -153,6 +162,8 @@ impl<I: Id> Overlay<I> {
             overdue_beats: 0,
             parentless_beats: 0,
             lost: Vec::new(),
+            acquaintances: Vec::new(),
+            former: Vec::new(),
             next_probe: 0,
             probes: 0,
             has_lost: false,
@@ -216,6 +227,23 @@ impl<I: Id> Overlay<I> {
         }
         self.settle(moved, out);
         self.go_round(out);
+    }
+
+    /// Remember some members from all over the ring, [`MAX_ACQUAINTANCES`] at
+    /// most, and as many of those remembered before who are no members any more:
+    /// they may be on another island.
+    pub fn meet(&mut self, members: &BTreeSet<I>, some: impl Iterator<Item = I>) {
+        let before = std::mem::take(&mut self.acquaintances);
+        let mut former: Vec<I> = Vec::new();
+        for id in before.into_iter().chain(std::mem::take(&mut self.former)) {
+            let is_wanted = !members.contains(&id) && !former.contains(&id);
+            if is_wanted && former.len() < MAX_ACQUAINTANCES {
+                former.push(id);
+            }
+        }
+        self.former = former;
+        let others = some.filter(|id| *id != self.config.me);
+        self.acquaintances = others.take(MAX_ACQUAINTANCES).collect();
     }
 
     /// The tree layer.

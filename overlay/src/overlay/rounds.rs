@@ -200,12 +200,16 @@ impl<I: Id> Overlay<I> {
 
     /// Probe some that may be in another tree, in turn: those lost, and the
     /// configured ones, which a node that is no root and has not lost anybody
-    /// lately asks now and then only.
+    /// lately asks now and then only. A root that has lost somebody lately may be
+    /// that of a few survivors who know nobody else: it tries acquaintances too.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
         self.has_lost &= self.probes < PROBES_PER_SEED;
         if self.tree.is_root() || self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
+        }
+        if self.tree.is_root() && (self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED)) {
+            targets.extend(self.former.iter().chain(&self.acquaintances));
         }
         let tree = &self.tree;
         let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);

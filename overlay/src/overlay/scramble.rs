@@ -43,6 +43,8 @@ impl<I: Id> Overlay<I> {
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
         self.lost.clear();
+        self.acquaintances = noise.pick(peers).into_iter().collect();
+        self.former = noise.pick(peers).into_iter().collect();
         self.boots.clear();
         self.unlinked.clear();
         self.relayed.clear();

@@ -22,7 +22,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 10] {
+    pub fn sizes(&self) -> [Size; 12] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -41,6 +41,12 @@ impl<I: Id> Overlay<I> {
             size("relayed", self.relayed.len(), links),
             size("vouchers", self.vouchers.len(), links),
             size("unlinked", self.unlinked.len(), MAX_BOOTS + links),
+            size(
+                "acquaintances",
+                self.acquaintances.len(),
+                super::MAX_ACQUAINTANCES,
+            ),
+            size("former", self.former.len(), super::MAX_ACQUAINTANCES),
             size("boots", self.boots.len(), MAX_BOOTS + links),
         ]
     }
