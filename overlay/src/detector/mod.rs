@@ -433,6 +433,10 @@ impl<I: Id> Detector<I> {
             .boots
             .get(&peer)
             .filter(|_| links.claimed.contains(&peer));
+        if let Some(boot) = link.filter(|boot| !rumour.is_up && **boot > rumour.boot) {
+            // That life is over; who has no link cannot know of the next.
+            self.rumours.outdate(&rumour, *boot);
+        }
         let news = self.rumours.hear(rumour, link.copied());
         self.share(out);
         match (news, link) {

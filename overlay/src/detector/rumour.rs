@@ -135,6 +135,16 @@ impl<I: Id> Rumours<I> {
         self.enter(rumour, Belief::Witnessed);
     }
 
+    /// Somebody accuses an earlier life of a peer than `boot`, to which there is a
+    /// link here: say so, once.
+    pub(super) fn outdate(&mut self, accusation: &Rumour<I>, boot: u64) {
+        let is_said = self.answer_to(accusation).is_some();
+        if !is_said && self.new_in_beat < MAX_PER_BEAT {
+            self.new_in_beat += 1;
+            self.clear(accusation.peer, boot, 0);
+        }
+    }
+
     /// There was contact with `peer`: the accusation, if there was one, is taken
     /// back here, and returned unless contact has taken it back before.
     pub(super) fn contradict(&mut self, peer: I) -> Option<Rumour<I>> {

@@ -359,6 +359,21 @@ fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
     assert!(bed.detector.down().next().is_none());
 }
 
+/// It was linked to before it heard of the earlier life's death, so there was
+/// nothing to take back then.
+#[test]
+fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 9).is_empty() && !bed.detector.is_down(3));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(2, 3, 9);
+    assert!(bed.told().is_empty(), "once");
+}
+
 #[test]
 fn a_new_life_is_announced() {
     let mut bed = Bed::new(Planted::NONE);
