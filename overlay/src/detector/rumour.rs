@@ -186,7 +186,10 @@ impl<I: Id> Rumours<I> {
     pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>) -> News {
         let known = self.entries.get(&rumour.peer);
         let life = known.map(|entry| entry.rumour.boot);
-        let is_other_link = link.is_some_and(|boot| boot != rumour.boot);
+        // A life that is taken for over says nothing against the next one.
+        let is_next =
+            |boot| rumour.is_up && boot < rumour.boot && known.is_some_and(Entry::is_down);
+        let is_other_link = link.is_some_and(|boot| boot != rumour.boot && !is_next(boot));
         if is_other_link || life.is_some_and(|life| life > rumour.boot) {
             return News::Stale;
         }
@@ -306,6 +309,23 @@ mod tests {
             mark: None,
             is_up,
         }
+    }
+
+    #[test]
+    fn the_next_life_of_a_dead_link_is_believed() {
+        let mut rumours = Rumours::new(LIFE);
+        let link = Some(4);
+        assert_eq!(
+            rumours.hear(says(true, 5, 0), link),
+            News::Stale,
+            "the link lives"
+        );
+        assert_eq!(rumours.hear(says(false, 4, 0), link), News::Accused);
+        rumours.witness(7);
+        assert!(rumours.is_down(7));
+        assert_eq!(rumours.hear(says(true, 3, 0), link), News::Stale);
+        assert_eq!(rumours.hear(says(true, 5, 0), link), News::Cleared);
+        assert!(!rumours.is_down(7));
     }
 
     #[test]
