@@ -360,9 +360,10 @@ impl<I: Id> Detector<I> {
         let mut verdicts = Vec::new();
         for (id, waited) in std::mem::take(&mut self.asked) {
             if waited {
-                self.rumours.witness(id);
-                self.silent.remove(&id);
-                verdicts.push((id, Verdict::Down));
+                if self.rumours.witness(id) {
+                    self.silent.remove(&id);
+                    verdicts.push((id, Verdict::Down));
+                }
             } else {
                 self.asked.insert(id, true);
             }

@@ -115,11 +115,14 @@ impl<I: Id> Rumours<I> {
         self.enter(rumour, Belief::Witnessed);
     }
 
-    /// The accused, which this node has a link to, did not answer.
-    pub(super) fn witness(&mut self, peer: I) {
-        if let Some(entry) = self.entries.get_mut(&peer) {
-            entry.belief = Belief::Witnessed;
-        }
+    /// The accused, which this node has a link to, did not answer. Returns
+    /// whether it is still accused.
+    pub(super) fn witness(&mut self, peer: I) -> bool {
+        let entry = self.entries.get_mut(&peer);
+        let accused = entry.filter(|entry| !entry.rumour.is_up);
+        accused
+            .map(|entry| entry.belief = Belief::Witnessed)
+            .is_some()
     }
 
     /// Say of `peer` that it is up: another life of it, or this node itself as
@@ -186,9 +189,9 @@ impl<I: Id> Rumours<I> {
     pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>) -> News {
         let known = self.entries.get(&rumour.peer);
         let life = known.map(|entry| entry.rumour.boot);
-        // A life that is taken for over says nothing against the next one.
-        let is_next =
-            |boot| rumour.is_up && boot < rumour.boot && known.is_some_and(Entry::is_down);
+        // A life that may be over says nothing against the next one.
+        let is_accused = known.is_some_and(|entry| !entry.rumour.is_up);
+        let is_next = |boot| is_accused && rumour.is_up && boot < rumour.boot;
         let is_other_link = link.is_some_and(|boot| boot != rumour.boot && !is_next(boot));
         if is_other_link || life.is_some_and(|life| life > rumour.boot) {
             return News::Stale;
@@ -321,11 +324,10 @@ mod tests {
             "the link lives"
         );
         assert_eq!(rumours.hear(says(false, 4, 0), link), News::Accused);
-        rumours.witness(7);
-        assert!(rumours.is_down(7));
+        assert!(rumours.witness(7) && rumours.is_down(7));
         assert_eq!(rumours.hear(says(true, 3, 0), link), News::Stale);
         assert_eq!(rumours.hear(says(true, 5, 0), link), News::Cleared);
-        assert!(!rumours.is_down(7));
+        assert!(!rumours.witness(7) && !rumours.is_down(7));
     }
 
     #[test]
