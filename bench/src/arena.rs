@@ -261,7 +261,7 @@ impl<S: Stamp> Arena<S> {
             let levels = fingers.population().levels() as u32;
             if visit_period > 0 && levels > 0 && self.turns[i].is_multiple_of(visit_period) {
                 let level = self.turns[i] / visit_period % levels;
-                fingers.confirm(level as usize, &mut self.outbox);
+                fingers.confirm(level as usize, 0, &[], &mut self.outbox);
             }
         }
         changed

@@ -6,6 +6,8 @@
 pub mod chaos;
 pub mod check;
 pub mod converge;
+pub mod heal;
+pub mod live;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,10 @@ pub enum Command {
     Check(check::Check),
     /// Crash, restart, pause and remove nodes under traffic, then check every promise.
     Chaos(chaos::Chaos),
+    /// Do one thing to formed clusters, and count what healing takes.
+    Heal(heal::Heal),
+    /// Measure clusters of real processes on this machine.
+    Live(live::Live),
 }
 
 impl Arguments {
@@ -38,6 +44,8 @@ impl Arguments {
             Command::Converge(converge) => converge.run(),
             Command::Check(check) => check.run(),
             Command::Chaos(chaos) => chaos.run(),
+            Command::Heal(heal) => heal.run(),
+            Command::Live(live) => live.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,
@@ -45,6 +53,10 @@ impl Arguments {
             Err(Failure::Usage(reason)) => {
                 eprintln!("error: {reason}\n\nFor more information, try '--help'.");
                 ExitCode::from(2)
+            }
+            Err(Failure::Run(reason)) => {
+                eprintln!("error: {reason}");
+                ExitCode::from(1)
             }
             // Whoever reads our output has left; there is nobody to tell.
             Err(Failure::Output(_)) => ExitCode::from(1),
@@ -73,8 +85,17 @@ impl Finding {
 pub enum Failure {
     /// The arguments make no sense together; nothing ran.
     Usage(String),
+    /// It could not be brought to its end.
+    Run(String),
     /// Its rows could not be printed; the run itself may be done.
     Output(std::io::Error),
+}
+
+impl Failure {
+    /// For the reason that `error` states.
+    pub fn run(error: impl std::fmt::Display) -> Self {
+        Self::Run(error.to_string())
+    }
 }
 
 impl From<std::io::Error> for Failure {

@@ -5,7 +5,7 @@
 //! Nothing here re-implements a protocol: the rules that run are those of
 //! `binomesh-overlay`, line for line.
 
-#![allow(
+#![expect(
     rustdoc::broken_intra_doc_links,
     reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
 )]

@@ -74,3 +74,9 @@ pub fn progress(line: std::fmt::Arguments<'_>) {
 pub fn progress_done() {
     progress(format_args!(""));
 }
+
+/// The smallest value that is not below this share of all.
+pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+    let place = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied()
+}

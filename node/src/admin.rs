@@ -3,7 +3,10 @@
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
+mod connections;
+
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,7 +17,9 @@ use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::serve::Listener;
 use axum::{Json, Router};
+use connections::Bounded;
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -24,12 +29,16 @@ use tokio_util::sync::CancellationToken;
 use crate::command::{Destination, SendError, SendOptions};
 use crate::exporter::Exporter;
 use crate::node::{Node, PublishHandle, Stopped, SubscribeError};
+use crate::recorded::recording;
 use crate::report::{Delivery, Status};
 use crate::settings::NodeConfig;
 use crate::socket::{SocketError, SocketFile};
-use crate::subscription::{Received, Subscription};
+use crate::subscription::{Received, Subscribers, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
+/// Connections at once, of the socket and of the port each; more wait. A guess:
+/// twice the subscribers that a node holds.
+const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// How long after its deadline a receipt is still awaited.
 const LATE: Duration = Duration::from_secs(5);
 /// How long open requests may take once the node has stopped.
@@ -74,14 +83,7 @@ impl Admin {
         let mut socket = None;
         if let Some(path) = &config.admin_socket {
             let (file, listener) = SocketFile::bind(path).await?;
-            let router = full(door.clone());
-            let until = stop.clone().cancelled_owned();
-            servers.push(tokio::spawn(async move {
-                let served = axum::serve(listener, router).with_graceful_shutdown(until);
-                if let Err(error) = served.await {
-                    tracing::error!(%error, "the admin socket failed");
-                }
-            }));
+            servers.push(door.serve(listener, full(door.clone()), &stop));
             socket = Some(file);
         }
         let mut metrics = None;
@@ -89,14 +91,7 @@ impl Admin {
             let failed = |source| AdminError::Metrics { address, source };
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             metrics = Some(listener.local_addr().map_err(failed)?);
-            let router = public(door.clone());
-            let until = stop.clone().cancelled_owned();
-            servers.push(tokio::spawn(async move {
-                let served = axum::serve(listener, router).with_graceful_shutdown(until);
-                if let Err(error) = served.await {
-                    tracing::error!(%error, "the metrics port failed");
-                }
-            }));
+            servers.push(door.serve(listener, public(door.clone()), &stop));
         }
         let upkeep = tokio::spawn(door.exporter.upkeep());
         Ok(Self {
@@ -138,6 +133,27 @@ impl Drop for Admin {
 struct Door {
     node: Node,
     exporter: Exporter,
+}
+
+impl Door {
+    fn serve<L>(&self, listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()>
+    where
+        L: Listener,
+        L::Addr: Debug,
+    {
+        let recorder = self.exporter.recorder();
+        let waits = recording(Some(&recorder), || {
+            metrics::counter!("binomesh_admin_waits_total")
+        });
+        let listener = Bounded::new(listener, CONNECTIONS, waits);
+        let until = stop.clone().cancelled_owned();
+        tokio::spawn(async move {
+            let served = axum::serve(listener, router).with_graceful_shutdown(until);
+            if let Err(error) = served.await {
+                tracing::error!(%error, "the admin API failed");
+            }
+        })
+    }
 }
 
 /// What strangers on the host may see.

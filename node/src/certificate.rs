@@ -5,16 +5,21 @@
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
 //! ```
 
+mod ledger;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    PKCS_ED25519, RevokedCertParams, SanType, SerialNumber,
 };
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+pub use ledger::{Entry, Ledger};
 
 use crate::credentials::node_uri;
 use crate::settings::{InvalidName, check_name};
@@ -44,13 +49,16 @@ impl Validity {
     }
 
     fn set(self, params: &mut CertificateParams) -> Result<(), CertificateError> {
+        (params.not_before, params.not_after) = self.dates()?;
+        Ok(())
+    }
+
+    fn dates(self) -> Result<(OffsetDateTime, OffsetDateTime), CertificateError> {
         let date = |seconds| {
             OffsetDateTime::from_unix_timestamp(seconds)
                 .map_err(|_| CertificateError::Validity(self.from, self.until))
         };
-        params.not_before = date(self.from)?;
-        params.not_after = date(self.until)?;
-        Ok(())
+        Ok((date(self.from)?, date(self.until)?))
     }
 }
 
@@ -90,6 +98,12 @@ pub enum CertificateError {
     /// The authority itself ends before the certificate would begin.
     #[error("the authority has expired; make a new one with `binomesh ca init`")]
     AuthorityExpired,
+    /// What is to be listed or revoked is no certificate.
+    #[error("cannot read a certificate: {0}")]
+    Unreadable(String),
+    /// Nothing of that name is to be revoked.
+    #[error("no certificate of {0:?} was issued here; `binomesh ca list` names those that were")]
+    NeverIssued(String),
     /// The certificate could not be signed.
     #[error("cannot make the certificate: {0}")]
     Signing(#[from] rcgen::Error),
@@ -212,6 +226,38 @@ impl Authority {
     }
 }
 
+impl Authority {
+    /// A revocation list, PEM, of these certificates, PEM. It takes the place of
+    /// former lists, so it must name all that are revoked; its next update is due
+    /// when `validity` ends.
+    pub fn revoke(
+        &self,
+        certificates_pem: &[&str],
+        validity: Validity,
+    ) -> Result<String, CertificateError> {
+        let (this_update, next_update) = validity.dates()?;
+        let revoked = |text: &&str| {
+            Ok(RevokedCertParams {
+                serial_number: serial_of(text)?,
+                revocation_time: this_update,
+                reason_code: None,
+                invalidity_date: None,
+            })
+        };
+        let revoked_certs = certificates_pem.iter().map(revoked);
+        let params = CertificateRevocationListParams {
+            this_update,
+            next_update,
+            // Numbers must grow from list to list.
+            crl_number: SerialNumber::from(wall_clock_ms()),
+            issuing_distribution_point: None,
+            revoked_certs: revoked_certs.collect::<Result<_, CertificateError>>()?,
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(params.signed_by(&self.issuer)?.pem()?)
+    }
+}
+
 /// A node's certificate, its key, and the authority to believe others by.
 pub struct Issued {
     /// The node's certificate.
@@ -238,6 +284,14 @@ fn named(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);
     distinguished
+}
+
+fn serial_of(certificate_pem: &str) -> Result<SerialNumber, CertificateError> {
+    let unreadable = |error: String| CertificateError::Unreadable(error);
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate_pem.as_bytes())
+        .map_err(|error| unreadable(error.to_string()))?;
+    let certificate = pem.parse_x509().map_err(|e| unreadable(e.to_string()))?;
+    Ok(SerialNumber::from_slice(certificate.raw_serial()))
 }
 
 fn trust_domain_of(authority: &X509Certificate<'_>) -> Option<String> {

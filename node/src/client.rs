@@ -1,26 +1,27 @@
 //! A client of the admin API, over a Unix socket or a loopback port.
 
+mod events;
+mod session;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::{Method, Request, Response, header};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::net::{TcpStream, UnixStream};
 
-use crate::report::{Delivery, NodeReport, Receipt, Status};
+use crate::report::{NodeReport, Receipt, Status};
+pub use events::{Events, SubscriptionEvent};
+pub use session::Session;
 
-/// The longest answer that is read; a report of a large node is far below.
+/// The longest answer that is read; a longer one is garbled. A report of a large
+/// node is far below.
 const MAX_ANSWER: usize = 16 << 20;
-/// The longest line of an event; the largest payload in base64 fits.
-const MAX_EVENT: usize = 96 << 20;
 
 /// Where an admin API is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl ClientError {
     }
 }
 
-/// A client. Each request uses a connection of its own.
+/// A client. Each request uses a connection of its own; a [`Session`] keeps one.
 #[derive(Debug, Clone)]
 pub struct Client {
     endpoint: Endpoint,
@@ -174,11 +175,7 @@ impl Client {
     pub async fn subscribe(&self, filter: &str) -> Result<Events, ClientError> {
         let path = format!("/v1/messages{}", query(&[("topic", Some(filter))]));
         let response = self.request(Method::GET, &path, Bytes::new()).await?;
-        let mut events = Events {
-            endpoint: self.endpoint.clone(),
-            body: response.into_body(),
-            buffer: Vec::new(),
-        };
+        let mut events = Events::new(self.endpoint.clone(), response.into_body());
         match events.next_raw().await {
             Some(Ok((name, _))) if name == "subscribed" => Ok(events),
             Some(Err(error)) => Err(error),
@@ -222,28 +219,15 @@ impl Client {
         path: &str,
         payload: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, "binomesh")
-            .body(Full::new(payload))
-            .map_err(|error| self.garbled(error.to_string()))?;
-        let unreachable = |error: &dyn fmt::Display| self.unreachable(error.to_string());
-        let response = match &self.endpoint {
-            Endpoint::Unix(path) => {
-                let stream = UnixStream::connect(path)
-                    .await
-                    .map_err(|e| unreachable(&e))?;
-                exchange(TokioIo::new(stream), request).await
-            }
-            Endpoint::Tcp(address) => {
-                let stream = TcpStream::connect(address)
-                    .await
-                    .map_err(|e| unreachable(&e))?;
-                exchange(TokioIo::new(stream), request).await
-            }
-        };
-        let response = response.map_err(|error| unreachable(&error))?;
+        let mut connection = self.connect().await?;
+        self.exchange(&mut connection, method, path, payload).await
+    }
+
+    /// A response that is no refusal.
+    async fn granted(
+        &self,
+        response: Response<Incoming>,
+    ) -> Result<Response<Incoming>, ClientError> {
         if response.status().is_success() {
             return Ok(response);
         }
@@ -277,23 +261,6 @@ impl Client {
     }
 }
 
-async fn exchange<S>(
-    stream: TokioIo<S>,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, hyper::Error>
-where
-    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(stream).await?;
-    // Ends with the response's body, or when that is dropped.
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "an admin connection ended");
-        }
-    });
-    sender.send_request(request).await
-}
-
 fn ms(duration: Option<Duration>) -> Option<String> {
     duration.map(|duration| duration.as_millis().to_string())
 }
@@ -316,92 +283,10 @@ fn query(pairs: &[(&str, Option<&str>)]) -> String {
     text
 }
 
-/// What a subscription yields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubscriptionEvent {
-    /// A message.
-    Delivery(Delivery),
-    /// This many messages were left out because they were not read in time.
-    Missed(u64),
-}
-
-/// A stream of deliveries. Dropping it unsubscribes.
-#[derive(Debug)]
-pub struct Events {
-    endpoint: Endpoint,
-    body: Incoming,
-    buffer: Vec<u8>,
-}
-
-impl Events {
-    /// The next event, or `None` once the node has stopped.
-    pub async fn next(&mut self) -> Option<Result<SubscriptionEvent, ClientError>> {
-        loop {
-            let (name, data) = match self.next_raw().await? {
-                Ok(event) => event,
-                Err(error) => return Some(Err(error)),
-            };
-            let event = match name.as_str() {
-                "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
-                "missed" => serde_json::from_str(&data)
-                    .map(|Missed { count }| SubscriptionEvent::Missed(count)),
-                // Later versions may say more.
-                _ => continue,
-            };
-            return Some(event.map_err(|error| self.garbled(error.to_string())));
-        }
-    }
-
-    /// The name and data of the next server-sent event; comments are skipped.
-    async fn next_raw(&mut self) -> Option<Result<(String, String), ClientError>> {
-        loop {
-            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                if let Some(event) = parse_event(&String::from_utf8_lossy(&block)) {
-                    return Some(Ok(event));
-                }
-            }
-            let frame = match self.body.frame().await? {
-                Ok(frame) => frame,
-                Err(error) => {
-                    let (endpoint, reason) = (self.endpoint.clone(), error.to_string());
-                    return Some(Err(ClientError::Unreachable { endpoint, reason }));
-                }
-            };
-            if let Some(data) = frame.data_ref() {
-                self.buffer.extend_from_slice(data);
-            }
-            if self.buffer.len() > MAX_EVENT {
-                return Some(Err(self.garbled("an event is too long".to_owned())));
-            }
-        }
-    }
-
-    fn garbled(&self, problem: String) -> ClientError {
-        let endpoint = self.endpoint.clone();
-        ClientError::Garbled { endpoint, problem }
-    }
-}
-
-#[derive(Deserialize)]
-struct Missed {
-    count: u64,
-}
-
-fn parse_event(block: &str) -> Option<(String, String)> {
-    let field = |name: &str| {
-        let lines = block.lines().filter_map(|line| line.strip_prefix(name));
-        let values: Vec<&str> = lines
-            .filter_map(|rest| rest.strip_prefix(':'))
-            .map(|value| value.strip_prefix(' ').unwrap_or(value))
-            .collect();
-        (!values.is_empty()).then(|| values.join("\n"))
-    };
-    Some((field("event")?, field("data").unwrap_or_default()))
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     #[test]
@@ -423,11 +308,35 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_escaped_and_events_parsed() {
+    fn queries_are_escaped() {
         let text = query(&[("a", Some("x #/ü")), ("b", None), ("c", Some("1"))]);
         assert_eq!(text, "?a=x%20%23/%C3%BC&c=1");
-        let event = parse_event("event: message\ndata: {\"a\":1}\n\n");
-        assert_eq!(event, Some(("message".into(), "{\"a\":1}".into())));
-        assert_eq!(parse_event(":\n\n"), None);
+    }
+
+    /// A node that answers whoever asks next with `bytes`.
+    async fn answering(bytes: Vec<u8>) -> Client {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // An answer to nothing would not be taken at all.
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(&bytes).await;
+        });
+        Client::new(Endpoint::Tcp(address))
+    }
+
+    #[tokio::test]
+    async fn an_answer_above_the_bound_is_not_taken() {
+        for (more, taken) in [(0, true), (1, false)] {
+            let length = MAX_ANSWER + more;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            let mut bytes = head.into_bytes();
+            bytes.resize(bytes.len() + length, b'x');
+            let answer = answering(bytes).await.text("/").await;
+            assert_eq!(answer.is_ok(), taken);
+            let garbled = matches!(answer, Err(ClientError::Garbled { .. }));
+            assert_eq!(garbled, !taken);
+        }
     }
 }

@@ -9,22 +9,26 @@
 //! So no port is chosen before somebody holds it. Every child has a pipe of ours
 //! as standard input and leaves when that closes: no child outlives this process.
 
+mod error;
+mod launch;
+mod member;
+
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::certificate::{Authority, CertificateError, Validity};
-use crate::client::{Client, Endpoint};
+use crate::certificate::{Authority, Validity};
 use crate::process::{Process, Signal};
-use crate::settings::{NodeConfig, Profile, Seed};
+use crate::settings::Profile;
 use crate::shape::{Shape, widest};
 use crate::state::replace;
+pub use error::ClusterError;
+pub use member::{Directory, Listening, Member};
 
 /// The trust domain of ephemeral clusters.
 const TRUST_DOMAIN: &str = "binomesh.local";
@@ -38,6 +42,10 @@ pub struct ClusterConfig {
     pub shape: Shape,
     /// How eagerly they watch each other.
     pub profile: Profile,
+    /// How long a dead node's rank stays vacant.
+    pub grace_seconds: u64,
+    /// Where each node listens, by its number; those beyond take a free port.
+    pub places: Vec<Place>,
     /// The program to run; this one if not given.
     pub binary: Option<PathBuf>,
     /// The log filter of the nodes.
@@ -56,6 +64,8 @@ impl ClusterConfig {
             nodes,
             shape: Shape::default(),
             profile: Profile::default(),
+            grace_seconds: 0,
+            places: Vec::new(),
             binary: None,
             log: "info".to_owned(),
             // A guess: a loaded machine with a debug build.
@@ -66,108 +76,13 @@ impl ClusterConfig {
     }
 }
 
-/// A node of a local cluster, as `cluster.json` and `ready` name it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
-    /// Its name.
-    pub name: String,
-    /// Its lasting identity in hexadecimal.
-    pub id: String,
-    /// Its process.
-    pub pid: u32,
-    /// The address that others dial.
-    pub address: SocketAddr,
-    /// Its admin API.
-    pub admin_socket: PathBuf,
-    /// Its metrics, such as `http://127.0.0.1:9464/metrics`.
-    pub metrics_url: String,
-}
-
-impl Member {
-    /// A client of its admin API.
-    pub fn client(&self) -> Client {
-        Client::new(Endpoint::Unix(self.admin_socket.clone()))
-    }
-}
-
-/// The first line that `run` prints.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Listening {
-    /// Always `listening`.
-    pub event: String,
-    /// Who listens where.
-    #[serde(flatten)]
-    pub member: Member,
-}
-
-/// What `cluster.json` holds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Directory {
-    /// The process that holds the cluster.
-    pub pid: u32,
-    /// Its nodes.
-    pub nodes: Vec<Member>,
-}
-
-impl Directory {
-    /// Read `cluster.json` in `dir`.
-    pub fn open(dir: &Path) -> Result<Self, ClusterError> {
-        let path = dir.join("cluster.json");
-        let text = fs::read(&path).map_err(|source| ClusterError::file("read", &path, source))?;
-        let wrong = |error| ClusterError::file("understand", &path, io::Error::other(error));
-        serde_json::from_slice(&text).map_err(wrong)
-    }
-}
-
-/// A cluster did not start, or a node of it cannot be managed. Processes that
-/// were started are stopped when the [`Cluster`] is dropped.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// A file cannot be read or written.
-    #[error("cannot {doing} {path}: {source}", path = .path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A certificate was not made.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// A process ended before it listened.
-    #[error("{node} ended before it listened; the end of its log:\n{log}")]
-    Ended {
-        /// Which.
-        node: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// A process did not listen in time.
-    #[error("{node} does not listen after {seconds} s; the end of its log:\n{log}")]
-    Silent {
-        /// Which.
-        node: String,
-        /// How long it was awaited.
-        seconds: u64,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// There is no such node.
-    #[error("the cluster has no node {0}")]
-    NoSuchNode(String),
-}
-
-impl ClusterError {
-    fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        Self::File {
-            doing,
-            path,
-            source,
-        }
-    }
+/// Where a node listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The address that it binds.
+    pub bind: SocketAddr,
+    /// The address that it tells others, if that is another one.
+    pub advertise: Option<SocketAddr>,
 }
 
 /// A local cluster. Dropping it kills its processes and removes its folder.
@@ -249,90 +164,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Write what node `number` needs in order to start.
-    fn prepare(
-        &self,
-        number: usize,
-        parent: Option<&Member>,
-        bind: Option<SocketAddr>,
-    ) -> Result<NodeConfig, ClusterError> {
-        let name = format!("node-{number}");
-        let home = self.dir.path().join(&name);
-        if !home.exists() {
-            let issued = self.authority.issue(&name, Validity::days(7))?;
-            issued.save(&home, false)?;
-        }
-        let seed = |member: &Member| Seed {
-            name: member.name.clone(),
-            address: member.address,
-        };
-        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut config = NodeConfig::new(name, &home, home.join("state"));
-        config.bind = bind.unwrap_or(loopback);
-        config.parent = parent.map(seed);
-        config.slot = u32::try_from(number).ok();
-        let others = self.live().filter(|member| Some(*member) != parent);
-        config.seeds = others
-            .filter(|other| other.name != config.name)
-            .take(3)
-            .map(seed)
-            .collect();
-        config.profile = self.config.profile;
-        config.max_children = self.max_children;
-        config.admin_socket = Some(home.join("admin.sock"));
-        config.metrics = Some(loopback);
-        config.log.clone_from(&self.config.log);
-        config.watch_stdin = true;
-        #[cfg(feature = "planted")]
-        config.planted.clone_from(&self.config.planted);
-        let path = home.join("node.toml");
-        let text = toml::to_string(&config)
-            .map_err(|error| ClusterError::file("write", &path, io::Error::other(error)))?;
-        replace(&path, text.as_bytes())
-            .map_err(|source| ClusterError::file("write", &path, source))?;
-        Ok(config)
-    }
-
-    /// Start the process of a prepared node and wait until it listens.
-    fn start(
-        &self,
-        config: NodeConfig,
-    ) -> impl Future<Output = Result<Slot, ClusterError>> + Send + 'static {
-        let home = self.dir.path().join(&config.name);
-        let log = home.join("log");
-        let mut command = tokio::process::Command::new(&self.binary);
-        command
-            .arg("run")
-            .arg("--config")
-            .arg(home.join("node.toml"));
-        // Ctrl-C is for us; we then ask the children.
-        command.process_group(0);
-        // Our own settings are not the children's.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("BINOMESH_") {
-                command.env_remove(name);
-            }
-        }
-        let (node, limit) = (config.name, self.config.start_timeout);
-        async move {
-            let started = tokio::time::timeout(limit, Process::start(command, &log)).await;
-            let Ok(started) = started else {
-                let (seconds, log) = (limit.as_secs(), tail(&log));
-                return Err(ClusterError::Silent { node, seconds, log });
-            };
-            let (process, line) =
-                started.map_err(|source| ClusterError::file("start", &log, source))?;
-            let said = line.and_then(|line| serde_json::from_str::<Listening>(&line).ok());
-            match said {
-                Some(Listening { member, .. }) => Ok(Slot { member, process }),
-                None => {
-                    let log = tail(&log);
-                    Err(ClusterError::Ended { node, log })
-                }
-            }
-        }
-    }
-
     /// Where everything of this cluster is, for `--cluster`.
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -370,6 +201,31 @@ impl Cluster {
         Ok(())
     }
 
+    /// SIGKILL several nodes at once and wait for their end.
+    pub async fn kill_all(&self, names: &[String]) -> Result<(), ClusterError> {
+        let slots: Result<Vec<&Slot>, _> = names.iter().map(|name| self.slot(name)).collect();
+        let slots = slots?;
+        for slot in &slots {
+            slot.process.signal(Signal::Kill).await;
+        }
+        for slot in slots {
+            slot.process.wait().await;
+        }
+        Ok(())
+    }
+
+    /// SIGSTOP a node: it does nothing until [`Cluster::resume`].
+    pub async fn pause(&self, name: &str) -> Result<(), ClusterError> {
+        self.slot(name)?.process.signal(Signal::Pause).await;
+        Ok(())
+    }
+
+    /// SIGCONT a node.
+    pub async fn resume(&self, name: &str) -> Result<(), ClusterError> {
+        self.slot(name)?.process.signal(Signal::Resume).await;
+        Ok(())
+    }
+
     /// SIGTERM a node and wait for its end; the exit code, if it exited.
     pub async fn terminate(&self, name: &str) -> Result<Option<i32>, ClusterError> {
         let process = &self.slot(name)?.process;
@@ -384,7 +240,9 @@ impl Cluster {
         let number = self.slots.iter().position(wanted);
         let number = number.ok_or_else(|| ClusterError::NoSuchNode(name.to_owned()))?;
         self.kill(name).await?;
-        let address = self.slot(name)?.member.address;
+        // With a place of its own, what it tells others need not be what it binds.
+        let address = self.config.places.get(number).map(|place| place.bind);
+        let address = address.unwrap_or(self.slot(name)?.member.address);
         let parent = self.slot(parent)?.member.clone();
         let config = self.prepare(number, Some(&parent), Some(address))?;
         let started = self.start(config).await?;
@@ -439,14 +297,6 @@ impl Cluster {
         text.and_then(|text| replace(&path, &text))
             .map_err(|source| ClusterError::file("write", &path, source))
     }
-}
-
-/// The last lines of a log.
-fn tail(log: &Path) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(10);
-    lines.get(from..).unwrap_or_default().join("\n")
 }
 
 #[cfg(test)]

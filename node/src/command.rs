@@ -4,9 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::BindError;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use crate::credentials::Credentials;
 use crate::report::{NodeReport, Receipt};
 use crate::subscription::Subscriber;
 use crate::topic::Topic;
@@ -40,6 +42,13 @@ pub(crate) enum Command {
         subscriber: Subscriber,
         /// Told when the subscription holds.
         reply: oneshot::Sender<()>,
+    },
+    /// Go on with other credentials of the same identity.
+    Renew {
+        /// The checked credentials.
+        credentials: Credentials,
+        /// Told when they hold, or why nothing changed.
+        reply: oneshot::Sender<Result<(), BindError>>,
     },
     /// Finish what is open for at most `drain`, say goodbye, and end the loop.
     Leave {

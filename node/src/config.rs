@@ -327,7 +327,11 @@ mod tests {
             ("max_children = -1", "max_children", "-1"),
             ("seeds = [\"x\"]", "seeds", "name@address:port"),
             ("profile = \"loud\"", "profile", "loud"),
-            ("grace_seconds = 30", "grace_seconds", "is 30; expected 0"),
+            (
+                "grace_seconds = 604801",
+                "grace_seconds",
+                "expected 0 to 604800",
+            ),
         ] {
             let text = format!("{GOOD}\n{extra}");
             let error = read(&text, &[], Layer::default()).unwrap_err();

@@ -7,6 +7,9 @@ use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{Identity, IdentityError};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+use x509_parser::time::ASN1Time;
 
 use crate::settings::NodeConfig;
 
@@ -161,5 +164,16 @@ fn revocations(
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
     let read = CertificateRevocationListDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    read.map_err(|error| unreadable("crl", file, &error))
+    let lists = read.map_err(|error| unreadable("crl", file, &error))?;
+    for overdue in lists.iter().filter_map(|list| overdue_since(list)) {
+        let file = file.display();
+        tracing::warn!(%file, %overdue, "the revocation list's next update is overdue");
+    }
+    Ok(lists)
+}
+
+/// Since when a list should have been replaced. It is used all the same.
+fn overdue_since(list: &[u8]) -> Option<ASN1Time> {
+    let (_, list) = CertificateRevocationList::from_der(list).ok()?;
+    list.next_update().filter(|due| *due < ASN1Time::now())
 }

@@ -93,6 +93,14 @@ fn describe() {
         "the life of this process"
     );
     describe_counter!(
+        "binomesh_subscribers_refused_total",
+        "subscribers above the bound"
+    );
+    describe_counter!(
+        "binomesh_admin_waits_total",
+        "times that the admin API had as many connections as it serves"
+    );
+    describe_counter!(
         "binomesh_subscriber_missed_total",
         "messages that local subscribers had no room for"
     );

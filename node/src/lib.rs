@@ -55,7 +55,9 @@ mod timers;
 mod wire;
 
 pub use command::{Destination, SendError, SendOptions};
-pub use node::{Ended, Node, PublishHandle, StartError, Stopped, SubscribeError, TopicHandle};
+pub use node::{
+    Ended, Node, PublishHandle, RenewError, StartError, Stopped, SubscribeError, TopicHandle,
+};
 pub use recorded::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
 pub use settings::{NodeConfig, Profile, Seed};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::BindError;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,8 @@ pub enum Ended {
     Asked,
     /// It panicked: a defect, logged with its message.
     Panicked,
+    /// A socket of its transport failed; the log has the address.
+    TransportFailed,
 }
 
 /// A node did not start. Its state folder may have been made and its boot noted;
@@ -102,7 +105,7 @@ pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
     /// The loop.
-    pub(crate) run: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }
 
 impl Node {
@@ -156,8 +159,9 @@ impl Node {
         let task = tokio::spawn(Recorded::new(recorder, opened.run));
         tokio::spawn(async move {
             let ended = match task.await {
+                Ok(ended) => ended,
                 Err(error) if error.is_panic() => Ended::Panicked,
-                _ => Ended::Asked,
+                Err(_) => Ended::Asked,
             };
             ended_sender.send_replace(Some(ended));
         });
@@ -273,6 +277,15 @@ impl Node {
         }
     }
 
+    /// Go on with a renewed certificate, other authorities or revocation lists.
+    /// Links whose certificates are not accepted any more are cut at once.
+    pub async fn renew(&self, credentials: Credentials) -> Result<(), RenewError> {
+        let (reply, renewed) = oneshot::channel();
+        let asked = self.ask(Command::Renew { credentials, reply }).await;
+        asked.map_err(|Stopped| RenewError::Stopped)?;
+        Ok(renewed.await.map_err(|_| RenewError::Stopped)??)
+    }
+
     /// Leave the overlay: finish what is open for at most `drain`, tell the
     /// neighbours, and stop.
     pub async fn leave(&self, drain: Duration) -> Result<(), Stopped> {
@@ -289,7 +302,8 @@ impl Node {
         self.stopped().await;
     }
 
-    /// Wait until the node has stopped, for whatever reason.
+    /// Wait until the node has stopped, for whatever reason. From then on its
+    /// state folder is free for another one.
     pub async fn stopped(&self) -> Ended {
         let mut ended = self.shared.ended.clone();
         let found = ended.wait_for(Option::is_some).await;
@@ -387,6 +401,17 @@ impl Future for PublishHandle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Stopped;
+
+/// Credentials were not renewed. The node goes on with those it has.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// They are of another node, or TLS does not accept them.
+    #[error(transparent)]
+    Refused(#[from] BindError),
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Stopped,
+}
 
 /// A subscription was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,12 @@
 //! Not here: connections, clocks, encodings. The QUIC node (`host`) and the
 //! simulated world (`world`) run this same machine.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::noise::Noise;
+use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
 use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
 use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
 
@@ -186,7 +189,12 @@ impl<I: Id> Peer<I> {
                         overlay::Event::Down(peer) => {
                             self.on_relay(routing::Input::PeerDown(peer), out);
                         }
-                        overlay::Event::Seeking { .. } => {}
+                        overlay::Event::Up(peer) => {
+                            self.on_relay(routing::Input::PeerUp(peer), out);
+                        }
+                        overlay::Event::Seeking { .. }
+                        | overlay::Event::Relinked
+                        | overlay::Event::Renumbered { .. } => {}
                     }
                     out.event(Event::Overlay(event));
                 }
@@ -213,6 +221,7 @@ impl<I: Id> Peer<I> {
     }
 
     fn flush_relay(&mut self, out: &mut Out<I>) {
+        let mut is_roster_new = false;
         for effect in self.relay_out.drain() {
             match effect {
                 Effect::Send { to, message } => out.send(to, Message::Relay(message)),
@@ -220,8 +229,35 @@ impl<I: Id> Peer<I> {
                 Effect::Disarm { timer } => out.disarm(Timer::Relay(timer)),
                 Effect::Connect(peer) => out.connect(peer),
                 Effect::Disconnect(peer) => out.disconnect(peer),
-                Effect::Event(event) => out.event(Event::Relay(event)),
+                Effect::Event(event) => {
+                    is_roster_new |= matches!(event, routing::Event::RosterComplete(_));
+                    out.event(Event::Relay(event));
+                }
             }
         }
+        if is_roster_new {
+            self.meet_members();
+        }
+    }
+
+    /// The overlay gets to know members from all over the ring, at equal
+    /// distances, while they can still be asked for.
+    fn meet_members(&mut self) {
+        let Some(placement) = self.overlay.placement() else {
+            return;
+        };
+        let names = self.relay.roster().map(|roster| roster.peers());
+        let is_of = |names: &Arc<Vec<_>>| names.len() == placement.population.get() as usize;
+        let Some(names) = names.filter(is_of) else {
+            return;
+        };
+        let steps = (names.len() as u64).min(MAX_ACQUAINTANCES as u64 + 1);
+        let at = |step: u64| {
+            let ahead = (step * names.len() as u64 / steps) as u32;
+            let rank = placement.rank.ahead(ahead, placement.population);
+            names.get(rank.0 as usize).copied().flatten()
+        };
+        let members: BTreeSet<I> = names.iter().copied().flatten().collect();
+        self.overlay.meet(&members, (1..steps).filter_map(at));
     }
 }

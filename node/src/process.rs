@@ -27,6 +27,10 @@ pub(crate) enum Signal {
     Terminate,
     /// SIGKILL: end at once.
     Kill,
+    /// SIGSTOP: do nothing until told to go on.
+    Pause,
+    /// SIGCONT: go on.
+    Resume,
 }
 
 impl Process {
@@ -103,8 +107,8 @@ async fn monitor(
             signal = signals.recv() => signal,
         };
         let result = match signal {
-            Some(Signal::Terminate) => terminate(&child),
             Some(Signal::Kill) => child.start_kill(),
+            Some(signal) => send(&child, signal),
             None => {
                 // The handle is gone: the same as killing on drop, and reaped.
                 let _ = child.kill().await;
@@ -117,12 +121,19 @@ async fn monitor(
     }
 }
 
-fn terminate(child: &Child) -> io::Result<()> {
+fn send(child: &Child, signal: Signal) -> io::Result<()> {
+    use rustix::process::{Pid, Signal as Number, kill_process};
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) else {
+    let Some(pid) = pid.and_then(Pid::from_raw) else {
         return Ok(());
     };
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    let number = match signal {
+        Signal::Terminate => Number::TERM,
+        Signal::Kill => Number::KILL,
+        Signal::Pause => Number::STOP,
+        Signal::Resume => Number::CONT,
+    };
+    kill_process(pid, number)?;
     Ok(())
 }
 
@@ -166,6 +177,30 @@ mod tests {
             let status = process.wait().await.unwrap();
             assert_eq!(status.signal(), Some(number));
         }
+    }
+
+    #[tokio::test]
+    async fn a_paused_child_can_be_killed_and_goes_on_when_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let word = dir.path().join("word");
+        let script = format!(
+            "echo ready; until [ -e {} ]; do sleep 0.02; done; exit 5",
+            word.display()
+        );
+        let (process, _) = shell(&script).await;
+        process.signal(Signal::Pause).await;
+        std::fs::write(&word, "").unwrap();
+        let while_paused = std::time::Duration::from_millis(300);
+        let ended = tokio::time::timeout(while_paused, process.wait()).await;
+        assert!(ended.is_err(), "it ended while paused");
+        process.signal(Signal::Resume).await;
+        let status = process.wait().await.unwrap();
+        assert_eq!(status.code(), Some(5));
+
+        let (process, _) = shell("echo ready; exec cat >/dev/null").await;
+        process.signal(Signal::Pause).await;
+        process.signal(Signal::Kill).await;
+        assert_eq!(process.wait().await.unwrap().signal(), Some(9));
     }
 
     #[tokio::test]

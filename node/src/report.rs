@@ -43,6 +43,10 @@ pub struct NodeReport {
     pub counterclockwise: Vec<Option<String>>,
     /// The peers with a live, mutually authenticated link, each once.
     pub links: Vec<String>,
+    /// The peers that it takes for down: neighbours that are silent, and those
+    /// of whom others say so.
+    #[serde(default)]
+    pub down: Vec<String>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
     /// What is missing, when not healthy.

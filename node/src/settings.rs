@@ -43,9 +43,9 @@ pub struct NodeConfig {
     /// How eagerly the node watches its neighbours.
     #[serde(default)]
     pub profile: Profile,
-    /// How long a dead member's rank stays vacant. Only 0 is supported: the
-    /// ranks are compacted at once.
-    #[serde(default)]
+    /// How long a dead member's rank stays vacant, in seconds; at 0 the ranks
+    /// are compacted at once. At most [`NodeConfig::MAX_GRACE_SECONDS`].
+    #[serde(default = "thirty")]
     pub grace_seconds: u64,
     /// How many children this node accepts before it redirects newcomers.
     #[serde(default = "sixteen")]
@@ -88,6 +88,10 @@ fn any_address() -> SocketAddr {
 }
 
 /// DESIGN's cap: at N = 2^16 a tree of this arity is four deep.
+const fn thirty() -> u64 {
+    30
+}
+
 const fn sixteen() -> u32 {
     16
 }
@@ -111,6 +115,8 @@ impl NodeConfig {
     /// The longest payload that any node of a cluster may be set to accept: every
     /// link takes frames of that length.
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
+    /// The longest grace: a week.
+    pub const MAX_GRACE_SECONDS: u64 = 604_800;
 
     /// The defaults for a node `name` whose `node.pem`, `node.key` and `ca.pem`
     /// are in `credentials` and whose state is in `state_dir`.
@@ -133,7 +139,7 @@ impl NodeConfig {
             crl: None,
             state_dir: state_dir.into(),
             profile: Profile::default(),
-            grace_seconds: 0,
+            grace_seconds: thirty(),
             max_children: sixteen(),
             priority: 0,
             max_payload_bytes: one_mebibyte(),
@@ -160,8 +166,8 @@ impl NodeConfig {
         if let Err(error) = check_name(&self.name) {
             return invalid("name", format!("{:?}", self.name), error.expected);
         }
-        if self.grace_seconds != 0 {
-            let expected = "0: vacant ranks are not supported yet";
+        if self.grace_seconds > Self::MAX_GRACE_SECONDS {
+            let expected = "0 to 604800, which is a week";
             return invalid("grace_seconds", self.grace_seconds.to_string(), expected);
         }
         if !(1..=4096).contains(&self.max_children) {
@@ -348,7 +354,7 @@ mod tests {
             bad.push((key, config));
         };
         change("name", |c| c.name = "a/b".into());
-        change("grace_seconds", |c| c.grace_seconds = 30);
+        change("grace_seconds", |c| c.grace_seconds = 604_801);
         change("max_children", |c| c.max_children = 0);
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());

@@ -1,12 +1,20 @@
 //! What outlives a node's process: its secret and the number of its last life.
+//!
+//! ```text
+//!   lock     held while a node runs: two with one boot would be one to others
+//!   secret   32 bytes
+//!   boot     the number of the last life
+//! ```
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The lasting state of a node, read once at its start.
+/// The lasting state of a node, read once at its start. While a clone of it
+/// lives, the folder is locked against every other node.
 #[derive(Clone)]
 pub struct NodeState {
     /// The secret from which reset and connection-id keys are derived. It
@@ -15,6 +23,7 @@ pub struct NodeState {
     /// The number of this life: above all earlier ones, and no less than the
     /// wall clock in milliseconds.
     pub boot: u64,
+    _lock: Arc<File>,
 }
 
 /// The state could not be read or written. The folder may exist now.
@@ -39,6 +48,7 @@ impl NodeState {
             }
         };
         private_dir(dir).map_err(failed("create the state folder", dir))?;
+        let lock = lock(&dir.join("lock")).map_err(failed("use the state folder", dir))?;
         let (secret_path, boot_path) = (dir.join("secret"), dir.join("boot"));
         let secret = match fs::read(&secret_path) {
             Ok(bytes) => bytes.try_into().map_err(|_| {
@@ -63,7 +73,29 @@ impl NodeState {
         let boot = last.saturating_add(1).max(wall_clock_ms());
         let text = format!("{boot}\n");
         replace(&boot_path, text.as_bytes()).map_err(failed("write", &boot_path))?;
-        Ok(Self { secret, boot })
+        Ok(Self {
+            secret,
+            boot,
+            _lock: Arc::new(lock),
+        })
+    }
+}
+
+/// Hold a file until it is dropped; the system lets go of it when a process
+/// dies, so nothing stale is ever in the way.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::other(
+            "another running node uses it; stop that node, or give this one a `state_dir` of its own",
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -128,14 +160,33 @@ mod tests {
         let dir = dir.path().join("state");
         let first = NodeState::open(&dir).unwrap();
         assert!(first.boot > 1_600_000_000_000);
-        let ahead = first.boot + 1_000_000_000;
+        let (secret, ahead) = (first.secret, first.boot + 1_000_000_000);
+        drop(first);
         fs::write(dir.join("boot"), format!("{ahead}")).unwrap();
         let second = NodeState::open(&dir).unwrap();
         assert_eq!(second.boot, ahead + 1);
-        assert_eq!(second.secret, first.secret);
+        assert_eq!(second.secret, secret);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&dir), 0o700);
         assert_eq!(mode(&dir.join("secret")), 0o600);
+    }
+
+    #[test]
+    fn a_state_folder_is_of_one_node_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = NodeState::open(dir.path()).unwrap();
+        let noted = fs::read(dir.path().join("boot")).unwrap();
+        let clone = held.clone();
+        drop(held);
+        let error = NodeState::open(dir.path()).err().unwrap().to_string();
+        assert!(
+            error.contains(dir.path().to_str().unwrap()) && error.contains("stop that node"),
+            "{error}"
+        );
+        assert_eq!(fs::read(dir.path().join("boot")).unwrap(), noted);
+        let boot = clone.boot;
+        drop(clone);
+        assert!(NodeState::open(dir.path()).unwrap().boot > boot);
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Local subscribers and their bounded queues.
 //!
 //! A subscriber that does not read in time loses messages, never the node its
-//! memory or its other subscribers their messages: when a queue is full the new
-//! message is left out *for that subscriber*, counted, and the next thing that
-//! the subscriber receives after what was queued is [`Received::Missed`] with
-//! the number. The receipt still says `delivered`: it speaks of the node.
+//! memory or its other subscribers their messages: when a queue is full, by
+//! messages or by bytes, the new message is left out *for that subscriber*,
+//! counted, and in its place in the queue is [`Received::Missed`] with the number.
+//! The receipt still says `delivered`: it speaks of the node.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use binomesh_overlay::PeerId;
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use crate::topic::{Topic, TopicFilter};
 
@@ -53,32 +53,99 @@ impl From<&Message> for crate::report::Delivery {
 pub enum Received {
     /// A message, once per subscription.
     Message(Message),
-    /// The queue was full: this many messages were left out since the last time.
+    /// The queue was full: this many messages were left out here.
     Missed(u64),
 }
 
 /// A stream of the messages that match a filter. Dropping it unsubscribes.
 #[derive(Debug)]
 pub struct Subscription {
-    queue: mpsc::Receiver<Message>,
-    missed: Arc<AtomicU64>,
+    shared: Arc<Shared>,
 }
 
 impl Subscription {
     /// How many messages wait for a subscriber before the next is left out. A
-    /// guess: a burst of small messages fits, and 64 KiB each stay under 64 MiB.
+    /// guess: a burst of small messages fits.
     pub const DEFAULT_CAPACITY: usize = 1024;
+    /// How many bytes of payloads wait before the next message is left out,
+    /// however few messages they are; one always fits. A guess: 64 KiB each for a
+    /// quarter of the messages.
+    pub const MAX_BYTES: usize = 16 << 20;
 
     /// The next message or gap, or `None` once the node has stopped.
     pub async fn next(&mut self) -> Option<Received> {
-        // What is still queued is older than what was missed.
-        if let Ok(message) = self.queue.try_recv() {
-            return Some(Received::Message(message));
+        loop {
+            {
+                let mut queue = self.shared.queue();
+                if let Some(received) = queue.pop() {
+                    return Some(received);
+                }
+                if queue.is_closed {
+                    return None;
+                }
+            }
+            self.shared.ready.notified().await;
         }
-        match self.missed.swap(0, Ordering::Relaxed) {
-            0 => self.queue.recv().await.map(Received::Message),
-            missed => Some(Received::Missed(missed)),
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        queue.is_closed = true;
+        queue.waiting.clear();
+    }
+}
+
+/// What the two ends of a subscription share.
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    ready: Notify,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Messages and the gaps between them, never two gaps in a row.
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Received>,
+    messages: usize,
+    bytes: usize,
+    capacity: usize,
+    /// Either end is gone.
+    is_closed: bool,
+}
+
+impl Queue {
+    /// Returns whether there was room.
+    fn push(&mut self, message: &Message) -> bool {
+        let bytes = self.bytes.saturating_add(message.payload.len());
+        let is_long = bytes > Subscription::MAX_BYTES && self.messages > 0;
+        if self.messages < self.capacity && !is_long {
+            self.messages += 1;
+            self.bytes = bytes;
+            self.waiting.push_back(Received::Message(message.clone()));
+            return true;
         }
+        match self.waiting.back_mut() {
+            Some(Received::Missed(missed)) => *missed += 1,
+            _ => self.waiting.push_back(Received::Missed(1)),
+        }
+        false
+    }
+
+    fn pop(&mut self) -> Option<Received> {
+        let received = self.waiting.pop_front()?;
+        if let Received::Message(message) = &received {
+            self.messages -= 1;
+            self.bytes -= message.payload.len();
+        }
+        Some(received)
     }
 }
 
@@ -86,20 +153,39 @@ impl Subscription {
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     filter: TopicFilter,
-    queue: mpsc::Sender<Message>,
-    missed: Arc<AtomicU64>,
+    shared: Arc<Shared>,
 }
 
-/// Both ends of a new subscription with room for `capacity` messages (at least 1).
+impl Subscriber {
+    fn is_gone(&self) -> bool {
+        self.shared.queue().is_closed
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.shared.queue().is_closed = true;
+        self.shared.ready.notify_one();
+    }
+}
+
+/// Both ends of a new subscription with room for `capacity` messages, at least 1.
 pub(crate) fn subscription(filter: TopicFilter, capacity: usize) -> (Subscriber, Subscription) {
-    let (sender, queue) = mpsc::channel(capacity.max(1));
-    let missed = Arc::new(AtomicU64::new(0));
+    let shared = Arc::new(Shared {
+        queue: Mutex::new(Queue {
+            waiting: VecDeque::new(),
+            messages: 0,
+            bytes: 0,
+            capacity: capacity.max(1),
+            is_closed: false,
+        }),
+        ready: Notify::new(),
+    });
     let subscriber = Subscriber {
         filter,
-        queue: sender,
-        missed: missed.clone(),
+        shared: shared.clone(),
     };
-    (subscriber, Subscription { queue, missed })
+    (subscriber, Subscription { shared })
 }
 
 /// All local subscribers of a node, owned by its loop. At most
@@ -115,10 +201,12 @@ impl Subscribers {
 
     /// Admit a subscriber; `false` if there are too many.
     pub(crate) fn admit(&mut self, subscriber: Subscriber) -> bool {
-        self.all.retain(|other| !other.queue.is_closed());
+        self.all.retain(|other| !other.is_gone());
         let fits = self.all.len() < Self::MAX;
         if fits {
             self.all.push(subscriber);
+        } else {
+            metrics::counter!("binomesh_subscribers_refused_total").increment(1);
         }
         fits
     }
@@ -127,16 +215,13 @@ impl Subscribers {
     pub(crate) fn offer(&mut self, message: &Message) {
         let mut missed = 0;
         self.all.retain(|subscriber| {
-            if !subscriber.filter.matches(&message.topic) {
-                return !subscriber.queue.is_closed();
+            let mut queue = subscriber.shared.queue();
+            if queue.is_closed {
+                return false;
             }
-            match subscriber.queue.try_send(message.clone()) {
-                Ok(()) => {}
-                Err(mpsc::error::TrySendError::Closed(_)) => return false,
-                Err(mpsc::error::TrySendError::Full(_)) => {
-                    subscriber.missed.fetch_add(1, Ordering::Relaxed);
-                    missed += 1;
-                }
+            if subscriber.filter.matches(&message.topic) {
+                missed += u64::from(!queue.push(message));
+                subscriber.shared.ready.notify_one();
             }
             true
         });
@@ -184,6 +269,71 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
+        let mut all = Subscribers::default();
+        let (slow, mut end) = subscription(TopicFilter::all(), 1);
+        assert!(all.admit(slow));
+        let mut received = Vec::new();
+        for round in 0..3 {
+            for sequence in 0..3 {
+                all.offer(&message(3 * round + sequence));
+            }
+            received.extend(end.next().await);
+        }
+        let expected = [
+            Received::Message(message(0)),
+            Received::Missed(2),
+            Received::Message(message(3)),
+        ];
+        assert_eq!(received, expected);
+        assert_eq!(end.next().await, Some(Received::Missed(5)));
+    }
+
+    #[tokio::test]
+    async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
+        let mut all = Subscribers::default();
+        let (slow, mut end) = subscription(TopicFilter::all(), usize::MAX);
+        assert!(all.admit(slow));
+        let long = |sequence, length| Message {
+            payload: vec![0; length].into(),
+            ..message(sequence)
+        };
+        let longest = Subscription::MAX_BYTES + 1;
+        for one in [long(0, longest), long(1, 0), long(2, 1)] {
+            all.offer(&one);
+        }
+        assert_eq!(end.next().await, Some(Received::Message(long(0, longest))));
+        assert_eq!(end.next().await, Some(Received::Missed(2)));
+        for sequence in 3..20 {
+            all.offer(&long(sequence, 1 << 20));
+        }
+        for sequence in 3..19 {
+            let expected = Received::Message(long(sequence, 1 << 20));
+            assert_eq!(end.next().await, Some(expected));
+        }
+        assert_eq!(end.next().await, Some(Received::Missed(1)));
+    }
+
+    #[test]
+    fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
+        let mut all = Subscribers::default();
+        let mut admit = || {
+            let (one, end) = subscription(TopicFilter::all(), 1);
+            (all.admit(one), end)
+        };
+        let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
+        assert!(ends.iter().all(|(admitted, _)| *admitted));
+        assert!(!admit().0);
+        ends.pop();
+        assert!(admit().0, "a place has become free");
+        all.offer(&message(1));
+        for (_, end) in &mut ends {
+            let first = end.shared.queue().pop();
+            assert_eq!(first, Some(Received::Message(message(1))));
+        }
+    }
+
+    #[tokio::test]
     async fn a_dropped_subscription_frees_its_place() {
         let mut all = Subscribers::default();
         for _ in 0..Subscribers::MAX {
@@ -191,7 +341,7 @@ mod tests {
             assert!(all.admit(one));
             drop(end);
         }
-        let (kept, mut end) = subscription(TopicFilter::all(), 1);
+        let (kept, mut end) = subscription(TopicFilter::all(), usize::MAX);
         assert!(all.admit(kept));
         assert_eq!(all.all.len(), 1);
         drop(all);

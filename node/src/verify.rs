@@ -309,6 +309,7 @@ pub(crate) mod tests {
                 clockwise,
                 counterclockwise,
                 links,
+                down: Vec::new(),
                 healthy: true,
                 reason: None,
             }

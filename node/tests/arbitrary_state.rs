@@ -1,5 +1,4 @@
 //! Self-stabilization of whole peers: from any state to the exact binomial graph.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 

@@ -126,10 +126,42 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert_eq!(output.status.code(), Some(1));
     let (code, text) = status(&["run", "--config", &config]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("in use"), "the admin socket is taken: {text}");
+    assert!(text.contains("another running node uses it"), "{text}");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!Path::new(&socket).exists());
+}
+
+#[test]
+fn a_revoked_node_is_listed_and_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = node(dir.path(), "node-1");
+    node(dir.path(), "node-2");
+    let ca = dir.path().join("ca").display().to_string();
+    let crl = dir.path().join("node-1/crl.pem").display().to_string();
+    let (code, text) = status(&["ca", "revoke", "--dir", &ca, "--name", "node-9"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("ca list"), "{text}");
+    let revoked = ran(&[
+        "ca", "revoke", "--dir", &ca, "--name", "node-1", "--out", &crl,
+    ]);
+    assert!(revoked.status.success(), "{revoked:?}");
+    let listed = ran(&["ca", "list", "--dir", &ca, "--json"]);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let states: Vec<(String, bool)> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|entry| {
+            let name = entry["name"].as_str().unwrap().to_owned();
+            (name, entry["revoked"].as_bool().unwrap())
+        })
+        .collect();
+    assert_eq!(states, [("node-1".into(), true), ("node-2".into(), false)]);
+    let good = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, good + "crl = \"crl.pem\"\n").unwrap();
+    let (code, text) = status(&["run", "--config", &config]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("Revoked"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! Formation and healing of whole overlays, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! Joins, deaths, returns and meetings of whole overlays, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{Fault, Lie, Network, Shape, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
@@ -186,11 +185,17 @@ fn a_partition_makes_two_overlays_that_become_one_again() {
     }
 }
 
-/// Others vouch for both ends of a cut tree edge, so neither is ever down.
+/// Others vouch for both ends of a cut tree edge, so neither is ever down. Where
+/// the child lands next to the root again, now in the ring, others carry what the
+/// two have to say to each other, until they can say it themselves.
 #[test]
 fn a_cut_between_parent_and_child_moves_the_child() {
-    for child in [1, 2, 4] {
-        let mut world = World::new(child.into(), Network::local());
+    let mut neighbours = 0;
+    for (child, seed) in [1, 2, 4]
+        .into_iter()
+        .flat_map(|c| (0..10).map(move |s| (c, s)))
+    {
+        let mut world = World::new(seed, Network::local());
         world.deploy(8, Shape::Binomial, |_| {});
         settle(&mut world, seconds(60));
         world.network().cut(0, child);
@@ -200,7 +205,30 @@ fn a_cut_between_parent_and_child_moves_the_child() {
         let has_moved = world.run_until(end, |w| !matches!(moved(w), None | Some(0)));
         assert!(has_moved, "{child} hangs under {:?}", moved(&world));
         settle(&mut world, seconds(60));
+        let relayed = |w: &World| w.peer(0).is_some_and(|p| p.overlay().relayed().count() > 0);
+        let is_neighbour = |w: &World| {
+            w.peer(0)
+                .is_some_and(|p| p.overlay().ring().predecessor == Some(child))
+        };
+        if is_neighbour(&world) {
+            neighbours += 1;
+            assert!(relayed(&world), "seed {seed}: named as relayed");
+            world.run_for(seconds(20));
+            world.take_events();
+            world.run_for(seconds(60));
+            assert_eq!(world.defect(), None, "seed {seed}: it stands");
+            let events = world.take_events();
+            assert!(events.is_empty(), "seed {seed}: {:?}", events.first());
+        }
+        world.network().mend();
+        settle(&mut world, seconds(60));
+        let end = world.now() + seconds(60);
+        assert!(
+            world.run_until(end, |w| !relayed(w)),
+            "seed {seed}: the way is open"
+        );
     }
+    assert!(neighbours > 0, "the rule is tried");
 }
 
 /// Root and heirs die, nobody has seeds, and orphans give up within one latency
@@ -279,4 +307,40 @@ fn a_quiet_overlay_changes_nothing() {
     // Per beat of 500 ms: to and from the parent about three messages a tree
     // edge, one to the successor; per second one level is confirmed.
     assert!(rate < 16.0, "{rate} messages per node and second");
+}
+
+/// Both ring neighbours of a node, and another pair, name another rank with every
+/// word. Whoever told them its own place in return would go on for ever.
+#[test]
+fn neighbours_that_lie_about_their_ranks_keep_nobody_talking() {
+    const NODES: u32 = 16;
+    for seed in 0..5 {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(NODES, Shape::Binomial, |_| {});
+        settle(&mut world, seconds(30));
+        let rank_of = |id| world.peer(id).and_then(|peer| peer.overlay().placement());
+        let mut ranks: Vec<_> = (0..NODES)
+            .map(|id| (rank_of(id).unwrap().rank, id))
+            .collect();
+        ranks.sort_unstable();
+        for (_, node) in [ranks[4], ranks[6], ranks[7], ranks[8]] {
+            let (lie, ms) = (Lie::Marks, 20_000);
+            world.act(
+                &Fault::Lie {
+                    node,
+                    lie,
+                    ms,
+                    seed,
+                },
+                |_| {},
+            );
+        }
+        let before = world.sent();
+        world.run_for(seconds(10));
+        let each = (world.sent() - before) / u64::from(NODES) / 10;
+        assert!(
+            each < 200,
+            "seed {seed}: {each} messages per node and second"
+        );
+    }
 }

@@ -81,10 +81,23 @@ pub struct Pace {
     /// probe timeout of Serf's LAN profile.
     pub beat: Duration,
     /// Beats without a sign of life until a neighbour is suspected and others
-    /// are asked. Default 3 (guess).
+    /// are asked. Default 2: one lost beat is nothing.
     pub suspect_after: u32,
-    /// Further beats until the suspect is taken as down. Default 2 (guess).
+    /// Further beats until the suspect is taken as down. Default 1, the probe
+    /// timeout of Serf's LAN profile.
     pub down_after: u32,
+    /// How long what is said of peers is collected before it is passed on.
+    /// Default 10 ms (guess: several messages of one death, no visible delay).
+    pub share: Duration,
+    /// How long a rumour is believed beyond the grace. Default 30 s (guess).
+    pub rumour: Duration,
+    /// How long a dead member's rank stays vacant before the ranks are
+    /// compacted; zero compacts at once. Default 30 s (DESIGN).
+    pub grace: Duration,
+    /// How long a root waits for members that may yet be counted or find their
+    /// ranks again while many are vacant. Default 2 s: longer than a death takes
+    /// to be noticed.
+    pub regroup: Duration,
     /// How long a root waits for more changes before it names an epoch.
     /// Default 100 ms (guess: several times a round trip, so that one wave of
     /// joins becomes one epoch).
@@ -96,8 +109,9 @@ pub struct Pace {
     pub refresh: Duration,
     /// How many times the pause is doubled: 500 ms · 2^6 = 32 s.
     pub refresh_doublings: u32,
-    /// The pause between confirming two finger levels. Default 1 s, so that a
-    /// finger is repaired within ⌈log2 N⌉ seconds and one wave.
+    /// The pause between confirming two finger levels. Default 5 s, so that a
+    /// corrupted finger is repaired within 5 s · ⌈log2 N⌉; a quarter of the idle
+    /// traffic at 1 s, and fingers of the living do not go wrong by themselves.
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
@@ -115,10 +129,11 @@ impl Pace {
     pub fn fast() -> Self {
         Self {
             beat: Duration::from_millis(100),
+            regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
             refresh_doublings: 7,
-            confirm: Duration::from_millis(250),
+            confirm: Duration::from_secs(1),
             ..Self::default()
         }
     }
@@ -128,8 +143,10 @@ impl Pace {
     pub fn quiet() -> Self {
         Self {
             beat: Duration::from_millis(2500),
+            regroup: Duration::from_secs(12),
+            rumour: Duration::from_secs(60),
             epoch_latest: Duration::from_secs(2),
-            confirm: Duration::from_secs(10),
+            confirm: Duration::from_secs(20),
             refresh_doublings: 8,
             ..Self::default()
         }
@@ -140,13 +157,17 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             beat: Duration::from_millis(500),
-            suspect_after: 3,
-            down_after: 2,
+            suspect_after: 2,
+            down_after: 1,
+            share: Duration::from_millis(10),
+            rumour: Duration::from_secs(30),
+            grace: Duration::from_secs(30),
+            regroup: Duration::from_secs(2),
             epoch_settle: Duration::from_millis(100),
             epoch_latest: Duration::from_secs(1),
             refresh: Duration::from_millis(500),
             refresh_doublings: 6,
-            confirm: Duration::from_secs(1),
+            confirm: Duration::from_secs(5),
             probe: Duration::from_secs(1),
             probe_max: Duration::from_secs(5),
         }

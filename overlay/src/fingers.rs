@@ -271,19 +271,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
     /// UP for the finger clockwise, DN for the one counterclockwise.
     fn introduction(&self, level: usize, towards: Direction, subject: I) -> Message<I, S::Mark> {
         let mark = self.expected(level - 1, towards.opposite());
-        let level = level as u8;
-        match towards {
-            Direction::Clockwise => Message::Up {
-                level,
-                subject,
-                mark,
-            },
-            Direction::Counterclockwise => Message::Down {
-                level,
-                subject,
-                mark,
-            },
-        }
+        Message::introduction(level as u8, towards, subject, mark)
     }
 
     /// Whether level exists: 2^level < N.

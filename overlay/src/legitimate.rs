@@ -107,19 +107,51 @@ pub fn has_right_fingers<I: Id, T: AsRef<[Option<I>]>>(
     let (Some(population), Some(&node)) = (population, order.get(rank)) else {
         return false;
     };
-    let rank = Rank(rank as u32);
-    let is_right = |table: T, is_clockwise: bool| {
-        let table = table.as_ref();
-        table.len() == population.levels()
-            && table.iter().enumerate().all(|(level, &finger)| {
-                let there = match is_clockwise {
-                    true => rank.ahead(1 << level, population),
-                    false => rank.behind(1 << level, population),
-                };
-                finger.is_some() && finger == order.get(there.0 as usize).copied()
-            })
+    let place = (population, Rank(rank as u32));
+    let is_right = |finger: Option<I>, there: Rank| {
+        finger.is_some() && finger == order.get(there.0 as usize).copied()
     };
-    is_right(clockwise(node), true) && is_right(counterclockwise(node), false)
+    fits(place, clockwise(node), true, is_right)
+        && fits(place, counterclockwise(node), false, is_right)
+}
+
+/// The same while ranks are vacant: `order` holds the live members, and where
+/// nobody stands the tables may name whom they like, if it is none of these.
+pub fn has_right_fingers_but_vacant<I: Id, T: AsRef<[Option<I>]>>(
+    order: &[Option<I>],
+    rank: usize,
+    clockwise: impl Fn(I) -> T,
+    counterclockwise: impl Fn(I) -> T,
+) -> bool {
+    let population = u32::try_from(order.len()).ok().and_then(Population::new);
+    let (Some(population), Some(&Some(node))) = (population, order.get(rank)) else {
+        return false;
+    };
+    let place = (population, Rank(rank as u32));
+    let is_right = |finger: Option<I>, there: Rank| match order.get(there.0 as usize) {
+        Some(Some(holder)) => finger == Some(*holder),
+        _ => finger.is_none_or(|named| !order.contains(&Some(named))),
+    };
+    fits(place, clockwise(node), true, is_right)
+        && fits(place, counterclockwise(node), false, is_right)
+}
+
+/// Whether every entry of a table, which has as many levels as it should, is
+/// right for the rank that it stands for.
+fn fits<I: Id, T: AsRef<[Option<I>]>>(
+    (population, rank): (Population, Rank),
+    table: T,
+    is_clockwise: bool,
+    is_right: impl Fn(Option<I>, Rank) -> bool,
+) -> bool {
+    let table = table.as_ref();
+    let there = |level: usize| match is_clockwise {
+        true => rank.ahead(1 << level, population),
+        false => rank.behind(1 << level, population),
+    };
+    let mut entries = table.iter().enumerate();
+    table.len() == population.levels()
+        && entries.all(|(level, &finger)| is_right(finger, there(level)))
 }
 
 #[cfg(test)]
@@ -167,6 +199,18 @@ mod tests {
         assert!(!is_ring(&NODES, next, |n| previous(n).filter(|_| n != 12)));
         assert!(!is_ring(&NODES, |n| next(n).filter(|_| n != 12), previous));
         assert!(!is_ring(&NODES[..3], next, previous), "a stranger in it");
+    }
+
+    #[test]
+    fn a_vacant_rank_is_anybodys_but_the_living() {
+        let order = [Some(10), Some(11), None, Some(13)];
+        let right = |clockwise: [Option<u8>; 2]| {
+            let back = [Some(13), None];
+            has_right_fingers_but_vacant(&order, 0, |_| clockwise, |_| back)
+        };
+        assert!(right([Some(11), None]) && right([Some(11), Some(12)]));
+        assert!(!right([Some(11), Some(13)]), "a live member elsewhere");
+        assert!(!right([None, None]), "a member that is missed");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! Papers: [BMG09] Bosilca et al., *Constructing Resilient Communication
 //! Infrastructure for Runtime Environments*; [FC] the fully connected bootstrap.
 
-#![allow(
+#![expect(
     rustdoc::broken_intra_doc_links,
     reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
 )]
@@ -37,6 +37,7 @@ pub mod placement;
 pub mod planted;
 #[cfg(feature = "quic")]
 pub mod quic;
+pub mod relayed;
 pub mod ring;
 pub mod stamp;
 pub mod tree;

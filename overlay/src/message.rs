@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
-use crate::{census, detector, fingers, ring, tree};
+use crate::{census, detector, fingers, relayed, ring, tree};
 
 /// A message between two overlays: that of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub enum Message<I> {
     Fingers(fingers::Message<I, Mark<I>>),
     /// Signs of life.
     Detector(detector::Message<I>),
+    /// What another has to say to one that it cannot reach.
+    Relayed(relayed::Message<I>),
 }
 
 /// The place of a message in the queue to its receiver. A newer message of equal
@@ -46,7 +48,8 @@ impl<I: Copy> Message<I> {
             Self::Ring(message) => (20 + message.slot(), 0, None),
             Self::Census(message) => match message {
                 census::Message::Size { .. } => (30, 0, None),
-                census::Message::Place { .. } => (31, 0, None),
+                // One or the other says what is in force.
+                census::Message::Place { .. } | census::Message::InForce { .. } => (31, 0, None),
             },
             Self::Fingers(message) => {
                 let (kind, level) = message.slot();
@@ -59,7 +62,20 @@ impl<I: Copy> Message<I> {
                 detector::Message::Pong { asker } => (63, 0, *asker),
                 detector::Message::PingFor(subject) => (64, 0, Some(*subject)),
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
+                // Others about other peers must not take its place.
+                detector::Message::Rumours(rumours) => {
+                    (66, 0, rumours.first().map(|rumour| rumour.peer))
+                }
+                detector::Message::Doubts(_) => (67, 0, None),
             },
+            Self::Relayed(message) => {
+                let (base, peer, carried) = match message {
+                    relayed::Message::To { to, carried } => (100, to, carried),
+                    relayed::Message::From { from, carried } => (180, from, carried),
+                };
+                let inner = Self::from(carried.clone()).slot();
+                (base + inner.kind, inner.level, Some(*peer))
+            }
         };
         Slot {
             kind,
@@ -93,6 +109,11 @@ impl<I: Copy> Message<I> {
                     asker: Some(subject),
                 },
             ) => vec![*subject],
+            Self::Relayed(relayed::Message::From { from, carried }) => {
+                let carried = Self::from(carried.clone());
+                let inner = carried.introduces().into_iter();
+                inner.chain([*from]).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -130,4 +151,5 @@ from_layer! {
     Census: census::Message<I>,
     Fingers: fingers::Message<I, Mark<I>>,
     Detector: detector::Message<I>,
+    Relayed: relayed::Message<I>,
 }

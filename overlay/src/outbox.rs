@@ -80,6 +80,16 @@ impl<I, M, T, E> Outbox<I, M, T, E> {
         self.effects.push(Effect::Disconnect(peer));
     }
 
+    /// Let `change` look at every message, as the last thing before the host
+    /// does: it may go another way.
+    pub fn reroute(&mut self, mut change: impl FnMut(&mut I, &mut M)) {
+        for effect in &mut self.effects {
+            if let Effect::Send { to, message } = effect {
+                change(to, message);
+            }
+        }
+    }
+
     /// Take the effects, in order; the outbox is empty afterwards and keeps its
     /// memory.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect<I, M, T, E>> + '_ {

@@ -86,6 +86,17 @@ impl Rank {
         Self(((self.0 as u64 + n - distance as u64 % n) % n) as u32)
     }
 
+    /// Whether this rank lies strictly between two others on the way clockwise
+    /// from the first to the second; a whole turn if they are the same.
+    pub const fn is_between(self, first: Self, second: Self, population: Population) -> bool {
+        let gap = match first.distance_to(second, population) {
+            0 => population.0,
+            distance => distance,
+        };
+        let distance = first.distance_to(self, population);
+        self.is_within(population) && distance > 0 && distance < gap
+    }
+
     /// How many clockwise places lie between this rank and `other`: 0 .. N.
     pub const fn distance_to(self, other: Self, population: Population) -> u32 {
         other.behind(self.0, population).0

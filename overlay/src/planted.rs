@@ -22,17 +22,40 @@ pub enum Bug {
     DoneBeforeCustody,
     /// The relay drops a duplicate together with the larger duty it brings.
     DropDuplicateDuty,
+    /// A node that is called down does not answer.
+    DroppedRefutation,
+    /// Silence alone makes a peer down, after one beat and unasked.
+    VerdictWithoutProbe,
+    /// Ranks are handed on by the newest count and not by the one that the root
+    /// counted with.
+    UnfrozenOffsets,
+    /// A node that has lost its parent takes children all the same.
+    OrphansAcceptChildren,
+    /// A place is taken from anybody and for any count, if the number of its epoch
+    /// is larger.
+    LargerEpoch,
+    /// A node that has probed in vain for a while stops.
+    ProbingStops,
+    /// Lost peers are never forgotten.
+    UnboundedLost,
 }
 
 impl Bug {
     /// Every bug, in the order of their declaration.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::Rule4Guard,
         Self::LevelBound,
         Self::MissingRefresh,
         Self::LostBConnect,
         Self::DoneBeforeCustody,
         Self::DropDuplicateDuty,
+        Self::DroppedRefutation,
+        Self::VerdictWithoutProbe,
+        Self::UnfrozenOffsets,
+        Self::OrphansAcceptChildren,
+        Self::LargerEpoch,
+        Self::ProbingStops,
+        Self::UnboundedLost,
     ];
 
     /// The name used on command lines.
@@ -44,6 +67,13 @@ impl Bug {
             Self::LostBConnect => "lost-b-connect",
             Self::DoneBeforeCustody => "done-before-custody",
             Self::DropDuplicateDuty => "drop-duplicate-duty",
+            Self::DroppedRefutation => "dropped-refutation",
+            Self::VerdictWithoutProbe => "verdict-without-probe",
+            Self::UnfrozenOffsets => "unfrozen-offsets",
+            Self::OrphansAcceptChildren => "orphans-accept-children",
+            Self::LargerEpoch => "larger-epoch",
+            Self::ProbingStops => "probing-stops",
+            Self::UnboundedLost => "unbounded-lost",
         }
     }
 }

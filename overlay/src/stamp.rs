@@ -34,6 +34,10 @@ pub trait Stamp: Clone + Eq + Hash + Debug {
     /// The mark of the member `distance` places counterclockwise.
     fn behind(&self, distance: u32) -> Self::Mark;
 
+    /// The mark that lies `distance` places from `mark`, clockwise or
+    /// counterclockwise, if this process can tell.
+    fn from(&self, mark: Self::Mark, distance: u32, is_clockwise: bool) -> Option<Self::Mark>;
+
     /// Whether `mark` is the one `expected` here.
     fn judge(&self, mark: Self::Mark, expected: Self::Mark) -> Proof;
 }
@@ -44,6 +48,10 @@ impl Stamp for () {
     fn ahead(&self, _distance: u32) {}
 
     fn behind(&self, _distance: u32) {}
+
+    fn from(&self, _mark: (), _distance: u32, _is_clockwise: bool) -> Option<()> {
+        None
+    }
 
     fn judge(&self, _mark: (), _expected: ()) -> Proof {
         Proof::Absent
@@ -74,6 +82,15 @@ impl<I: Id> Stamp for Placement<I> {
             epoch: self.epoch,
             rank: self.rank.behind(distance, self.population),
         }
+    }
+
+    fn from(&self, mark: Mark<I>, distance: u32, is_clockwise: bool) -> Option<Mark<I>> {
+        let is_here = mark.epoch == self.epoch && mark.rank.is_within(self.population);
+        let rank = match is_clockwise {
+            true => mark.rank.ahead(distance, self.population),
+            false => mark.rank.behind(distance, self.population),
+        };
+        is_here.then_some(Mark { rank, ..mark })
     }
 
     fn judge(&self, mark: Mark<I>, expected: Mark<I>) -> Proof {

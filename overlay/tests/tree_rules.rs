@@ -1,6 +1,5 @@
 //! One test per rule of the tree and the census (`docs/protocol.md`), on the
 //! machine itself.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 
@@ -129,7 +128,7 @@ fn a_node_asks_its_configured_parent_for_its_slot() {
         config.parent = Some(1);
         config.slot = Some(4);
     });
-    let order = Order::slot(4);
+    let order = Order::deployed(4);
     let claim = Claim::Orphan;
     assert_eq!(node.said(1), [Tree::Attach { claim, order }]);
     assert!(!node.overlay.tree().is_anchored());
@@ -167,7 +166,14 @@ fn a_full_node_redirects_to_its_smallest_subtree() {
     for (child, size) in [(1, 9), (2, 4)] {
         node.hear(child, attach(Claim::Orphan));
         let size = Population::new(size).unwrap();
-        node.hear(child, census::Message::Size { version: 1, size });
+        node.hear(
+            child,
+            census::Message::Size {
+                version: 1,
+                size,
+                standing: None,
+            },
+        );
     }
     node.sent();
     node.hear(3, attach(Claim::Orphan));
@@ -316,7 +322,14 @@ fn a_digest_that_does_not_match_is_asked_about() {
 fn a_size_from_a_stranger_is_an_attach() {
     let mut node = Node::root(0);
     let size = Population::ONE;
-    node.hear(4, census::Message::Size { version: 1, size });
+    node.hear(
+        4,
+        census::Message::Size {
+            version: 1,
+            size,
+            standing: None,
+        },
+    );
     assert_eq!(node.children(), [4]);
     assert_eq!(node.overlay.census().size(), Population::new(2).unwrap());
 }
@@ -324,7 +337,8 @@ fn a_size_from_a_stranger_is_an_attach() {
 #[test]
 fn a_place_is_taken_from_the_parent_alone() {
     let mut node = Node::child(5, 1);
-    node.fire(Timer::Beat);
+    // In full it is repeated once in four beats.
+    (0..4).for_each(|_| node.fire(Timer::Beat));
     let version = node
         .sent()
         .into_iter()
@@ -332,7 +346,7 @@ fn a_place_is_taken_from_the_parent_alone() {
             Message::Census(census::Message::Size { version, .. }) => Some(version),
             _ => None,
         });
-    let version = version.expect("a child reports its size with the beat");
+    let version = version.expect("a child repeats its size");
     let epoch = Epoch {
         root: 0,
         boot: 1,
@@ -356,12 +370,12 @@ fn a_late_beat_condemns_nobody() {
     let mut node = Node::child(5, 1);
     let late = Duration::from_secs(3);
     for _ in 0..20 {
-        let timer = Timer::Beat;
+        let timer = Timer::Watch;
         node.give(Input::Timer { timer, late });
     }
     assert_eq!(node.overlay.tree().parent(), Some(1));
-    for _ in 0..6 {
-        node.fire(Timer::Beat);
+    for _ in 0..12 {
+        node.fire(Timer::Watch);
     }
     assert_eq!(node.overlay.tree().parent(), None, "silence on time does");
 }

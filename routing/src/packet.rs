@@ -69,7 +69,8 @@ pub enum Part {
     Range(Span),
     /// The receiver is a step on the way to the starts of these spans.
     Routed {
-        /// What is asked for; each span's start will get it as a range.
+        /// What is asked for, in order and disjoint; each span's start will get it
+        /// as a range.
         spans: Vec<Span>,
         /// The transit list: ranks that must not be visited again.
         visited: Vec<Rank>,
@@ -90,6 +91,22 @@ impl Part {
         }
     }
 
+    /// How many distances are asked for.
+    pub fn count(&self) -> u64 {
+        self.spans().iter().map(|span| u64::from(span.len())).sum()
+    }
+
+    /// Whether the spans are not empty, in order and disjoint, so that there are no
+    /// more of them than members.
+    pub fn is_orderly(&self) -> bool {
+        let spans = self.spans();
+        let in_order = |pair: &[Span]| pair[0].end <= pair[1].start;
+        !spans.is_empty()
+            && spans.len() <= Self::MAX_SPANS
+            && !spans.iter().any(|span| span.is_empty())
+            && spans.windows(2).all(in_order)
+    }
+
     /// Whether the lists are within bounds and every span lies in 1 .. `n`.
     pub fn is_within(&self, n: u32) -> bool {
         let spans = self.spans();
@@ -97,12 +114,9 @@ impl Part {
             Self::Range(_) => 0,
             Self::Routed { visited, .. } => visited.len(),
         };
-        !spans.is_empty()
-            && spans.len() <= Self::MAX_SPANS
+        self.is_orderly()
             && visited <= Self::MAX_VISITED
-            && spans
-                .iter()
-                .all(|span| span.start >= 1 && !span.is_empty() && span.end <= n)
+            && spans.iter().all(|span| span.start >= 1 && span.end <= n)
     }
 }
 
@@ -134,6 +148,28 @@ pub struct Header<I> {
     pub closed_below: u64,
     /// What the message is about.
     pub topic: Topic,
+    /// Who is meant at each distance of the part, in order; empty if whoever stands
+    /// there is meant. Of one message, epoch and round every copy has the same.
+    pub names: Vec<I>,
+}
+
+impl<I: Copy> Header<I> {
+    /// The most names in one packet; an origin that means more members issues to
+    /// the others in later rounds.
+    pub const MAX_NAMES: usize = 2048;
+
+    /// Whether all distances of the part have a name, or none, within the bound.
+    pub fn is_named_in_full(&self) -> bool {
+        let count = self.names.len() as u64;
+        count == 0 || (count <= Self::MAX_NAMES as u64 && count == self.errand.part.count())
+    }
+
+    /// Who is meant at which distance.
+    pub fn named(&self) -> impl Iterator<Item = (u32, I)> + '_ {
+        let spans = self.errand.part.spans().iter();
+        let distances = spans.flat_map(|span| span.start..span.end);
+        distances.zip(self.names.iter().copied())
+    }
 }
 
 /// One copy of a published message.
@@ -145,6 +181,19 @@ pub struct Packet<I> {
     /// uncopied, see [`crate::wire`].
     #[serde(skip)]
     pub payload: Bytes,
+}
+
+impl<I> Packet<I> {
+    /// What payload and names take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = self.header.names.len();
+        self.payload.len().saturating_add(names_bytes::<I>(names))
+    }
+}
+
+/// What this many names take in memory, with their distances.
+pub(crate) const fn names_bytes<I>(count: usize) -> usize {
+    count.saturating_mul(size_of::<(u32, I)>())
 }
 
 /// Whether a member that was not reached said no, or may have been reached.
@@ -243,11 +292,13 @@ pub enum Refusal {
     Malformed,
     /// It has no such errand (the answer to [`Message::Inquire`]).
     Unknown,
+    /// It holds that rank and is another peer than the one that is meant.
+    NotThatPeer,
 }
 
 impl Refusal {
     /// Every refusal, in the order of their declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::EpochUnknown,
         Self::EpochGone,
         Self::NotThatRank,
@@ -257,6 +308,7 @@ impl Refusal {
         Self::Window,
         Self::Malformed,
         Self::Unknown,
+        Self::NotThatPeer,
     ];
 
     /// The name used in metrics.
@@ -271,6 +323,7 @@ impl Refusal {
             Self::Window => "window",
             Self::Malformed => "malformed",
             Self::Unknown => "unknown",
+            Self::NotThatPeer => "not-that-peer",
         }
     }
 }
@@ -316,7 +369,12 @@ pub enum Message<I> {
     },
     /// How is this errand? Answered by custody, done or a refusal: it repairs a
     /// lost acknowledgement and offers a large payload before it is sent.
-    Inquire(Errand<I>),
+    Inquire {
+        /// What is asked about.
+        errand: Errand<I>,
+        /// Who is meant at the start of a range; `None` if whoever stands there is.
+        name: Option<I>,
+    },
     /// Which peers hold `count` ranks from `start` on?
     RosterAsk {
         /// In which numbering.
@@ -365,6 +423,17 @@ impl<I> Message<I> {
         }
     }
 
+    /// Whether it is sent only in answer to something.
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Custody { .. }
+                | Self::Done { .. }
+                | Self::Refused { .. }
+                | Self::RosterTell { .. }
+        )
+    }
+
     /// The name used in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -372,7 +441,7 @@ impl<I> Message<I> {
             Self::Custody { .. } => "custody",
             Self::Done { .. } => "done",
             Self::Refused { .. } => "refused",
-            Self::Inquire(_) => "inquire",
+            Self::Inquire { .. } => "inquire",
             Self::RosterAsk { .. } => "roster-ask",
             Self::RosterTell { .. } => "roster-tell",
         }

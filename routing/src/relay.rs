@@ -32,7 +32,9 @@ mod pace;
 mod publish;
 mod receipt;
 mod stats;
+mod verdicts;
 mod views;
+mod waiting;
 mod window;
 
 use std::collections::BTreeSet;
@@ -47,6 +49,7 @@ pub use stats::RelayStats;
 
 use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
 use crate::roster::Roster;
+use budget::Budget;
 
 /// What the relay asks of its host.
 pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
@@ -84,7 +87,9 @@ pub enum Input<I> {
     /// A verdict says that this peer is down. Who expires or cancels a verdict
     /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
     PeerDown(I),
-    /// The verdict is withdrawn: there was contact, or it expired.
+    /// The verdict is withdrawn: there was contact, or it expired. Also when a
+    /// link to the peer is up: it may run as another process by now, which knows
+    /// nothing of the parts that its former one answered for.
     PeerUp(I),
     /// The link to this peer is up or writable again: what was sent without an
     /// answer is sent again now instead of at its timer.
@@ -105,6 +110,10 @@ pub enum Timer {
     Held(u64),
     /// The roster asks again.
     Roster,
+    /// Own broadcasts have waited for a complete roster long enough.
+    Waiting,
+    /// The verdict with this number has stood for `down_patience`.
+    Patience(u64),
     /// What is left of the own message with this sequence is issued again.
     Reissue(u64),
     /// The own message with this sequence has run out of time.
@@ -134,9 +143,12 @@ pub enum Event<I> {
 /// To whom a message goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Destination<I> {
-    /// Every member of the epoch of acceptance but the origin.
+    /// Every member but the origin, in the epoch in which it is issued. That is
+    /// the newest one once its roster is complete, so that all members have
+    /// names by which later epochs find them; `roster_wait` bounds the wait.
     All,
-    /// These members; duplicates count once.
+    /// These members and no others, by name: whoever else stands at the rank of one
+    /// does not take the message in its place. Duplicates count once.
     Peers(Vec<I>),
 }
 
@@ -150,7 +162,8 @@ pub struct Publish<I> {
     /// To whom.
     pub destination: Destination<I>,
     /// When the receipt is wanted at the latest; `None` waits as long as an
-    /// unreached member stays a member.
+    /// unreached member stays a member that is not called down for longer than
+    /// `down_patience`.
     pub deadline: Option<Duration>,
 }
 
@@ -208,15 +221,22 @@ pub struct Relay<I> {
     config: Config,
     /// The last two epochs and the names of a few older ones.
     epochs: epochs::Epochs<I>,
-    /// Peers under a verdict, which ends with the epoch; at most `config.max_peers`, further verdicts are
-    /// acted upon once but not remembered.
-    down: BTreeSet<I>,
+    verdicts: verdicts::Verdicts<I>,
+    /// Peers that left many copies or questions unanswered and under no verdict:
+    /// others may reach them. Ends with an answer, a link or new tables. At most
+    /// `config.max_peers`; of further ones each part finds out anew.
+    silent: BTreeSet<I>,
     windows: window::Windows<I>,
     duties: duty::Duties<I>,
     open: origin::OpenMessages<I>,
     held: held::Held<I>,
     pace: pace::Pace<I>,
-    budget: budget::Budget,
+    /// For late parts.
+    budget: Budget,
+    /// For parts that a hop had no way to.
+    searches: Budget,
+    /// Broadcasts do not wait for the newest roster any more.
+    is_impatient: bool,
     draining: bool,
     /// [`Event::Drained`] was emitted.
     drained: bool,
@@ -230,13 +250,16 @@ impl<I: Id> Relay<I> {
             me,
             boot,
             epochs: epochs::Epochs::new(),
-            down: BTreeSet::new(),
+            verdicts: verdicts::Verdicts::new(),
+            silent: BTreeSet::new(),
             windows: window::Windows::new(),
             duties: duty::Duties::new(),
             open: origin::OpenMessages::new(),
             held: held::Held::new(),
             pace: pace::Pace::new(),
-            budget: budget::Budget::full(&config),
+            budget: Budget::full(config.redelegation_burst, config.redelegation_percent),
+            searches: Budget::full(config.search_burst, config.search_percent),
+            is_impatient: false,
             draining: false,
             drained: false,
             stats: RelayStats::default(),
@@ -251,7 +274,7 @@ impl<I: Id> Relay<I> {
             Input::Message { from, message } => self.on_message(from, message, out),
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
             Input::PeerDown(peer) => self.on_peer_down(peer, out),
-            Input::PeerUp(peer) => self.on_contact(peer, out),
+            Input::PeerUp(peer) => self.on_peer_up(peer, out),
             Input::Writable(peer) => self.on_writable(peer, out),
         }
     }
@@ -275,7 +298,7 @@ impl<I: Id> Relay<I> {
 
     /// Whether a verdict says that `peer` is down.
     pub fn is_down(&self, peer: I) -> bool {
-        self.down.contains(&peer)
+        self.verdicts.has(peer)
     }
 
     /// Whether no duty and no own message is open.
@@ -297,8 +320,10 @@ impl<I: Id> Relay<I> {
     pub fn stats(&self) -> RelayStats {
         RelayStats {
             open_duties: self.duties.relayed_count(),
+            delegations: self.duties.delegations(),
             duty_bytes: self.duties.bytes(),
             open_messages: self.open.len(),
+            waiting_messages: self.open.waiting().len(),
             message_bytes: self.open.bytes(),
             held_packets: self.held.len(),
             held_bytes: self.held.bytes(),
@@ -307,8 +332,9 @@ impl<I: Id> Relay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, out: &mut Effects<I>) {
-        if self.down.contains(&from) {
-            self.on_contact(from, out);
+        self.on_contact(from, out);
+        if message.is_answer() {
+            self.on_answer(from, out);
         }
         match message {
             Message::Packet(packet) => self.on_packet(from, packet, out),
@@ -321,7 +347,7 @@ impl<I: Id> Relay<I> {
                 redelegated,
             } => self.on_done(from, &errand, &exceptions, redelegated, out),
             Message::Refused { errand, reason } => self.on_refused(from, &errand, reason, out),
-            Message::Inquire(errand) => self.on_inquire(from, errand, out),
+            Message::Inquire { errand, name } => self.on_inquire(from, errand, name, out),
             Message::RosterAsk {
                 epoch,
                 start,
@@ -342,14 +368,24 @@ impl<I: Id> Relay<I> {
             }
             Timer::Held(number) => self.on_held_timer(number, out),
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
+            Timer::Waiting => self.on_waiting_timer(out),
+            Timer::Patience(number) => self.on_patience_timer(number, out),
             Timer::Reissue(sequence) => self.reissue(sequence, out),
             Timer::Deadline(sequence) => self.on_deadline(sequence, out),
         }
     }
 
     fn on_contact(&mut self, peer: I, out: &mut Effects<I>) {
-        if self.down.remove(&peer) {
+        if let Some(number) = self.verdicts.withdraw(peer) {
+            out.disarm(Timer::Patience(number));
             self.on_writable(peer, out);
+            self.hasten_reissues(out);
+        }
+    }
+
+    /// A peer answers: what is sent to it arrives.
+    fn on_answer(&mut self, peer: I, out: &mut Effects<I>) {
+        if self.silent.remove(&peer) {
             self.hasten_reissues(out);
         }
     }

@@ -5,7 +5,8 @@
 //! asks its finger i for the next ones, which lie among the finger's own first
 //! ranks. So all rosters grow together, ⌈log2 N⌉ steps while chunks suffice.
 //! What its own fingers hold a node knows anyway, and whoever gets no answer
-//! asks a nearer finger: so no silent member keeps the others from knowing.
+//! asks a nearer finger or one behind it: so silent members keep nobody from
+//! knowing.
 //!
 //! It is hearsay, good for shortcuts: the receiver of a packet checks its own
 //! rank, and what it denies is not used again.
@@ -28,6 +29,9 @@ pub struct Roster<I> {
     known: u32,
     /// Ranks whose supposed holder denied it; at most one per rank.
     denied: BTreeSet<Rank>,
+    /// Ranks whose supposed holder does not answer. It may be dead or paused, or
+    /// the hearsay wrong: the name still counts, but nothing is sent by it.
+    doubted: BTreeSet<Rank>,
     /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
     /// ask again by their own timer.
     askers: BTreeMap<I, (Rank, u32)>,
@@ -46,6 +50,7 @@ impl<I: Id> Roster<I> {
             ranks: BTreeMap::new(),
             known: 0,
             denied: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             askers: BTreeMap::new(),
         };
         if n <= max && placement.rank.is_within(placement.population) {
@@ -67,6 +72,18 @@ impl<I: Id> Roster<I> {
             return None;
         }
         self.peers.get(rank.0 as usize).copied().flatten()
+    }
+
+    /// Whether the supposed holder of `rank` does not answer.
+    pub(crate) fn is_doubted(&self, rank: Rank) -> bool {
+        self.doubted.contains(&rank)
+    }
+
+    /// The supposed holder of `rank` does not answer.
+    pub(crate) fn doubt(&mut self, rank: Rank) {
+        if rank.is_within(self.placement.population) {
+            self.doubted.insert(rank);
+        }
     }
 
     /// Whether every rank has a known peer.
@@ -101,9 +118,10 @@ impl<I: Id> Roster<I> {
         self.denied.contains(&rank)
     }
 
-    /// Denials are forgotten when the tables change.
+    /// Denials and doubts are forgotten when the tables change.
     pub(crate) fn trust_again(&mut self) {
         self.denied.clear();
+        self.doubted.clear();
     }
 
     /// Take in what the own tables say about the next ranks.
@@ -121,15 +139,23 @@ impl<I: Id> Roster<I> {
     }
 
     /// Whom to ask next, from which rank on and for how many. Each attempt in
-    /// vain goes to a nearer finger.
-    pub(crate) fn next_ask(&self, clockwise: &[Option<I>], attempt: u32) -> Option<(I, Rank, u32)> {
+    /// vain goes to a nearer finger, then to those behind me: their own fingers
+    /// step over the dead that stand between me and what I do not know.
+    pub(crate) fn next_ask(
+        &self,
+        clockwise: &[Option<I>],
+        counterclockwise: &[Option<I>],
+        attempt: u32,
+    ) -> Option<(I, Rank, u32)> {
         let n = self.placement.population.get();
         if !self.is_kept() || self.known == 0 || self.known >= n {
             return None;
         }
         let level = self.known.ilog2();
-        let asked = (level - attempt % (level + 1)) as usize;
-        let peer = clockwise.get(asked).copied().flatten()?;
+        let ahead = clockwise.iter().take(level as usize + 1).rev();
+        let able: Vec<I> = ahead.chain(counterclockwise).flatten().copied().collect();
+        let turn = attempt.checked_rem(u32::try_from(able.len()).ok()?)?;
+        let peer = *able.get(turn as usize)?;
         let end = n.min(2u32.saturating_mul(1 << level));
         let count = (end - self.known).min(Message::<I>::MAX_ROSTER as u32);
         Some((peer, self.next_rank(), count))
@@ -247,7 +273,7 @@ mod tests {
                     let clockwise: Vec<_> = (0..population.levels())
                         .map(|level| Some(Rank(rank).ahead(1 << level, population).0 + 100))
                         .collect();
-                    if let Some((peer, start, count)) = roster.next_ask(&clockwise, 0) {
+                    if let Some((peer, start, count)) = roster.next_ask(&clockwise, &[], 0) {
                         let told = before[peer as usize - 100].answer(start, count).unwrap();
                         assert!(roster.on_tell(start, &told, |_| None));
                     }

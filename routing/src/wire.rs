@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 1 | head (postcard) | payload, to the end of the frame |
+//!   | version 2 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::packet::{Errand, Exception, Message, Part};
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
@@ -73,9 +73,16 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
     Ok(message)
 }
 
-fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
+fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
     match message {
-        Message::Packet(packet) => check_errand(&packet.header.errand),
+        Message::Packet(packet) => {
+            check_errand(&packet.header.errand)?;
+            if packet.header.is_named_in_full() {
+                Ok(())
+            } else {
+                Err(DecodeError::OutOfBounds("names"))
+            }
+        }
         Message::Custody { errand, pending } => {
             let bad = pending.iter().any(|span| span.is_empty());
             if bad || pending.len() > Message::<I>::MAX_PENDING {
@@ -83,7 +90,13 @@ fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
             }
             check_errand(errand)
         }
-        Message::Inquire(errand) => check_errand(errand),
+        Message::Inquire { errand, name } => {
+            let is_routed = matches!(errand.part, Part::Routed { .. });
+            if is_routed && name.is_some() {
+                return Err(DecodeError::OutOfBounds("name"));
+            }
+            check_errand(errand)
+        }
         Message::Refused { errand, .. } => check_errand(errand),
         Message::Done {
             errand, exceptions, ..
@@ -103,8 +116,7 @@ fn check<I>(message: &Message<I>) -> Result<(), DecodeError> {
 }
 
 fn check_errand<I>(errand: &Errand<I>) -> Result<(), DecodeError> {
-    let spans = errand.part.spans();
-    if spans.is_empty() || spans.len() > Part::MAX_SPANS || spans.iter().any(|s| s.is_empty()) {
+    if !errand.part.is_orderly() {
         return Err(DecodeError::OutOfBounds("spans"));
     }
     match &errand.part {

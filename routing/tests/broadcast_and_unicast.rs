@@ -153,3 +153,23 @@ fn at_the_deadline_the_receipt_says_so() {
     network.run_for(20_000_000);
     network.assert_sound();
 }
+
+/// Above the roster bound nobody knows who is a member. More origins than there
+/// are duplicate windows are all heard, one after the other.
+#[test]
+fn more_origins_than_windows_are_all_heard() {
+    let config = binomesh_routing::Config {
+        roster_max: 8,
+        max_origins: 4,
+        ..Default::default()
+    };
+    let mut network = Network::new(16, 5, Conditions::default(), config);
+    for _ in 0..2 {
+        for origin in network.members.clone() {
+            let id = network.publish(origin, 16).unwrap();
+            network.run_until_receipts(1_000_000);
+            assert!(network.receipts[&id][0].is_complete(), "{id:?}");
+        }
+    }
+    network.assert_sound();
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::Reason;
 use binomesh_routing::{Config, Destination, Input};
-use network::{Conditions, Network};
+use network::{Conditions, Network, seeds};
 
 /// Everybody takes all neighbours of a member for dead. The search for a way to
 /// it must not try every path of the graph.
@@ -36,6 +36,66 @@ fn a_rank_behind_dead_neighbours_costs_few_packets() {
         assert!(spent < 4_000, "{spent} packets at {} us", network.now_us);
     }
     assert_eq!(network.receipts.len(), 1);
+}
+
+/// The same search, for a broadcast, where all custody is late: a step that is
+/// only slow goes on, so whoever replaces it adds a search of its own.
+#[test]
+fn slow_steps_do_not_multiply_a_search() {
+    let n = Population::new(64).unwrap();
+    let conditions = Conditions {
+        latency_us: 1_000..80_000,
+        ..Conditions::default()
+    };
+    let config = Config {
+        roster_max: 8,
+        ..Config::default()
+    };
+    let mut network = Network::new(64, 3, conditions, config);
+    let target = Rank(13);
+    for level in 0..n.levels() {
+        for rank in [target.ahead(1 << level, n), target.behind(1 << level, n)] {
+            network.crash(network.members[rank.0 as usize]);
+        }
+    }
+    network.run_for(1_000_000);
+    let before = network.packets;
+    let origin = network.members[target.ahead(3, n).0 as usize];
+    let limit = Some(Duration::from_secs(10));
+    network
+        .publish_to(origin, Destination::All, 16, limit)
+        .unwrap();
+    network.run_for(11_000_000);
+    let spent = network.packets - before;
+    assert!(spent < 10_000, "{spent} packets");
+    assert_eq!(network.receipts.len(), 1);
+}
+
+/// Steps of many messages fill all nodes, and each waits for room at another:
+/// somebody has to say that there is no way at present.
+#[test]
+fn steps_that_wait_for_each_others_room_come_to_an_end() {
+    for seed in seeds(50) {
+        let config = Config {
+            max_duties: 2,
+            roster_max: 8,
+            ..Config::default()
+        };
+        let mut network = Network::new(20, seed, Conditions::default(), config);
+        for rank in [3, 7, 8, 14, 17] {
+            network.crash(network.members[rank]);
+        }
+        network.run_for(1_000_000);
+        for origin in network.members.clone() {
+            for _ in 0..4 {
+                if network.is_alive(origin) {
+                    network.publish(origin, 10).unwrap();
+                }
+            }
+        }
+        network.run_until_receipts(120_000_000);
+        network.assert_sound();
+    }
 }
 
 /// A member that somebody once took for dead is in the next epoch again, where
@@ -71,7 +131,11 @@ fn members_whose_names_nobody_tells_are_given_up() {
     };
     let mut given_up = 0;
     for seed in 0..20 {
-        let config = Config::default();
+        // It does not wait until it knows them.
+        let config = Config {
+            roster_wait: Duration::from_micros(1),
+            ..Config::default()
+        };
         let mut network = Network::unplaced(24, seed, conditions.clone(), config);
         let members = network.members.clone();
         network.place(&members);
@@ -79,6 +143,7 @@ fn members_whose_names_nobody_tells_are_given_up() {
             network.run_for(100);
         }
         let id = network.publish(members[0], 16).unwrap();
+        network.run_for(1);
         for dead in members.iter().enumerate().filter(|(rank, _)| rank % 3 > 0) {
             network.crash(*dead.1);
         }
@@ -90,4 +155,61 @@ fn members_whose_names_nobody_tells_are_given_up() {
         given_up += lines.iter().filter(|line| nameless(line.reason)).count();
     }
     assert!(given_up > 0, "no world had a nameless member");
+}
+
+/// A member that cannot be spoken to directly is reached over others, all of
+/// which have no room. They are not asked again at once, for ever.
+#[test]
+fn a_full_hop_is_not_asked_again_at_once() {
+    let config = Config {
+        max_duties: 0,
+        ..Config::default()
+    };
+    let mut network = Network::new(16, 5, Conditions::default(), config);
+    let (origin, far) = (network.members[0], network.members[1]);
+    network.cuts.extend([(origin, far), (far, origin)]);
+    let limit = Some(Duration::from_secs(20));
+    for _ in 0..4 {
+        let to = Destination::Peers(vec![far]);
+        network.publish_to(origin, to, 16, limit).unwrap();
+    }
+    network.run_for(1_700_000);
+    let before = network.packets;
+    network.run_for(3_000_000);
+    let spent = network.packets - before;
+    assert!(spent < 1_000, "{spent} packets in three seconds");
+}
+
+/// Two of three members never were there, as a liar can make everybody believe.
+/// All nodes search for them, and what that costs is a share of what they send.
+#[test]
+fn members_that_never_were_cost_little() {
+    let spent = |config: Config| {
+        let mut network = Network::unplaced(48, 7, Conditions::default(), config);
+        let members = network.members.clone();
+        let (real, unreal) = members.split_at(12);
+        network.place_without(&members, unreal);
+        network.run_for(4_000_000);
+        for origin in real.iter().copied() {
+            for _ in 0..2 {
+                let limit = Some(Duration::from_secs(6));
+                network
+                    .publish_to(origin, Destination::All, 16, limit)
+                    .unwrap();
+            }
+        }
+        network.run_for(8_000_000);
+        let over: u64 = real.iter().map(|id| network.stats(*id).over_search).sum();
+        (network.packets, over)
+    };
+    let (bounded, over) = spent(Config::default());
+    let (endless, _) = spent(Config {
+        search_percent: 100,
+        search_burst: 10_000,
+        ..Config::default()
+    });
+    assert!(
+        over > 0 && 2 * bounded < endless,
+        "{bounded} of {endless}, {over}"
+    );
 }

@@ -132,6 +132,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             to: rank_of(to),
             closed_below: 0,
             topic: Topic::new("test").unwrap(),
+            names: Vec::new(),
         },
         payload: Bytes::from_static(b"x"),
     })
@@ -230,7 +231,11 @@ fn packets_that_do_not_fit_are_refused() {
 #[test]
 fn a_packet_of_an_epoch_to_come_is_held() {
     for seed in seeds(200) {
-        let mut network = Network::new(16, seed, Conditions::default(), Config::default());
+        let config = Config {
+            roster_wait: std::time::Duration::from_micros(1),
+            ..Config::default()
+        };
+        let mut network = Network::new(16, seed, Conditions::default(), config);
         let mut members = network.members.clone();
         members.rotate_left(5);
         network.place(&members);
@@ -244,4 +249,78 @@ fn a_packet_of_an_epoch_to_come_is_held() {
         network.assert_sound();
         assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
     }
+}
+
+/// Epochs follow each other faster than rosters are gathered: what is published
+/// meanwhile waits for one whose members are all known, and reaches them.
+#[test]
+fn a_broadcast_in_a_short_epoch_reaches_all_who_stay() {
+    let conditions = Conditions {
+        latency_us: 5_000..20_000,
+        ..Conditions::default()
+    };
+    let mut waited = 0;
+    for seed in seeds(300) {
+        let mut network = Network::unplaced(24, seed, conditions.clone(), Config::default());
+        let mut members = network.members.clone();
+        let mut ids = Vec::new();
+        for _ in 0..6 {
+            for at in (1..members.len()).rev() {
+                let other = network.rng.random_range(0..=at);
+                members.swap(at, other);
+            }
+            network.place(&members);
+            let delay = network.rng.random_range(21_000..90_000);
+            network.run_for(delay);
+            let origin = members[network.rng.random_range(0..24)];
+            ids.push(network.publish(origin, 16).unwrap());
+            // Whom it sends to first may do so before the next epoch comes.
+            let delay = network.rng.random_range(0..10_000);
+            network.run_for(delay);
+        }
+        network.run_until_receipts(30_000_000);
+        network.run_for(1_000_000);
+        network.assert_sound();
+        for id in ids {
+            let receipt = &network.receipts[&id][0];
+            assert!(receipt.is_complete(), "seed {seed}: {receipt:?}");
+        }
+        let stats = members.iter().map(|member| network.stats(*member));
+        waited += stats.map(|stats| stats.waited).sum::<u64>();
+    }
+    assert!(waited > 0, "no broadcast had to wait");
+}
+
+/// A member dies before anybody learns its name, so the roster of its epoch
+/// never becomes complete: the others get the broadcast all the same.
+#[test]
+fn a_roster_that_cannot_become_complete_delays_only() {
+    let mut waited = 0;
+    for seed in seeds(100) {
+        let config = Config::default();
+        let mut network = Network::unplaced(16, seed, Conditions::default(), config);
+        let members = network.members.clone();
+        network.place_without(&members, &[members[5]]);
+        network.run_for(1_000_000);
+        let id = network.publish(members[0], 16).unwrap();
+        assert_eq!(network.stats(members[0]).waiting_messages, 1, "seed {seed}");
+        network.run_for(2_900_000);
+        assert!(network.deliveries.is_empty(), "seed {seed}");
+        network.run_for(1_000_000);
+        network.assert_survivors_delivered(id);
+        // The second in the same epoch waits no more.
+        let second = network.publish(members[0], 16).unwrap();
+        network.run_for(500_000);
+        network.assert_survivors_delivered(second);
+        waited += network.stats(members[0]).waited_in_vain;
+        let survivors: Vec<u32> = members
+            .iter()
+            .copied()
+            .filter(|id| *id != members[5])
+            .collect();
+        network.place(&survivors);
+        network.run_until_receipts(30_000_000);
+        network.assert_sound();
+    }
+    assert!(waited > 0);
 }

@@ -1,5 +1,7 @@
 //! The bytes of relay messages: round trips, bounds, garbage, golden vectors.
 
+use std::collections::BTreeSet;
+
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::Topic;
 use binomesh_routing::packet::{
@@ -36,11 +38,19 @@ fn span() -> impl Strategy<Value = Span> {
 
 fn part() -> impl Strategy<Value = Part> {
     let visited = vec(any::<u32>().prop_map(Rank), 0..=Part::MAX_VISITED);
-    let routed = (vec(span(), 1..=Part::MAX_SPANS), visited);
+    let cuts = proptest::collection::btree_set(any::<u32>(), 2..=2 * Part::MAX_SPANS);
+    let routed = (cuts.prop_map(between), visited);
     prop_oneof![
         span().prop_map(Part::Range),
         routed.prop_map(|(spans, visited)| Part::Routed { spans, visited }),
     ]
+}
+
+/// Spans in order and disjoint, between every other cut.
+fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
+    let cuts: Vec<u32> = cuts.into_iter().collect();
+    let pairs = cuts.chunks_exact(2);
+    pairs.map(|pair| Span::new(pair[0], pair[1])).collect()
 }
 
 fn errand() -> impl Strategy<Value = Errand<PeerId>> {
@@ -84,17 +94,25 @@ fn packet() -> impl Strategy<Value = Relayed> {
         any::<u64>(),
         topic,
         payload,
+        any::<bool>(),
+        peer(),
     )
-        .prop_map(|(errand, origin_rank, to, closed_below, topic, payload)| {
-            let header = Header {
-                errand,
-                origin_rank: Rank(origin_rank),
-                to: Rank(to),
-                closed_below,
-                topic,
-            };
-            Message::Packet(Packet { header, payload })
-        })
+        .prop_map(
+            |(errand, origin_rank, to, closed_below, topic, payload, is_named, name)| {
+                let count = errand.part.count();
+                let fits = is_named && count <= Header::<PeerId>::MAX_NAMES as u64;
+                let count = if fits { count as usize } else { 0 };
+                let header = Header {
+                    errand,
+                    origin_rank: Rank(origin_rank),
+                    to: Rank(to),
+                    closed_below,
+                    topic,
+                    names: vec![name; count],
+                };
+                Message::Packet(Packet { header, payload })
+            },
+        )
 }
 
 fn message() -> impl Strategy<Value = Relayed> {
@@ -110,7 +128,10 @@ fn message() -> impl Strategy<Value = Relayed> {
         }),
         (errand(), proptest::sample::select(&Refusal::ALL[..]))
             .prop_map(|(errand, reason)| Message::Refused { errand, reason }),
-        errand().prop_map(Message::Inquire),
+        (errand(), proptest::option::of(peer())).prop_map(|(errand, name)| {
+            let name = name.filter(|_| matches!(errand.part, Part::Range(_)));
+            Message::Inquire { errand, name }
+        }),
         (epoch(), any::<u32>(), any::<u32>()).prop_map(|(epoch, start, count)| {
             Message::RosterAsk {
                 epoch,
@@ -191,13 +212,14 @@ fn golden_vectors_do_not_change() {
             to: Rank(13),
             closed_below: 1,
             topic: Topic::new("hi").unwrap(),
+            names: Vec::new(),
         },
         payload: Bytes::from_static(b"payload"),
     });
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0];
-    let expected = [&[1, 0][..], &errand, &[0, 4, 8, 9, 13, 1, 2, b'h', b'i']].concat();
-    assert_eq!(head, expected);
+    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 0];
+    assert_eq!(head, [&[2, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -215,16 +237,48 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 4, 5, 1, 70, 1, 2, 2];
-    assert_eq!(head, [&[1, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[2, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
+
+    let mut named = packet;
+    if let Message::Packet(packet) = &mut named {
+        packet.header.names = vec![70, 71, 72, 73];
+    }
+    let head = encode(&named).unwrap().0;
+    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 4, 70, 71, 72, 73];
+    assert_eq!(head, [&[2, 0][..], &errand, &tail].concat());
+
+    let inquire = Message::Inquire {
+        errand: small_errand(Part::Range(Span::new(4, 8))),
+        name: Some(70),
+    };
+    let head = encode(&inquire).unwrap().0;
+    assert_eq!(head, [&[2, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+
+    let refused = Message::Refused {
+        errand: small_errand(Part::Range(Span::new(4, 8))),
+        reason: Refusal::NotThatPeer,
+    };
+    let head = encode(&refused).unwrap().0;
+    assert_eq!(head, [&[2, 3][..], &errand, &[0, 4, 8, 9]].concat());
 }
 
 #[test]
 fn what_is_out_of_bounds_is_refused() {
-    let inquire = |part| encode(&Message::Inquire(small_errand(part))).unwrap().0;
+    let inquire_of = |part, name| {
+        let errand = small_errand(part);
+        encode(&Message::Inquire { errand, name }).unwrap().0
+    };
+    let inquire = |part| inquire_of(part, None);
     let routed = |spans: usize, visited: usize| Part::Routed {
-        spans: vec![Span::single(1); spans],
+        spans: (1..).take(spans).map(Span::single).collect(),
         visited: vec![Rank(1); visited],
+    };
+    let spans = |spans: &[(u32, u32)]| Part::Routed {
+        spans: (spans.iter())
+            .map(|(start, end)| Span::new(*start, *end))
+            .collect(),
+        visited: Vec::new(),
     };
     let read = |bytes: Bytes| decode::<u32>(&bytes).map(|_| ());
     assert_eq!(read(inquire(routed(256, 64))), Ok(()));
@@ -233,17 +287,84 @@ fn what_is_out_of_bounds_is_refused() {
         routed(257, 0),
         Part::Range(Span::new(4, 4)),
         Part::Range(Span::new(4, 3)),
+        spans(&[(4, 5), (4, 5)]),
+        spans(&[(4, 9), (8, 12)]),
+        spans(&[(8, 9), (4, 5)]),
     ] {
         assert_eq!(read(inquire(part)), Err(DecodeError::OutOfBounds("spans")));
     }
     let error = DecodeError::OutOfBounds("visited");
     assert_eq!(read(inquire(routed(1, 65))), Err(error));
+    let error = DecodeError::OutOfBounds("name");
+    assert_eq!(read(inquire_of(routed(1, 1), Some(7))), Err(error));
     let good = inquire(routed(1, 1));
     let longer: Bytes = [&good[..], b"xy"].concat().into();
     assert_eq!(read(longer), Err(DecodeError::TrailingBytes(2)));
     let newer: Bytes = [&[VERSION + 1], &good[1..]].concat().into();
     assert_eq!(read(newer), Err(DecodeError::Version(Some(VERSION + 1))));
     assert_eq!(read(Bytes::new()), Err(DecodeError::Version(None)));
+}
+
+/// Every distance of a part has a name, or none has; 2048 at most, which leaves the
+/// head below its bound whatever else is in it.
+#[test]
+fn names_that_do_not_fit_their_part_are_refused() {
+    let named = |part: Part, names: usize| {
+        let errand = Errand {
+            id: PacketId {
+                origin: PeerId::from_bytes([255; 16]),
+                boot: u64::MAX,
+                sequence: u64::MAX,
+            },
+            epoch: Epoch {
+                root: PeerId::from_bytes([255; 16]),
+                boot: u64::MAX,
+                counter: u64::MAX,
+                nonce: u64::MAX,
+            },
+            round: u32::MAX,
+            part,
+        };
+        let header = Header {
+            errand,
+            origin_rank: Rank(u32::MAX),
+            to: Rank(u32::MAX),
+            closed_below: u64::MAX,
+            topic: Topic::new("x".repeat(255)).unwrap(),
+            names: vec![PeerId::from_bytes([255; 16]); names],
+        };
+        let payload = Bytes::new();
+        encode(&Message::Packet(Packet { header, payload }))
+            .unwrap()
+            .0
+    };
+    let range = |count: u32| Part::Range(Span::new(9, 9 + count));
+    let widest = Part::Routed {
+        spans: (0..256)
+            .map(|at| Span::new(u32::MAX - 5_000 + 16 * at, u32::MAX - 4_992 + 16 * at))
+            .collect(),
+        visited: vec![Rank(u32::MAX); 64],
+    };
+    for (part, names) in [
+        (range(5), 0),
+        (range(5), 5),
+        (range(2049), 0),
+        (widest.clone(), 2048),
+    ] {
+        let head = named(part, names);
+        assert!(head.len() < MAX_HEAD_BYTES, "{}", head.len());
+        assert!(decode::<PeerId>(&head).is_ok());
+    }
+    for (part, names) in [
+        (range(5), 4),
+        (range(5), 6),
+        (range(2049), 2049),
+        (widest, 2047),
+        (Part::Range(Span::new(0, u32::MAX)), 1),
+    ] {
+        let error = DecodeError::OutOfBounds("names");
+        assert_eq!(decode::<PeerId>(&named(part, names)), Err(error));
+    }
 }
 
 #[test]
@@ -255,13 +376,14 @@ fn a_topic_is_checked_when_it_is_read() {
             to: Rank(13),
             closed_below: 1,
             topic: Topic::new("x").unwrap(),
+            names: Vec::new(),
         },
         payload: Bytes::new(),
     });
     let head = encode(&message).unwrap().0;
     let with_topic = |name: &str| -> Bytes {
         let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
-        [&head[..head.len() - 2], &length, name.as_bytes()]
+        [&head[..head.len() - 3], &length, name.as_bytes(), &[0]]
             .concat()
             .into()
     };

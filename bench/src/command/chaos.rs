@@ -1,13 +1,16 @@
 //! `binomesh-bench chaos`: whole peers under faults in the seeded world, judged
 //! from outside.
 
+pub mod campaign;
 pub mod checker;
+pub mod draw;
+pub mod scenario;
+pub mod shrink;
 pub mod trial;
 pub mod violation;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binomesh_overlay::Planted;
@@ -16,7 +19,9 @@ use serde::Serialize;
 
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
-use trial::{Outcome, Settings};
+use draw::Bounds;
+use scenario::Scenario;
+use trial::Outcome;
 
 /// A round of healing: the default period of the beat, in which failure
 /// detection counts.
@@ -24,21 +29,23 @@ const ROUND: Duration = Duration::from_millis(500);
 /// How many violations of a failing seed are printed.
 const SHOWN: usize = 8;
 
-/// Crash, restart, pause and remove nodes under traffic, then check every promise.
+/// Do everything to a world of nodes that may happen to them, and check every promise.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench chaos
   binomesh-bench chaos --seeds 2000 --nodes 24 --json
-  binomesh-bench chaos --first-seed 17 --seeds 1
+  binomesh-bench chaos --first-seed 17 --seeds 1 --shrink --out /tmp
+  binomesh-bench chaos --scenario /tmp/chaos-17.json
 
-Each seed draws a deployment shape, latencies and a loss; then crashes, restarts,
-pauses, graceful leaves and joins for --minutes of virtual time, with broadcasts
-and unicasts from random nodes throughout. Then the faults end: the overlay must
-become the exact binomial graph within --heal-seconds, every open message must get
-its receipt, and silence must follow. Deliveries are counted at the receivers and
-receipts held against them. A heal round is 500 ms of virtual time, one beat.
-A failing seed prints what was broken and the command that replays it; the exit
+Each seed draws a scenario: a deployment, a network, bursts of faults with quiet
+between them, and broadcasts and unicasts throughout. In the quiet, and when all
+faults have ended, the overlay must become the exact binomial graph within
+--heal-seconds; at the end every open message must get its receipt and silence must
+follow. Deliveries are counted at the receivers and receipts held against them. A
+heal round is 500 ms of virtual time, one beat of the default profile.
+A failing seed prints what was broken and the command that replays it; --shrink
+writes the shortest scenario found that still breaks the same promise. The exit
 status is then 1.")]
 pub struct Chaos {
     /// How many seeds.
@@ -50,19 +57,34 @@ pub struct Chaos {
     /// How many nodes are deployed; others join later.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub nodes: u32,
-    /// How long faults and messages go on, in virtual minutes.
-    #[arg(long, default_value_t = 2.0, value_parser = minutes)]
+    /// How long each world lives at least, in virtual minutes.
+    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// The most messages lost of a million while they do; each seed draws.
+    /// The most messages lost of a million in a burst; each burst draws.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=500_000))]
     pub loss_per_million: u32,
     /// The longest healing, and the longest wait for the last receipt, in
-    /// virtual seconds.
-    #[arg(long, default_value_t = 120)]
+    /// virtual seconds at the default profile.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub heal_seconds: u32,
     /// How many seeds run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
+    /// Stop at the first seed that fails.
+    #[arg(long)]
+    pub until_failure: bool,
+    /// Play this scenario instead of drawing any.
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Shorten the scenario of the first seed that fails and write it to a file.
+    #[arg(long)]
+    pub shrink: bool,
+    /// Write the scenarios of all seeds that fail as they were drawn.
+    #[arg(long)]
+    pub write: bool,
+    /// Where to write scenarios.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
     /// Run with this bug, to see the check go red.
     #[cfg(feature = "planted")]
     #[arg(long)]
@@ -99,17 +121,31 @@ pub struct Row {
     pub first_failing_seed: Option<u64>,
     /// What it broke first.
     pub first_violation: Option<String>,
-    /// Crashes, restarts, pauses, leaves and joins.
+    /// All faults of all seeds.
     pub faults: u64,
+    /// The fewest of a seed.
+    pub faults_min: u64,
+    /// The fewest kinds of a seed.
+    pub fault_kinds_min: u64,
+    /// How many seeds had faults of each kind.
+    pub seeds_by_fault: BTreeMap<&'static str, u64>,
     /// Accepted messages, broadcasts and others.
+    pub messages: u64,
+    /// Accepted messages for all members.
     pub broadcasts: u64,
+    /// The fewest of a seed.
+    pub broadcasts_min: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
     /// Receipt lines that give up a member whose name the origin never learned.
     pub unnamed: u64,
     /// The virtual time of all seeds together.
     pub virtual_seconds: f64,
-    /// From the last fault to the exact graph.
+    /// The shortest life of a world.
+    pub virtual_minutes_min: f64,
+    /// How often a disturbed world healed.
+    pub heals: u64,
+    /// From the last fault of a burst to the exact graph.
     pub heal_seconds_p50: Option<f64>,
     /// The slowest of the best 99 in 100.
     pub heal_seconds_p99: Option<f64>,
@@ -117,6 +153,8 @@ pub struct Row {
     pub heal_seconds_max: Option<f64>,
     /// In beats of 500 ms.
     pub heal_rounds_p99: Option<u64>,
+    /// How many messages between nodes were sent.
+    pub sent: u64,
     /// Real time.
     pub wall_seconds: f64,
     /// The version of the code that ran.
@@ -126,7 +164,11 @@ pub struct Row {
 impl Chaos {
     /// Run it and print its row.
     pub fn run(self) -> Result<Finding, Failure> {
-        let (row, failing) = self.measure();
+        let given = match &self.scenario {
+            Some(path) => Some(read(path)?),
+            None => None,
+        };
+        let (row, failing) = self.measure_with(given.as_ref());
         record::progress_done();
         for outcome in &failing {
             eprintln!("seed {} failed:", outcome.seed);
@@ -139,6 +181,17 @@ impl Chaos {
             }
             eprintln!("  replay: {}", self.replay(outcome.seed));
         }
+        if self.write {
+            for outcome in &failing {
+                let path = self.out.join(format!("chaos-{}-drawn.json", outcome.seed));
+                std::fs::write(&path, self.draw(outcome.seed).text())?;
+                eprintln!("{}", path.display());
+            }
+        }
+        if let (true, Some(first)) = (self.shrink, failing.first()) {
+            let scenario = given.unwrap_or_else(|| self.draw(first.seed));
+            self.write_short(&scenario, first)?;
+        }
         if self.json {
             record::print_json(&row)?;
         } else {
@@ -149,86 +202,102 @@ impl Chaos {
 
     /// Run it; the row, and what became of the seeds that failed.
     pub fn measure(&self) -> (Row, Vec<Outcome>) {
+        self.measure_with(None)
+    }
+
+    fn measure_with(&self, given: Option<&Scenario>) -> (Row, Vec<Outcome>) {
         let watch = Stopwatch::start();
-        let outcomes = self.outcomes();
-        let mut healed: Vec<Duration> = (outcomes.values())
-            .filter_map(|outcome| outcome.healed_after)
-            .collect();
+        let count = if given.is_some() { 1 } else { self.seeds };
+        let scenario = |number| match given {
+            Some(scenario) => scenario.clone(),
+            None => self.draw(self.first_seed.wrapping_add(number)),
+        };
+        let planted = self.planted();
+        let outcomes =
+            campaign::outcomes(count, self.threads, self.until_failure, planted, scenario);
+        let row = self.row(&outcomes, watch.elapsed());
+        let failing = outcomes.into_values();
+        let failing = failing.filter(|outcome| !outcome.violations.is_empty());
+        (row, failing.collect())
+    }
+
+    fn row(&self, outcomes: &BTreeMap<u64, Outcome>, wall: Duration) -> Row {
+        let healed = outcomes.values().flat_map(|outcome| &outcome.healed);
+        let mut healed: Vec<Duration> = healed.copied().collect();
         healed.sort_unstable();
-        let at = |share: f64| quantile(&healed, share);
+        let at = |share: f64| record::quantile(&healed, share);
         let seconds = |share| at(share).map(|length| length.as_secs_f64());
-        let count = |of: fn(&Outcome) -> u64| outcomes.values().map(of).sum();
-        let failing: Vec<Outcome> = (outcomes.values())
-            .filter(|outcome| !outcome.violations.is_empty())
-            .cloned()
-            .collect();
-        let first = failing.first();
+        let sum = |of: fn(&Outcome) -> u64| outcomes.values().map(of).sum();
+        let least = |of: fn(&Outcome) -> u64| outcomes.values().map(of).min().unwrap_or(0);
         let lived: Duration = outcomes.values().map(|outcome| outcome.lived).sum();
-        let row = Row {
-            seeds: self.seeds,
+        let shortest = outcomes.values().map(|outcome| outcome.lived).min();
+        let mut failing = outcomes
+            .values()
+            .filter(|outcome| !outcome.violations.is_empty());
+        let failures = failing.clone().count() as u64;
+        let first = failing.next();
+        let mut seeds_by_fault = BTreeMap::new();
+        for kind in outcomes.values().flat_map(|outcome| &outcome.kinds) {
+            *seeds_by_fault.entry(*kind).or_insert(0) += 1;
+        }
+        Row {
+            seeds: outcomes.len() as u64,
             first_seed: self.first_seed,
             nodes: self.nodes,
             minutes: self.minutes,
             loss_per_million: self.loss_per_million,
             planted: self.planted_name(),
-            failures: failing.len() as u64,
+            failures,
             first_failing_seed: first.map(|outcome| outcome.seed),
             first_violation: first
                 .and_then(|o| o.violations.first())
                 .map(ToString::to_string),
-            faults: count(|outcome| outcome.faults),
-            broadcasts: count(|outcome| outcome.published),
-            deliveries: count(|outcome| outcome.deliveries),
-            unnamed: count(|outcome| outcome.unnamed),
+            faults: sum(|outcome| outcome.faults),
+            faults_min: least(|outcome| outcome.faults),
+            fault_kinds_min: least(|outcome| outcome.kinds.len() as u64),
+            seeds_by_fault,
+            messages: sum(|outcome| outcome.published),
+            broadcasts: sum(|outcome| outcome.broadcasts),
+            broadcasts_min: least(|outcome| outcome.broadcasts),
+            deliveries: sum(|outcome| outcome.deliveries),
+            unnamed: sum(|outcome| outcome.unnamed),
             virtual_seconds: lived.as_secs_f64(),
+            virtual_minutes_min: shortest.unwrap_or_default().as_secs_f64() / 60.0,
+            heals: healed.len() as u64,
             heal_seconds_p50: seconds(0.5),
             heal_seconds_p99: seconds(0.99),
             heal_seconds_max: seconds(1.0),
             heal_rounds_p99: at(0.99).map(|length| length.div_duration_f64(ROUND).ceil() as u64),
-            wall_seconds: watch.elapsed().as_secs_f64(),
+            sent: sum(|outcome| outcome.sent),
+            wall_seconds: wall.as_secs_f64(),
             version: record::VERSION,
-        };
-        (row, failing)
-    }
-
-    /// Every seed's outcome, whichever thread ran it.
-    fn outcomes(&self) -> BTreeMap<u64, Outcome> {
-        let (next, outcomes) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
-        let settings = self.settings();
-        let work = || loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.seeds {
-                break;
-            }
-            let outcome = trial::run(self.first_seed.wrapping_add(number), settings);
-            let mut outcomes = outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
-            outcomes.insert(number, outcome);
-            let is_bad = |outcome: &&Outcome| !outcome.violations.is_empty();
-            let bad = outcomes.values().filter(is_bad).count();
-            record::progress(format_args!(
-                "{} of {} seeds, {bad} failed",
-                outcomes.len(),
-                self.seeds
-            ));
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads {
-                scope.spawn(work);
-            }
-        });
-        outcomes
-            .into_inner()
-            .unwrap_or_else(|poison| poison.into_inner())
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            nodes: self.nodes,
-            faulty: Duration::from_secs_f64(self.minutes * 60.0),
-            loss_per_million: self.loss_per_million,
-            heal_limit: Duration::from_secs(self.heal_seconds.into()),
-            planted: self.planted(),
         }
+    }
+
+    /// The scenario of a seed.
+    pub fn draw(&self, seed: u64) -> Scenario {
+        let bounds = Bounds {
+            nodes: self.nodes,
+            least_ms: (self.minutes * 60_000.0) as u64,
+            loss_per_million: self.loss_per_million,
+            heal_ms: u64::from(self.heal_seconds) * 1000,
+        };
+        draw::scenario(seed, bounds)
+    }
+
+    /// Shorten a failing scenario and write it.
+    fn write_short(&self, scenario: &Scenario, outcome: &Outcome) -> Result<(), Failure> {
+        let Some(violation) = outcome.violations.first() else {
+            return Ok(());
+        };
+        let short = shrink::shrink(scenario, violation.kind(), self.planted());
+        record::progress_done();
+        let path = self.out.join(format!("chaos-{}.json", scenario.seed));
+        std::fs::write(&path, short.text())?;
+        let (faults, messages) = (short.faults.len(), short.messages.len());
+        let path = path.display();
+        eprintln!("{path}: {faults} faults and {messages} messages still break it");
+        Ok(())
     }
 
     fn replay(&self, seed: u64) -> String {
@@ -269,8 +338,8 @@ impl Chaos {
     }
 }
 
-/// The smallest value that is not below this share of all.
-fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied()
+fn read(path: &Path) -> Result<Scenario, Failure> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    Scenario::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }

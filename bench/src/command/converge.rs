@@ -118,6 +118,23 @@ impl FromStr for Sizes {
     }
 }
 
+impl Sizes {
+    /// The smallest.
+    pub const fn first(self) -> usize {
+        self.first
+    }
+
+    /// The greatest.
+    pub const fn last(self) -> usize {
+        self.last
+    }
+
+    /// One of them for each number, in turn.
+    pub const fn turn(self, number: u64) -> usize {
+        self.first + (number % (self.last - self.first + 1) as u64) as usize
+    }
+}
+
 /// Who runs when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]

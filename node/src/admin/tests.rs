@@ -43,7 +43,7 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
             }
             Command::Publish(outgoing) => answer(&asked, &mut subscribers, &[], outgoing),
             Command::Send { to, outgoing } => answer(&asked, &mut subscribers, &to, outgoing),
-            Command::Leave { .. } => {}
+            Command::Renew { .. } | Command::Leave { .. } => {}
         })
     });
     let socket = dir.path().join("admin.sock");

@@ -137,3 +137,23 @@ fn credentials_that_cannot_work_name_file_and_remedy() {
     let error = Credentials::load(&config).err().unwrap();
     assert!(matches!(error.problem, Problem::Unreadable(_)), "{error}");
 }
+
+#[test]
+fn a_node_that_is_revoked_is_told_so_at_its_start() {
+    let ca = authority();
+    let [revoked, other] = ["n", "m"].map(|name| ca.issue(name, Validity::days(1)).unwrap());
+    // Overdue for its next update, and in force all the same.
+    let past = Validity {
+        from: 1_000_000,
+        until: 2_000_000,
+    };
+    let list = ca.revoke(&[&revoked.certificate_pem], past).unwrap();
+    for (issued, name, accepted) in [(&revoked, "n", false), (&other, "m", true)] {
+        let (dir, mut config) = saved(issued, name);
+        let path = dir.path().join("crl.pem");
+        fs::write(&path, &list).unwrap();
+        config.crl = Some(path);
+        let loaded = Credentials::load(&config);
+        assert_eq!(loaded.is_ok(), accepted, "{name}: {loaded:?}");
+    }
+}

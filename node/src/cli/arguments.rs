@@ -9,6 +9,10 @@ use crate::client::Endpoint;
 use crate::settings::{Profile, Seed};
 use crate::shape::Shape;
 
+/// The longest time that can be asked for: a year. What is added to the clock must
+/// not overflow it.
+const SECONDS_MAX: u64 = 365 * 24 * 3600;
+
 /// A resilient communication layer for clusters.
 #[derive(Debug, Parser)]
 #[command(name = "binomesh", version, max_term_width = 100)]
@@ -67,11 +71,12 @@ pub(super) struct UpFlags {
     /// How eagerly the nodes watch each other: default, fast or quiet.
     #[arg(long, default_value_t = Profile::Fast)]
     pub(super) profile: Profile,
-    /// How long a dead member's rank stays vacant.
-    #[arg(long, default_value_t = 0)]
-    pub(super) grace_seconds: u64,
+    /// How long a dead member's rank stays vacant: 30 unless --demo, which
+    /// shows the compacted graph after each death and takes 0.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=604_800))]
+    pub(super) grace_seconds: Option<u64>,
     /// How long forming, or the whole demo, may take.
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
     /// Show that the cluster forms, delivers and heals; then stop.
     #[arg(long)]
@@ -148,6 +153,38 @@ pub(super) enum CaCommand {
         /// Replace files that are there.
         #[arg(long)]
         force: bool,
+    },
+    /// Revoke all certificates of a node and write the list of all that are revoked.
+    #[command(
+        after_help = "The nodes read the list, setting `crl`, at their start and at SIGHUP.
+
+Example:
+  binomesh ca revoke --dir ca --name node-7 --out crl.pem"
+    )]
+    Revoke {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// The name of the node.
+        #[arg(long)]
+        name: String,
+        /// When the next list is due; this one holds on until there is another.
+        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        valid_days: u32,
+        /// The file to write to; DIR/crl.pem if not given. It is replaced.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// List the certificates that were issued.
+    #[command(after_help = "Example:
+  binomesh ca list --dir ca --json")]
+    List {
+        /// The folder of the authority.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -247,7 +284,7 @@ pub(super) struct Payload {
     #[arg(long, default_value = "default")]
     pub(super) topic: String,
     /// When the receipt is due at the latest.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
     /// Print the receipt as JSON.
     #[arg(long)]
@@ -291,7 +328,7 @@ pub(super) struct SubscribeFlags {
     #[arg(long)]
     pub(super) count: Option<u64>,
     /// Give up after so long.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) timeout_seconds: Option<u64>,
     /// Print JSON.
     #[arg(long)]
@@ -305,7 +342,7 @@ pub(super) struct LeaveFlags {
     #[command(flatten)]
     pub(super) target: Target,
     /// How long open messages may take.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) drain_seconds: u64,
 }
 
@@ -347,6 +384,8 @@ mod tests {
              --grace-seconds 0 --timeout-seconds 120 --demo --json",
             "ca init --dir d",
             "ca issue --dir d --name n --valid-days 3 --out o",
+            "ca revoke --dir d --name n --out crl.pem",
+            "ca list --dir d --json",
             "run --config node.toml --watch-stdin",
             "status --cluster d --node node-1 --json",
             "topology --admin /run/s --json",
@@ -362,6 +401,11 @@ mod tests {
             "",
             "up --nodes 0",
             "up --nodes many",
+            "up --timeout-seconds 18446744073709551615",
+            "send --to a --timeout-seconds 18446744073709551615 x",
+            "broadcast --timeout-seconds 31536001 x",
+            "subscribe --timeout-seconds 18446744073709551615",
+            "leave --drain-seconds 18446744073709551615",
             "up --shape round",
             "send --cluster d hello",
             "status --cluster d --admin s",

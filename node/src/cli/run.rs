@@ -1,5 +1,7 @@
-//! `run`: one node, until it is asked to leave.
+//! `run`: one node, until it is asked to leave; on SIGHUP it reads its credentials
+//! again.
 
+use std::convert::Infallible;
 use std::io::Read;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use super::{Failure, start_log};
 use crate::admin::Admin;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, load};
+use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::settings::NodeConfig;
@@ -23,6 +26,9 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
     let config = settings(&flags)?;
     start_log(&config.log, config.log_json)?;
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
+    // Before anybody can know that this process is there to be signalled.
+    let hangups = listen(SignalKind::hangup())?;
+    let mut stop = Stop::new(config.watch_stdin)?;
     let node =
         Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
     let admin = Admin::serve(node.clone(), exporter, &config)
@@ -46,9 +52,9 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
     };
     // A node that nobody listens to is still a node.
     let _ = Output::stdout(true).line(&listening, |_| "");
-    let mut stop = Stop::new(config.watch_stdin)?;
     let ended = tokio::select! {
         ended = node.stopped() => ended,
+        never = renew(&node, &config, hangups) => match never {},
         reason = stop.asked() => {
             tracing::info!(reason, "leaving");
             leave(&node, &mut stop, Duration::from_secs(config.drain_seconds)).await
@@ -60,7 +66,26 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
         Ended::Panicked => Err(Failure::failed(
             "the node's loop panicked; see the log above",
         )),
+        Ended::TransportFailed => Err(Failure::failed(format!(
+            "the socket at {} failed; see the log above",
+            node.address()
+        ))),
     }
+}
+
+/// Read the credentials again at each SIGHUP. What cannot be used changes nothing.
+async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
+    while hangups.recv().await.is_some() {
+        let renewed = match Credentials::load(config) {
+            Ok(credentials) => node.renew(credentials).await.map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match renewed {
+            Ok(()) => tracing::info!("credentials renewed"),
+            Err(error) => tracing::error!(%error, "credentials not renewed, going on as before"),
+        }
+    }
+    std::future::pending().await
 }
 
 /// Leave; give up when asked a second time, or when it takes too long.
@@ -114,8 +139,6 @@ struct Stop {
 
 impl Stop {
     fn new(watch_stdin: bool) -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
@@ -143,6 +166,10 @@ impl Stop {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")))
 }
 
 /// Told when standard input ends. A thread of its own, which dies with the

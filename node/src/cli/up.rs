@@ -1,5 +1,7 @@
 //! `up`: a local cluster of real processes, and what it promises.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -22,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 struct Ready<'a> {
     event: &'static str,
     elapsed_seconds: f64,
-    cluster_dir: &'a std::path::Path,
+    cluster_dir: &'a Path,
     nodes: Vec<&'a Member>,
 }
 
@@ -72,9 +74,9 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
             "this router is not supported yet; use --router auto or binomial",
         ));
     }
-    if flags.grace_seconds != 0 {
+    if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
-            "--grace-seconds above 0 is not supported yet; ranks are compacted at once",
+            "--demo shows ranks compacted at once; leave out --grace-seconds",
         ));
     }
     if flags.demo && flags.nodes < FEWEST {
@@ -91,6 +93,10 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         other => other,
     };
     config.profile = flags.profile;
+    config.grace_seconds = match flags.demo {
+        true => 0,
+        false => flags.grace_seconds.unwrap_or(30),
+    };
     config.log.clone_from(&flags.log);
     #[cfg(feature = "planted")]
     {
@@ -208,17 +214,27 @@ fn keep_logs(cluster: &Cluster, failure: &Failure) {
     if failure.status == 0 {
         return;
     }
-    let kept = std::env::temp_dir().join(format!("binomesh-logs-{}", std::process::id()));
-    let copied = crate::state::private_dir(&kept).and_then(|()| {
-        for member in cluster.members() {
-            let log = cluster.log_file(&member.name);
-            std::fs::copy(log, kept.join(format!("{}.log", member.name)))?;
-        }
-        Ok(())
-    });
-    if copied.is_ok() {
+    let logs = cluster
+        .members()
+        .map(|member| (member.name.as_str(), cluster.log_file(&member.name)));
+    if let Ok(kept) = copied(logs, &std::env::temp_dir()) {
         eprintln!("the nodes' logs are in {}", kept.display());
     }
+}
+
+/// Copy logs to a new folder in `dir`, of a name that nobody can have prepared.
+fn copied<'a>(
+    logs: impl Iterator<Item = (&'a str, PathBuf)>,
+    dir: &Path,
+) -> std::io::Result<PathBuf> {
+    let kept = tempfile::Builder::new()
+        .prefix("binomesh-logs-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in(dir)?;
+    for (name, log) in logs {
+        std::fs::copy(log, kept.path().join(format!("{name}.log")))?;
+    }
+    Ok(kept.keep())
 }
 
 impl From<DemoError> for Failure {
@@ -291,7 +307,7 @@ mod tests {
         for (line, remedy) in [
             ("--bootstrap clique", "--bootstrap tree"),
             ("--router aware", "--router auto"),
-            ("--grace-seconds 30", "compacted at once"),
+            ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),
         ] {
             let failure = parsed(line).err().unwrap();
@@ -318,6 +334,22 @@ mod tests {
             problem: "node-3".into(),
         };
         assert_eq!(Failure::from(wrong).status, 1);
+    }
+
+    #[test]
+    fn logs_are_kept_in_a_folder_of_their_own_that_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        std::fs::write(&log, "said").unwrap();
+        let copy = || copied([("node-1", log.clone())].into_iter(), dir.path()).unwrap();
+        let (one, other) = (copy(), copy());
+        assert_ne!(one, other);
+        let text = std::fs::read_to_string(one.join("node-1.log")).unwrap();
+        assert_eq!(text, "said");
+        let mode = std::fs::metadata(&one).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let guessable = format!("binomesh-logs-{}", std::process::id());
+        assert_ne!(one.file_name().unwrap(), guessable.as_str());
     }
 
     #[test]

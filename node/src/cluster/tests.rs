@@ -1,4 +1,5 @@
 use super::*;
+use crate::settings::NodeConfig;
 
 /// A program that says where it listens and waits for its input to close.
 fn stub(dir: &Path, body: &str) -> PathBuf {

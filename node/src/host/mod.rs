@@ -12,26 +12,29 @@
 mod open;
 mod outgoing;
 mod perform;
+mod refusals;
 mod report;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Events, Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
-use crate::node::{Opened, Seat, StartError};
+use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
+use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
 use outgoing::OpenMessages;
+use refusals::Refusals;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
@@ -51,7 +54,8 @@ struct Host {
     trust_domain: String,
     address: std::net::SocketAddr,
     id: PeerId,
-    boot: u64,
+    /// Secret and boot; holds the lock on the state folder.
+    state: NodeState,
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
@@ -59,11 +63,14 @@ struct Host {
     boots: BTreeMap<PeerId, u64>,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
+    refusals: Refusals,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
     placement: watch::Sender<Option<PlacementView>>,
     leaving: Option<Leaving>,
+    /// The transport is of no use any more.
+    has_failed: bool,
 }
 
 /// A graceful leave in progress.
@@ -76,10 +83,10 @@ struct Leaving {
 impl Host {
     async fn run(
         mut self,
-        mut events: mpsc::Receiver<TransportEvent>,
+        mut events: Events,
         mut commands: mpsc::Receiver<Command>,
         stop: CancellationToken,
-    ) {
+    ) -> Ended {
         self.feed(Input::Start);
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
@@ -94,19 +101,23 @@ impl Host {
             self.fire_timers();
             self.attend_waiting();
             self.show_placement();
+            if self.has_failed {
+                break Ended::TransportFailed;
+            }
             if now() >= stats_due {
                 stats_due = now() + STATS_PERIOD;
                 self.record_stats();
             }
             if self.has_drained() {
-                break self.say_goodbye().await;
+                self.say_goodbye().await;
+                break Ended::Asked;
             }
             let wake = self.next_wake(stats_due);
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => break Ended::Asked,
                 event = events.recv() => match event {
-                    None => break,
+                    None => break Ended::Asked,
                     Some(event) => {
                         self.on_event(event);
                         for _ in 1..EVENTS_PER_TURN {
@@ -181,6 +192,7 @@ impl Host {
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
             TransportEvent::DialFailed { peer, reason } => self.on_dial_failed(peer, reason),
+            TransportEvent::Failed { .. } => self.has_failed = true,
         }
     }
 
@@ -199,10 +211,12 @@ impl Host {
         self.dial_failures.insert(peer, reason);
     }
 
-    fn refuse(&self, peer: PeerId, refused: wire::Refused) {
+    fn refuse(&mut self, peer: PeerId, refused: wire::Refused) {
         let reason = refused.name();
         metrics::counter!("binomesh_messages_refused_total", "reason" => reason).increment(1);
-        tracing::warn!(peer = %self.name_of(peer), %refused, "message refused");
+        if self.refusals.is_news(peer, reason) {
+            tracing::warn!(peer = %self.name_of(peer), %refused, "message refused; told once");
+        }
     }
 
     fn on_command(&mut self, command: Command) {
@@ -217,6 +231,9 @@ impl Host {
             }
             Command::Send { to, outgoing } => self.submit(Some(to), outgoing),
             Command::Publish(outgoing) => self.submit(None, outgoing),
+            Command::Renew { credentials, reply } => {
+                let _ = reply.send(self.transport.renew(&credentials.identity));
+            }
             Command::Leave { drain, reply } => self.leave(drain, reply),
         }
     }

@@ -9,6 +9,7 @@ use binomesh_routing as routing;
 
 use super::Host;
 use super::outgoing::OpenMessages;
+use super::refusals::Refusals;
 use crate::credentials::node_uri;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
@@ -62,15 +63,17 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         trust_domain,
         address,
         id,
-        boot: state.boot,
+        state,
         transport,
         boots: BTreeMap::new(),
         dial_failures: BTreeMap::new(),
+        refusals: Refusals::default(),
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
         placement,
         leaving: None,
+        has_failed: false,
         config,
     };
     let run = Box::pin(host.run(events, commands, stop));
@@ -106,6 +109,7 @@ fn overlay_config(
         Profile::Fast => Pace::fast(),
         Profile::Quiet => Pace::quiet(),
     };
+    wanted.pace.grace = Duration::from_secs(config.grace_seconds);
     #[cfg(feature = "planted")]
     if let Some(bug) = config.planted.as_ref().and_then(|name| name.parse().ok()) {
         wanted.planted = overlay::Planted::new(bug);
@@ -147,8 +151,9 @@ fn limits(config: &NodeConfig) -> Limits {
     Limits {
         link_idle,
         packet_frame: PACKET_MAX,
-        keep_alive: beat,
-        idle_timeout: (beat * 10).max(defaults.idle_timeout),
+        // Beats watch the neighbours; other links only have to stay open.
+        keep_alive: beat * 10,
+        idle_timeout: (beat * 30).max(defaults.idle_timeout),
         ..defaults
     }
 }

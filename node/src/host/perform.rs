@@ -55,8 +55,23 @@ impl Host {
         match event {
             overlay::Event::View => {}
             overlay::Event::Down(peer) => {
-                tracing::info!(peer = %self.name_of(*peer), "neighbour is down");
-                metrics::counter!("binomesh_neighbours_down_total").increment(1);
+                tracing::info!(peer = %self.name_of(*peer), "peer is down");
+                metrics::counter!("binomesh_peers_down_total").increment(1);
+            }
+            overlay::Event::Up(peer) => {
+                tracing::info!(peer = %self.name_of(*peer), "peer is up again");
+                metrics::counter!("binomesh_peers_up_total").increment(1);
+            }
+            overlay::Event::Relinked => {
+                metrics::counter!("binomesh_relinked_total").increment(1);
+            }
+            overlay::Event::Renumbered { from, to } => {
+                let from = from.map_or(0, overlay::Population::get);
+                tracing::info!(from, to = to.get(), "a new epoch");
+                metrics::counter!("binomesh_renumbered_total").increment(1);
+                if to.get() < from {
+                    metrics::counter!("binomesh_compacted_total").increment(1);
+                }
             }
             overlay::Event::Seeking { rounds } => {
                 let parent = self.config.parent.as_ref().map(ToString::to_string);

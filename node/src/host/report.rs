@@ -1,5 +1,7 @@
 //! How a node sees itself.
 
+use std::collections::BTreeSet;
+
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
@@ -18,7 +20,7 @@ impl Host {
             name: self.config.name.clone(),
             id: self.id,
             pid: std::process::id(),
-            boot: self.boot,
+            boot: self.state.boot,
             address: self.address,
             rank: placement.map(|placement| placement.rank.0),
             epoch: placement.map(|placement| epoch_name(&placement.epoch)),
@@ -32,6 +34,7 @@ impl Host {
                 .map(|f| table(f.counterclockwise()))
                 .unwrap_or_default(),
             links: links.into_iter().map(|link| link.name).collect(),
+            down: overlay.down().map(name).collect(),
             healthy: reason.is_none(),
             reason,
         }
@@ -47,7 +50,9 @@ impl Host {
         }
         let fingers = overlay.fingers()?;
         let mut entries = fingers.clockwise().iter().chain(fingers.counterclockwise());
-        let unlinked = entries.find_map(|entry| entry.filter(|id| !self.boots.contains_key(id)));
+        let down: BTreeSet<PeerId> = overlay.down().collect();
+        let is_missed = |id: &PeerId| !self.boots.contains_key(id) && !down.contains(id);
+        let unlinked = entries.find_map(|entry| entry.filter(is_missed));
         unlinked.map(|peer| format!("no link to {}", self.name_of(peer)))
     }
 
@@ -55,6 +60,10 @@ impl Host {
     pub(super) fn record_stats(&self) {
         let stats = self.peer.relay().stats();
         for (name, value) in [
+            ("taken_over", stats.taken_over),
+            ("bypassed", stats.bypassed),
+            ("summarised", stats.summarised),
+            ("roster_rejected", stats.roster_rejected),
             ("published", stats.published),
             ("delivered", stats.delivered),
             ("duplicates", stats.duplicates),
@@ -62,9 +71,15 @@ impl Host {
             ("retries", stats.retries),
             ("redelegations", stats.redelegations),
             ("over_budget", stats.over_budget),
+            ("over_search", stats.over_search),
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("window_full", stats.window_full),
+            ("waited", stats.waited),
+            ("waited_in_vain", stats.waited_in_vain),
+            ("refusals_checked", stats.refusals_checked),
+            ("hearsay_undone", stats.hearsay_undone),
+            ("roster_doubted", stats.roster_doubted),
         ] {
             metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);
         }

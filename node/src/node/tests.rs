@@ -24,9 +24,13 @@ where
     let credentials = Credentials::load(&config).unwrap();
     let state = NodeState::open(&config.state_dir).unwrap();
     let open = |seat| {
+        let run = run(seat);
         Ok(Opened {
             address: ([127, 0, 0, 1], 7400).into(),
-            run: Box::pin(run(seat)),
+            run: Box::pin(async move {
+                run.await;
+                Ended::Asked
+            }),
         })
     };
     let node = Node::seated(config, credentials, state, None, open).unwrap();
@@ -172,4 +176,14 @@ async fn too_many_subscribers_are_told_so() {
     assert!(node.subscribe(TopicFilter::all()).await.is_ok());
     let second = node.subscribe(TopicFilter::all()).await;
     assert_eq!(second.err(), Some(SubscribeError::TooMany));
+}
+
+#[tokio::test]
+async fn a_state_folder_is_free_again_when_its_node_has_stopped() {
+    let (_dir, config) = config("node-1");
+    let first = Node::start(config.clone()).unwrap();
+    let refused = Node::start(config.clone()).err().unwrap();
+    assert!(matches!(refused, StartError::State(_)), "{refused}");
+    first.shutdown().await;
+    Node::start(config).unwrap().shutdown().await;
 }

@@ -6,6 +6,10 @@ use binomesh_overlay::{Epoch, legitimate};
 
 use super::{Id, World};
 
+/// How many ranks there may be for one live peer before an epoch is called
+/// wrong rather than deserted.
+const MOST_VACANT: usize = 64;
+
 /// The first thing found wrong with a world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Defect {
@@ -15,12 +19,14 @@ pub enum Defect {
     Unplaced(Id),
     /// Two live peers are in different epochs.
     Epochs(Id, Id),
-    /// The ranks of the epoch are not 0..N, each once.
+    /// A rank of the epoch is held twice, or by a peer that counts another N.
     Ranks,
     /// The ring does not go once round in rank order.
     Ring,
     /// A peer's fingers are not those of the binomial graph.
     Fingers(Id),
+    /// So many ranks of the epoch are vacant.
+    Vacant(usize),
 }
 
 impl fmt::Display for Defect {
@@ -29,9 +35,10 @@ impl fmt::Display for Defect {
             Self::Tree => f.write_str("parents and children are not one tree"),
             Self::Unplaced(id) => write!(f, "{id} has no place"),
             Self::Epochs(a, b) => write!(f, "{a} and {b} are in different epochs"),
-            Self::Ranks => f.write_str("the ranks are not 0..N, each once"),
+            Self::Ranks => f.write_str("two peers hold one rank or count different members"),
             Self::Ring => f.write_str("the ring is not the order of ranks"),
             Self::Fingers(id) => write!(f, "the fingers of {id} are wrong"),
+            Self::Vacant(count) => write!(f, "{count} ranks are vacant"),
         }
     }
 }
@@ -40,9 +47,31 @@ impl fmt::Display for Defect {
 pub type Snapshot = Vec<(Epoch<Id>, u32, Id)>;
 
 impl World {
-    /// What is wrong with the overlay of the live peers, if anything.
+    /// What is wrong with the overlay of the live peers, if anything. Ranks of
+    /// the dead may be vacant.
     pub fn defect(&self) -> Option<Defect> {
-        let live: Vec<Id> = self.live().into_iter().collect();
+        let live: Vec<Id> = self.peers().map(|(id, _)| id).collect();
+        self.defect_among(&live)
+    }
+
+    /// The same, and no rank is vacant: the exact binomial graph.
+    pub fn defect_or_vacancy(&self) -> Option<Defect> {
+        let defect = self.defect();
+        if defect.is_some() {
+            return defect;
+        }
+        let (id, peer) = self.peers().next()?;
+        let population = peer.overlay().placement().ok_or(Defect::Unplaced(id));
+        let population = population.map_or(0, |placement| placement.population.get() as usize);
+        match population.saturating_sub(self.peers().count()) {
+            0 => None,
+            vacant => Some(Defect::Vacant(vacant)),
+        }
+    }
+
+    /// What is wrong with the overlay of some of the live peers, should they be
+    /// on an island of their own; smallest id first.
+    pub fn defect_among(&self, live: &[Id]) -> Option<Defect> {
         let overlay = |id: Id| self.peer(id).map(|peer| peer.overlay());
         let parent = |id: Id| overlay(id).and_then(|o| o.tree().parent());
         let children = |id: Id| -> Vec<Id> {
@@ -50,17 +79,18 @@ impl World {
                 .map(|o| o.tree().children().collect())
                 .unwrap_or_default()
         };
-        if !legitimate::is_tree(&live, parent, children) {
+        if !legitimate::is_tree(live, parent, children) {
             return Some(Defect::Tree);
         }
-        let order = match self.order(&live) {
+        let order = match self.order(live) {
             Ok(order) => order,
             Err(defect) => return Some(defect),
         };
         let next = |id: Id| overlay(id).and_then(|o| o.ring().successor);
         let last = |id: Id| overlay(id).and_then(|o| o.ring().predecessor);
         let follows = |pair: &[Id]| next(pair[0]) == Some(pair[1]);
-        if !legitimate::is_ring(&live, next, last) || !order.windows(2).all(follows) {
+        let present: Vec<Id> = order.iter().copied().flatten().collect();
+        if !legitimate::is_ring(live, next, last) || !present.windows(2).all(follows) {
             return Some(Defect::Ring);
         }
         let table = |id: Id, clockwise: bool| {
@@ -74,21 +104,22 @@ impl World {
             });
             table.unwrap_or_default().to_vec()
         };
-        let wrong = (0..order.len()).find(|rank| {
-            let right = legitimate::has_right_fingers(
+        let is_wrong = |rank: usize| {
+            !legitimate::has_right_fingers_but_vacant(
                 &order,
-                *rank,
+                rank,
                 |id| table(id, true),
                 |id| table(id, false),
-            );
-            !right
-        });
-        wrong.map(|rank| Defect::Fingers(order[rank]))
+            )
+        };
+        let mut held = order.iter().enumerate();
+        held.find_map(|(rank, id)| id.filter(|_| is_wrong(rank)))
+            .map(Defect::Fingers)
     }
 
-    /// The live peers by rank, if they share one epoch and fill it.
-    fn order(&self, live: &[Id]) -> Result<Vec<Id>, Defect> {
-        let mut order = vec![None; live.len()];
+    /// Who of the live peers holds each rank, if they share one epoch.
+    fn order(&self, live: &[Id]) -> Result<Vec<Option<Id>>, Defect> {
+        let mut order = Vec::new();
         let mut first: Option<(Id, Epoch<Id>)> = None;
         for id in live {
             let placement = self.peer(*id).and_then(|peer| peer.overlay().placement());
@@ -97,16 +128,21 @@ impl World {
             if epoch != placement.epoch {
                 return Err(Defect::Epochs(other, *id));
             }
-            let fits = placement.population.get() as usize == live.len();
+            let population = placement.population.get() as usize;
+            // A corrupted population may be anything up to the greatest.
+            if population > MOST_VACANT * live.len() {
+                return Err(Defect::Ranks);
+            }
+            if order.is_empty() {
+                order = vec![None; population];
+            }
+            let is_same = population == order.len();
             match order.get_mut(placement.rank.0 as usize) {
-                Some(place @ None) if fits => *place = Some(*id),
+                Some(place @ None) if is_same => *place = Some(*id),
                 _ => return Err(Defect::Ranks),
             }
         }
-        order
-            .into_iter()
-            .collect::<Option<Vec<_>>>()
-            .ok_or(Defect::Ranks)
+        Ok(order)
     }
 
     /// Two live peers that hold one rank of one epoch, if there are any.

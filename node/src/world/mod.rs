@@ -4,23 +4,38 @@
 //! are toys. The same seed replays the same run, message by message, so users
 //! can test their own applications against crashes and losses.
 //!
+//! ```text
+//!   fault ──▶ World ──▶ Input ──▶ Peer ──▶ Effect ──▶ Network ──▶ agenda ──▶ …
+//! ```
+//!
 //! Not here: what is wrong with a cluster (`judge`).
 
+mod agenda;
+mod carry;
+mod fault;
 mod judge;
+mod lie;
+mod life;
+mod line;
 mod network;
 mod script;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::{Config, Effect, Outbox};
-pub use judge::{Defect, Snapshot};
-pub use network::Network;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-pub use script::{Shape, Step};
 
 use crate::peer::{Event, Input, Message, Out, Peer, Timer};
+use agenda::Agenda;
+pub use fault::{Fault, Layer};
+pub use judge::{Defect, Snapshot};
+pub use lie::Lie;
+use life::Host;
+pub use life::Memory;
+pub use network::{Conditions, Latency, Network};
+pub use script::Shape;
 
 /// A peer's identity in a world.
 pub type Id = u32;
@@ -30,13 +45,23 @@ pub struct World {
     seed: u64,
     rng: ChaCha8Rng,
     now: Duration,
-    sequence: u64,
     network: Network,
-    hosts: BTreeMap<Id, Host>,
-    queue: BTreeMap<(Duration, u64), Happening>,
+    hosts: BTreeMap<Id, Box<Host>>,
+    agenda: Agenda<Happening>,
+    /// How many timers were armed so far.
+    armed: u64,
     events: Vec<Told>,
+    turns: Vec<Turn>,
     sent: u64,
+    /// How many links were asked for that neither end used before.
+    dialled: u64,
+    /// The last of them, who asked first.
+    dials: Vec<(Id, Id)>,
+    /// Who was the first to take a child while it had lost its own parent.
+    orphan_with_child: Option<(Duration, Id, Id)>,
     relay: binomesh_routing::Config,
+    /// What a peer asks for, before it is performed.
+    out: Out<Id>,
 }
 
 /// What a process told its host.
@@ -52,37 +77,69 @@ pub struct Told {
     pub event: Event<Id>,
 }
 
-/// A process and what its host keeps for it.
-struct Host {
-    config: Config<Id>,
-    peer: Option<Peer<Id>>,
-    paused_until: Duration,
-    timers: BTreeMap<Timer, (Duration, u64)>,
+/// The beginning or the end of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// When.
+    pub at: Duration,
+    /// Whose.
+    pub id: Id,
+    /// Which life of it.
+    pub boot: u64,
+    /// Whether it begins. Who begins to leave has ended.
+    pub begins: bool,
 }
 
 /// Something that will happen.
 enum Happening {
+    /// A message comes to a process in this life; its sender's boot by its own
+    /// word.
     Arrival {
         to: Id,
         from: Id,
         boots: (u64, u64),
         message: Message<Id>,
     },
+    /// A timer fires, unless it was armed anew.
     Alarm {
         at: Id,
         boot: u64,
         timer: Timer,
+        armed: u64,
     },
+    /// A greeting is over.
     LinkUp {
         at: Id,
         peer: Id,
         boots: (u64, u64),
+        number: u64,
     },
+    /// A link broke and this end notices.
     LinkDown {
         at: Id,
         peer: Id,
-        boots: (u64, u64),
+        boot: u64,
+        number: u64,
     },
+    /// A link may have been silent for its idle timeout.
+    Silence {
+        from: Id,
+        to: Id,
+        number: u64,
+        since: Duration,
+    },
+    /// A narrow line can take the next message.
+    Room { from: Id, to: Id },
+    /// A process sends what its machine would not.
+    Forged {
+        from: Id,
+        to: Id,
+        message: Message<Id>,
+    },
+    /// A leaving process has waited long enough.
+    Go { at: Id, boot: u64 },
+    /// A visitor's process ends.
+    End { at: Id, boot: u64 },
 }
 
 impl World {
@@ -92,13 +149,18 @@ impl World {
             seed,
             rng: ChaCha8Rng::seed_from_u64(seed),
             now: Duration::ZERO,
-            sequence: 0,
             network,
             hosts: BTreeMap::new(),
-            queue: BTreeMap::new(),
+            agenda: Agenda::new(),
+            armed: 0,
             events: Vec::new(),
+            turns: Vec::new(),
             sent: 0,
+            dialled: 0,
+            dials: Vec::new(),
+            orphan_with_child: None,
             relay: binomesh_routing::Config::default(),
+            out: Outbox::new(),
         }
     }
 
@@ -112,7 +174,8 @@ impl World {
         self.seed
     }
 
-    /// The source of chance, for scripts that must replay with the world.
+    /// The source of chance for scripts that draw as they go. What messages
+    /// suffer is drawn elsewhere.
     pub const fn rng(&mut self) -> &mut ChaCha8Rng {
         &mut self.rng
     }
@@ -120,6 +183,27 @@ impl World {
     /// How many messages were sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// How many links were dialled so far: claimed by an end while the other did
+    /// not claim them. A real host ends links that nobody claims.
+    pub const fn dialled(&self) -> u64 {
+        self.dialled
+    }
+
+    /// Take who dialled whom since the last call; of more than
+    /// [`World::DIALS`] the first ones.
+    pub fn take_dials(&mut self) -> Vec<(Id, Id)> {
+        std::mem::take(&mut self.dials)
+    }
+
+    /// How many dials are kept for [`World::take_dials`].
+    pub const DIALS: usize = 65_536;
+
+    /// How many things are noted that will happen: messages on their way and
+    /// timers.
+    pub fn pending(&self) -> usize {
+        self.agenda.len()
     }
 
     /// The relays' parameters of processes that start from now on.
@@ -134,15 +218,8 @@ impl World {
 
     /// The live peers, smallest id first.
     pub fn peers(&self) -> impl Iterator<Item = (Id, &Peer<Id>)> {
-        let live = |(id, host): (&Id, &'_ Host)| (*id, host.peer.is_some());
-        let ids: Vec<Id> = self
-            .hosts
-            .iter()
-            .map(live)
-            .filter(|(_, up)| *up)
-            .map(|(id, _)| id)
-            .collect();
-        ids.into_iter().filter_map(|id| Some((id, self.peer(id)?)))
+        let all = self.hosts.iter();
+        all.filter_map(|(id, host)| Some((*id, host.peer.as_ref()?)))
     }
 
     /// A live peer.
@@ -150,68 +227,41 @@ impl World {
         self.hosts.get(&id)?.peer.as_ref()
     }
 
+    /// What a process was told at its last start.
+    pub fn config(&self, id: Id) -> Option<&Config<Id>> {
+        Some(&self.hosts.get(&id)?.config)
+    }
+
     /// Take what the peers told their hosts since the last call.
     pub fn take_events(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.events)
     }
 
-    /// Start a process; one that runs already is restarted.
-    pub fn start(&mut self, config: Config<Id>) {
-        let id = config.me;
-        self.crash(id);
-        let host = Host {
-            peer: Some(Peer::new(config.clone(), self.relay)),
-            config,
-            paused_until: Duration::ZERO,
-            timers: BTreeMap::new(),
-        };
-        self.hosts.insert(id, host);
-        self.feed(id, Input::Start);
+    /// Take what began and ended since the last call.
+    pub fn take_turns(&mut self) -> Vec<Turn> {
+        std::mem::take(&mut self.turns)
     }
 
-    /// Start a crashed process again, with its old configuration and a new boot.
-    pub fn restart(&mut self, id: Id) {
-        let Some(host) = self.hosts.get(&id) else {
-            return;
-        };
-        let mut config = host.config.clone();
-        config.boot += 1;
-        config.seed = config.seed.wrapping_add(config.boot);
-        self.start(config);
-    }
-
-    /// Kill a process without warning: its neighbours hear nothing.
-    pub fn crash(&mut self, id: Id) {
-        if let Some(host) = self.hosts.get_mut(&id) {
-            host.peer = None;
-            host.timers.clear();
-        }
-        let broken = self.network.forget(id);
-        for peer in broken {
-            let boots = (self.boot(peer), self.boot(id));
-            let after = self.network.idle_timeout;
-            self.later(
-                after,
-                Happening::LinkDown {
-                    at: peer,
-                    peer: id,
-                    boots,
-                },
-            );
-        }
-    }
-
-    /// Stop a process for a while: it handles nothing, and then everything.
-    pub fn pause(&mut self, id: Id, length: Duration) {
-        let until = self.now + length;
-        if let Some(host) = self.hosts.get_mut(&id) {
-            host.paused_until = host.paused_until.max(until);
-        }
+    /// When and who took whom for a child for the first time while it had lost
+    /// its own parent: from two such a cycle grows.
+    pub const fn orphan_with_child(&self) -> Option<(Duration, Id, Id)> {
+        self.orphan_with_child
     }
 
     /// Give an input to a live peer and perform what it asks for.
     pub fn feed(&mut self, id: Id, input: Input<Id>) {
-        self.with_peer(id, |peer, out| peer.handle(input, out));
+        let adopted = self.with_peer(id, |peer, out| {
+            let tree = peer.overlay().tree();
+            let children: Option<Vec<Id>> =
+                (!tree.is_anchored()).then(|| tree.children().collect());
+            peer.handle(input, out);
+            let tree = peer.overlay().tree();
+            let before = children.filter(|_| !tree.is_anchored())?;
+            tree.children().find(|child| !before.contains(child))
+        });
+        if let Some(child) = adopted.flatten() {
+            self.orphan_with_child.get_or_insert((self.now, id, child));
+        }
     }
 
     /// Run `act` on a live peer and perform what it asks for.
@@ -220,12 +270,13 @@ impl World {
         id: Id,
         act: impl FnOnce(&mut Peer<Id>, &mut Out<Id>) -> T,
     ) -> Option<T> {
-        let mut out = Outbox::new();
         let peer = self.hosts.get_mut(&id)?.peer.as_mut()?;
+        let mut out = std::mem::take(&mut self.out);
         let result = act(peer, &mut out);
         for effect in out.drain() {
             self.perform(id, effect);
         }
+        self.out = out;
         Some(result)
     }
 
@@ -245,48 +296,44 @@ impl World {
     /// Let the next thing happen, if it does not happen after `end`; otherwise
     /// time passes until then, and the answer is false.
     pub fn step(&mut self, end: Duration) -> bool {
-        match self.queue.first_entry() {
-            Some(entry) if entry.key().0 <= end => {
-                let ((at, _), happening) = entry.remove_entry();
+        let next = self.agenda.pop(end);
+        let is_any = next.is_some();
+        match next {
+            Some((at, happening)) => {
                 self.now = at;
                 self.happen(happening);
-                true
             }
-            _ => {
-                self.now = end.max(self.now);
-                false
-            }
+            None => self.now = end.max(self.now),
         }
+        is_any
     }
 
     /// Let time pass.
     pub fn run_for(&mut self, length: Duration) {
         let end = self.now + length;
-        self.run_until(end, |_| false);
-    }
-
-    /// Which life of its process a peer is in, or was in last; 0 before the
-    /// first.
-    pub fn boot(&self, id: Id) -> u64 {
-        self.hosts.get(&id).map_or(0, |host| host.config.boot)
+        while self.step(end) {}
     }
 
     fn later(&mut self, after: Duration, happening: Happening) {
-        self.later_at(self.now + after, happening);
-    }
-
-    fn later_at(&mut self, at: Duration, happening: Happening) {
-        self.sequence += 1;
-        self.queue.insert((at, self.sequence), happening);
+        self.agenda.insert(self.now + after, happening);
     }
 
     fn happen(&mut self, happening: Happening) {
         let (at, boot) = match &happening {
             Happening::Arrival { to, boots, .. } => (*to, boots.0),
-            Happening::Alarm { at, boot, .. } => (*at, *boot),
-            Happening::LinkUp { at, boots, .. } | Happening::LinkDown { at, boots, .. } => {
-                (*at, boots.0)
-            }
+            Happening::LinkUp { at, boots, .. } => (*at, boots.0),
+            Happening::Alarm { at, boot, .. }
+            | Happening::LinkDown { at, boot, .. }
+            | Happening::Go { at, boot }
+            | Happening::End { at, boot } => (*at, *boot),
+            Happening::Silence {
+                from,
+                to,
+                number,
+                since,
+            } => return self.on_silence(*from, *to, *number, *since),
+            Happening::Room { from, to } => return self.on_room(*from, *to),
+            Happening::Forged { from, .. } => (*from, self.boot(*from)),
         };
         let Some(host) = self.hosts.get_mut(&at) else {
             return;
@@ -296,23 +343,48 @@ impl World {
         }
         if host.paused_until > self.now {
             let until = host.paused_until;
-            self.later_at(until, happening);
+            self.agenda.insert(until, happening);
             return;
         }
         let input = match happening {
-            Happening::Arrival { from, message, .. } => Input::Message { from, message },
-            Happening::LinkUp { peer, boots, .. } => Input::LinkUp {
-                peer,
-                boot: boots.1,
-            },
-            Happening::LinkDown { peer, .. } => Input::LinkDown { peer },
-            Happening::Alarm { timer, .. } => {
-                let Some((due, _)) = host.timers.remove(&timer) else {
+            Happening::Arrival {
+                from,
+                boots,
+                message,
+                ..
+            } => {
+                // What the peer's former process said means nothing any more.
+                let linked = host.linked.get(&from);
+                if linked.is_some_and(|(_, boot)| *boot != boots.1) {
                     return;
-                };
-                let late = self.now.saturating_sub(due);
-                Input::Timer { timer, late }
+                }
+                Input::Message { from, message }
             }
+            Happening::LinkUp {
+                peer,
+                boots,
+                number,
+                ..
+            } => return self.on_link_up(at, peer, boots.1, number),
+            Happening::LinkDown { peer, number, .. } => {
+                if host.linked.get(&peer).is_none_or(|(n, _)| *n != number) {
+                    return;
+                }
+                host.linked.remove(&peer);
+                Input::LinkDown { peer }
+            }
+            Happening::Alarm { timer, armed, .. } => match host.timers.get(&timer) {
+                Some((due, same)) if *same == armed => {
+                    let late = self.now.saturating_sub(*due);
+                    host.timers.remove(&timer);
+                    Input::Timer { timer, late }
+                }
+                _ => return,
+            },
+            Happening::Forged { from, to, message } => return self.post(from, to, message),
+            Happening::Go { .. } => return self.go(at),
+            Happening::End { .. } => return self.crash(at),
+            Happening::Silence { .. } | Happening::Room { .. } => return,
         };
         self.feed(at, input);
     }
@@ -320,74 +392,62 @@ impl World {
     fn perform(&mut self, id: Id, effect: Effect<Id, Message<Id>, Timer, Event<Id>>) {
         match effect {
             Effect::Send { to, message } => self.send(id, to, message),
-            Effect::Arm { timer, after } => {
-                self.disarm(id, timer);
-                let (due, boot) = (self.now + after, self.boot(id));
-                self.later_at(
-                    due,
-                    Happening::Alarm {
-                        at: id,
-                        boot,
-                        timer,
-                    },
-                );
-                let key = (due, self.sequence);
+            Effect::Arm { timer, after } => self.arm(id, timer, after),
+            Effect::Disarm { timer } => {
                 if let Some(host) = self.hosts.get_mut(&id) {
-                    host.timers.insert(timer, key);
+                    host.timers.remove(&timer);
                 }
             }
-            Effect::Disarm { timer } => self.disarm(id, timer),
-            Effect::Event(event) => self.events.push(Told {
-                at: self.now,
-                by: id,
-                boot: self.boot(id),
-                event,
-            }),
-            Effect::Connect(peer) => self.link(id, peer),
-            Effect::Disconnect(_) => {}
+            Effect::Event(event) => {
+                let (at, boot) = (self.now, self.boot(id));
+                if matches!(event, Event::Relay(binomesh_routing::Event::Drained)) {
+                    self.later(Duration::ZERO, Happening::Go { at: id, boot });
+                }
+                self.events.push(Told {
+                    at,
+                    by: id,
+                    boot,
+                    event,
+                });
+            }
+            Effect::Connect(peer) => self.claim(id, peer),
+            Effect::Disconnect(peer) => {
+                if let Some(host) = self.hosts.get_mut(&id) {
+                    host.claimed.remove(&peer);
+                }
+            }
         }
     }
 
-    fn disarm(&mut self, id: Id, timer: Timer) {
-        let host = self.hosts.get_mut(&id);
-        if let Some(key) = host.and_then(|host| host.timers.remove(&timer)) {
-            self.queue.remove(&key);
+    fn claim(&mut self, id: Id, peer: Id) {
+        let other = self.hosts.get(&peer);
+        let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
+        if other.is_some_and(|other| is_new(other)) {
+            self.dialled += 1;
+            if self.dials.len() < Self::DIALS {
+                self.dials.push((id, peer));
+            }
         }
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.claimed.insert(peer);
+        }
+        self.link(id, peer);
     }
 
-    /// Make a link to a live peer, if there is none.
-    fn link(&mut self, from: Id, to: Id) {
-        let is_live = self.peer(to).is_some();
-        if from == to || !is_live || !self.network.connect(from, to) {
+    fn arm(&mut self, id: Id, timer: Timer, after: Duration) {
+        let Some(host) = self.hosts.get_mut(&id) else {
             return;
-        }
-        let (mine, theirs) = (self.boot(from), self.boot(to));
-        let handshake = self.network.latency(&mut self.rng) * 2;
-        let up = |at, peer, boots| Happening::LinkUp { at, peer, boots };
-        self.later(handshake, up(from, to, (mine, theirs)));
-        self.later(handshake, up(to, from, (theirs, mine)));
-    }
-
-    fn send(&mut self, from: Id, to: Id, message: Message<Id>) {
-        self.sent += 1;
-        self.link(from, to);
-        if self.network.loses(from, to, &mut self.rng) {
-            return;
-        }
-        let arrival = self.network.arrival(self.now, from, to, &mut self.rng);
-        let boots = (self.boot(to), self.boot(from));
-        self.later_at(
-            arrival,
-            Happening::Arrival {
-                to,
-                from,
-                boots,
-                message,
-            },
-        );
-    }
-
-    fn live(&self) -> BTreeSet<Id> {
-        self.peers().map(|(id, _)| id).collect()
+        };
+        self.armed += 1;
+        let (armed, due) = (self.armed, self.now + host.by_own_clock(after));
+        host.timers.insert(timer, (due, armed));
+        let (at, boot) = (id, host.config.boot);
+        let alarm = Happening::Alarm {
+            at,
+            boot,
+            timer,
+            armed,
+        };
+        self.agenda.insert(due, alarm);
     }
 }

@@ -1,26 +1,113 @@
-//! The network of a world: latency, loss, cuts.
+//! The network of a world: how messages travel, and what keeps them from it.
+//!
+//! Each fault has an end, so that a script is a list of single facts and
+//! nothing has to be undone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::Id;
 
-/// How messages travel. Between two peers they keep their order, as in a stream;
-/// a lost one is simply gone, which is harsher than QUIC while a link lives.
+/// An end that does not come before [`Network::mend`].
+pub(super) const FOREVER: Duration = Duration::MAX;
+
+/// How long messages travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Latency {
+    /// Any time between the two is as likely as another.
+    Uniform {
+        /// The shortest.
+        min_us: u64,
+        /// The longest.
+        max_us: u64,
+    },
+    /// A bounded Pareto distribution of shape 1: half of all messages take less
+    /// than twice the shortest time, one in a hundred more than a hundred times
+    /// that, as far as the bound lets it.
+    LongTail {
+        /// The shortest.
+        min_us: u64,
+        /// The longest.
+        max_us: u64,
+    },
+}
+
+impl Latency {
+    /// The latency that `chance` draws.
+    pub(super) fn draw(self, chance: u64) -> Duration {
+        let part = |of: u64| ((u128::from(of) * u128::from(chance)) >> 64) as u64;
+        match self {
+            Self::Uniform { min_us, max_us } => {
+                let width = max_us.saturating_sub(min_us) * 1000;
+                Duration::from_nanos(min_us * 1000 + part(width))
+            }
+            Self::LongTail { min_us, max_us } => {
+                let (low, high) = (min_us.max(1), max_us.max(min_us.max(1)));
+                let product = u128::from(low) * u128::from(high) * 1000;
+                let nanos = product / u128::from(high - part(high - low));
+                Duration::from_nanos(nanos as u64)
+            }
+        }
+    }
+}
+
+/// How messages fare between two peers whose link is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// How long they travel.
+    pub latency: Latency,
+    /// How many of a million are lost. A lost one is simply gone, which is
+    /// harsher than QUIC while a link lives.
+    pub loss_per_million: u32,
+    /// How many of a million arrive twice.
+    pub duplicated_per_million: u32,
+    /// How many of a million do not keep their place among those of their class.
+    /// Classes are separate streams and never wait for each other.
+    pub reordered_per_million: u32,
+}
+
+/// The network of a world.
 pub struct Network {
-    /// The shortest time a message takes.
-    pub latency_min: Duration,
-    /// The longest; uniform in between.
-    pub latency_max: Duration,
+    /// How long messages travel.
+    pub latency: Latency,
     /// How many of a million messages are lost.
     pub loss_per_million: u32,
+    /// How many of a million arrive twice.
+    pub duplicated_per_million: u32,
+    /// How many of a million do not keep their place.
+    pub reordered_per_million: u32,
     /// How long a link outlives its silent peer.
     pub idle_timeout: Duration,
-    links: BTreeSet<(Id, Id)>,
-    cuts: BTreeSet<(Id, Id)>,
-    last: BTreeMap<(Id, Id), Duration>,
+    spell: Option<(Conditions, Duration)>,
+    cuts: BTreeMap<(Id, Id), Duration>,
+    partition: Option<(BTreeMap<Id, usize>, Duration)>,
+    slow: BTreeMap<(Id, Id), (Duration, Duration)>,
+    connections: BTreeMap<(Id, Id), Connection>,
+    number: u64,
+}
+
+/// The one link between two peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Connection {
+    /// No other connection of the world has this number.
+    pub(super) number: u64,
+    /// When its greeting is over.
+    pub(super) up: Duration,
+    /// Which lives of their processes the smaller and the greater end are in,
+    /// by their own word.
+    boots: [u64; 2],
+    /// Since when nothing comes through, from the smaller end and from the other.
+    silent: [Option<Duration>; 2],
+}
+
+impl Connection {
+    /// Which life of its process `id` is in, towards `other`, by its own word.
+    pub(super) fn boot_of(&self, id: Id, other: Id) -> u64 {
+        self.boots[usize::from(id > other)]
+    }
 }
 
 impl Network {
@@ -29,68 +116,219 @@ impl Network {
         Self::new(Duration::from_micros(50), Duration::from_micros(500), 0)
     }
 
-    /// A network with these latencies and this loss.
-    pub const fn new(latency_min: Duration, latency_max: Duration, loss_per_million: u32) -> Self {
-        Self {
-            latency_min,
-            latency_max,
+    /// A network with these latencies, all as likely, and this loss.
+    pub fn new(latency_min: Duration, latency_max: Duration, loss_per_million: u32) -> Self {
+        let micros = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Self::with(Conditions {
+            latency: Latency::Uniform {
+                min_us: micros(latency_min),
+                max_us: micros(latency_max),
+            },
             loss_per_million,
+            duplicated_per_million: 0,
+            reordered_per_million: 0,
+        })
+    }
+
+    /// A network with these conditions.
+    pub const fn with(conditions: Conditions) -> Self {
+        Self {
+            latency: conditions.latency,
+            loss_per_million: conditions.loss_per_million,
+            duplicated_per_million: conditions.duplicated_per_million,
+            reordered_per_million: conditions.reordered_per_million,
             idle_timeout: Duration::from_secs(10),
-            links: BTreeSet::new(),
-            cuts: BTreeSet::new(),
-            last: BTreeMap::new(),
+            spell: None,
+            cuts: BTreeMap::new(),
+            partition: None,
+            slow: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            number: 0,
         }
     }
 
     /// Lose everything that `from` sends to `to`, until mended.
     pub fn cut(&mut self, from: Id, to: Id) {
-        self.cuts.insert((from, to));
+        self.cut_until(from, to, FOREVER);
     }
 
-    /// Mend all cuts.
+    /// Lose everything that `from` sends to `to` before `until`.
+    pub fn cut_until(&mut self, from: Id, to: Id, until: Duration) {
+        let end = self.cuts.entry((from, to)).or_default();
+        *end = until.max(*end);
+    }
+
+    /// Lose everything between members of different groups before `until`. A
+    /// peer in no group is in one with all others that are in none. A newer
+    /// partition replaces an older one.
+    pub fn partition_until(&mut self, groups: &[Vec<Id>], until: Duration) {
+        let numbered = groups.iter().zip(1..);
+        let members =
+            numbered.flat_map(|(group, number)| group.iter().map(move |id| (*id, number)));
+        self.partition = Some((members.collect(), until));
+    }
+
+    /// Let what `a` and `b` send to each other travel longer before `until`.
+    pub fn slow_until(&mut self, a: Id, b: Id, extra: Duration, until: Duration) {
+        self.slow.insert((a.min(b), a.max(b)), (extra, until));
+    }
+
+    /// Other conditions before `until`.
+    pub const fn spell_until(&mut self, conditions: Conditions, until: Duration) {
+        self.spell = Some((conditions, until));
+    }
+
+    /// Mend cuts and partitions, and end all that is passing.
     pub fn mend(&mut self) {
         self.cuts.clear();
+        self.partition = None;
+        self.slow.clear();
+        self.spell = None;
     }
 
-    pub(super) fn latency(&self, rng: &mut impl Rng) -> Duration {
-        rng.random_range(self.latency_min..=self.latency_max)
-    }
-
-    /// When a message sent now arrives: behind those sent before it.
-    pub(super) fn arrival(
-        &mut self,
-        now: Duration,
-        from: Id,
-        to: Id,
-        rng: &mut impl Rng,
-    ) -> Duration {
-        let earliest = now + self.latency(rng);
-        let last = self.last.entry((from, to)).or_default();
-        *last = earliest.max(*last);
-        *last
-    }
-
-    pub(super) fn loses(&self, from: Id, to: Id, rng: &mut impl Rng) -> bool {
-        let is_lost =
-            self.loss_per_million > 0 && rng.random_range(0..1_000_000) < self.loss_per_million;
-        is_lost || self.cuts.contains(&(from, to))
-    }
-
-    /// Note a link; false if it was there or is cut.
-    pub(super) fn connect(&mut self, from: Id, to: Id) -> bool {
-        let is_cut = self.cuts.contains(&(from, to)) || self.cuts.contains(&(to, from));
-        !is_cut && self.links.insert((from.min(to), from.max(to)))
-    }
-
-    /// Break all links of a process; returns the other ends.
-    pub(super) fn forget(&mut self, id: Id) -> Vec<Id> {
-        let ends = |(a, b): &(Id, Id)| match id {
-            _ if *a == id => Some(*b),
-            _ if *b == id => Some(*a),
-            _ => None,
+    /// Whether what `from` sends to `to` is lost now.
+    pub fn is_cut(&self, now: Duration, from: Id, to: Id) -> bool {
+        let cut = || self.cuts.get(&(from, to)).is_some_and(|until| *until > now);
+        let is_parted = || {
+            let current = self.partition.as_ref().filter(|(_, until)| *until > now);
+            let group = |of: &BTreeMap<Id, usize>, id| of.get(&id).copied().unwrap_or(0);
+            current.is_some_and(|(of, _)| group(of, from) != group(of, to))
         };
-        let others = self.links.iter().filter_map(ends).collect();
-        self.links.retain(|link| ends(link).is_none());
-        others
+        (!self.cuts.is_empty() && cut()) || is_parted()
+    }
+
+    /// The conditions of now.
+    pub(super) fn conditions(&self, now: Duration) -> Conditions {
+        let spell = self.spell.filter(|(_, until)| *until > now);
+        spell.map_or(
+            Conditions {
+                latency: self.latency,
+                loss_per_million: self.loss_per_million,
+                duplicated_per_million: self.duplicated_per_million,
+                reordered_per_million: self.reordered_per_million,
+            },
+            |(conditions, _)| conditions,
+        )
+    }
+
+    /// What a slow link adds to the latency.
+    pub(super) fn extra(&self, now: Duration, a: Id, b: Id) -> Duration {
+        if self.slow.is_empty() {
+            return Duration::ZERO;
+        }
+        let slow = self.slow.get(&(a.min(b), a.max(b)));
+        let current = slow.filter(|(_, until)| *until > now);
+        current.map_or(Duration::ZERO, |(extra, _)| *extra)
+    }
+
+    /// The link between two peers.
+    pub(super) fn connection(&self, a: Id, b: Id) -> Option<Connection> {
+        self.connections.get(&(a.min(b), a.max(b))).copied()
+    }
+
+    /// Note a new link between two peers that say to be in these lives.
+    pub(super) fn connect(
+        &mut self,
+        (a, boot_a): (Id, u64),
+        (b, boot_b): (Id, u64),
+        up: Duration,
+    ) -> Connection {
+        self.number += 1;
+        let number = self.number;
+        let boots = if a < b {
+            [boot_a, boot_b]
+        } else {
+            [boot_b, boot_a]
+        };
+        let connection = Connection {
+            number,
+            up,
+            boots,
+            silent: [None; 2],
+        };
+        self.connections.insert((a.min(b), a.max(b)), connection);
+        connection
+    }
+
+    /// Break a link if it is still this one.
+    pub(super) fn disconnect(&mut self, a: Id, b: Id, number: u64) -> bool {
+        let pair = (a.min(b), a.max(b));
+        let is_same = (self.connections.get(&pair)).is_some_and(|link| link.number == number);
+        is_same && self.connections.remove(&pair).is_some()
+    }
+
+    /// Something from `from` came through, or did not. True if nothing does
+    /// from now on.
+    pub(super) fn note(&mut self, from: Id, to: Id, silent_at: Option<Duration>) -> bool {
+        let Some(link) = self.connections.get_mut(&(from.min(to), from.max(to))) else {
+            return false;
+        };
+        let silent = &mut link.silent[usize::from(from > to)];
+        let begins = silent.is_none() && silent_at.is_some();
+        *silent = silent_at.map(|at| silent.unwrap_or(at));
+        begins
+    }
+
+    /// Whether nothing from `from` has come through since `since`, over the link
+    /// of this number.
+    pub(super) fn is_silent(&self, from: Id, to: Id, number: u64, since: Duration) -> bool {
+        let link = self.connection(from, to);
+        let link = link.filter(|link| link.number == number);
+        link.is_some_and(|link| link.silent[usize::from(from > to)] == Some(since))
+    }
+
+    /// The links of a peer: the other ends.
+    pub(super) fn links_of(&self, id: Id) -> Vec<(Id, Connection)> {
+        let all = self.connections.iter();
+        all.filter_map(|(&(a, b), connection)| match id {
+            _ if a == id => Some((b, *connection)),
+            _ if b == id => Some((a, *connection)),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_stay_within_their_bounds() {
+        let uniform = Latency::Uniform {
+            min_us: 50,
+            max_us: 500,
+        };
+        let tail = Latency::LongTail {
+            min_us: 100,
+            max_us: 50_000,
+        };
+        let us = Duration::from_micros;
+        assert_eq!(uniform.draw(0), us(50));
+        assert!(uniform.draw(u64::MAX) <= us(500) && uniform.draw(u64::MAX) > us(499));
+        assert_eq!(tail.draw(0), us(100));
+        assert!(tail.draw(u64::MAX / 2) < us(201));
+        assert!(tail.draw(u64::MAX / 100 * 99) > us(8_000));
+        assert!(tail.draw(u64::MAX) <= us(50_000));
+    }
+
+    #[test]
+    fn cuts_and_partitions_end() {
+        let mut network = Network::local();
+        let second = Duration::from_secs(1);
+        network.cut_until(1, 2, second);
+        network.partition_until(&[vec![3], vec![4, 5]], second * 2);
+        let is_cut = |network: &Network, at, a, b| network.is_cut(at, a, b);
+        assert!(is_cut(&network, Duration::ZERO, 1, 2));
+        assert!(!is_cut(&network, Duration::ZERO, 2, 1), "one way only");
+        assert!(!is_cut(&network, second, 1, 2));
+        assert!(is_cut(&network, second, 3, 4) && is_cut(&network, second, 4, 1));
+        assert!(!is_cut(&network, second, 4, 5) && !is_cut(&network, second, 1, 2));
+        assert!(!is_cut(&network, second * 2, 3, 4));
+        network.cut(1, 2);
+        network.cut_until(1, 2, second);
+        assert!(is_cut(&network, second * 9, 1, 2), "the longer cut stays");
+        network.mend();
+        assert!(!is_cut(&network, second, 1, 2) && !is_cut(&network, second, 3, 4));
     }
 }

@@ -1,14 +1,18 @@
-//! Scenarios as data: deployment shapes and steps.
-
-use std::time::Duration;
+//! Deployment shapes.
 
 use binomesh_overlay::Config;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::{Id, World};
 
+/// The first life of a process that joins later; smaller numbers are left for
+/// those that lose their memory.
+pub(super) const FIRST_BOOT: u64 = 1_000;
+
 /// The deployment tree of a world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Every node hangs under the root.
     Flat,
@@ -23,6 +27,15 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// All shapes.
+    pub const ALL: [Self; 5] = [
+        Self::Flat,
+        Self::Binary,
+        Self::Binomial,
+        Self::Random,
+        Self::Chain,
+    ];
+
     /// The parent of node `index`; none for node 0.
     pub fn parent(self, index: Id, rng: &mut impl Rng) -> Option<Id> {
         let last = index.checked_sub(1)?;
@@ -34,19 +47,6 @@ impl Shape {
             Self::Chain => last,
         })
     }
-}
-
-/// Something done to a world.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Kill a process.
-    Crash(Id),
-    /// Start it again.
-    Restart(Id),
-    /// Stop it for a while.
-    Pause(Id, Duration),
-    /// Leave gracefully.
-    Leave(Id),
 }
 
 impl World {
@@ -63,16 +63,6 @@ impl World {
             }
             adjust(&mut config);
             self.start(config);
-        }
-    }
-
-    /// Do one step.
-    pub fn act(&mut self, step: &Step) {
-        match *step {
-            Step::Crash(id) => self.crash(id),
-            Step::Restart(id) => self.restart(id),
-            Step::Pause(id, length) => self.pause(id, length),
-            Step::Leave(id) => self.feed(id, crate::peer::Input::Leave),
         }
     }
 }

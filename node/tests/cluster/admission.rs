@@ -1,18 +1,15 @@
 //! Who gets into a running cluster, and who does not.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use binomesh::Seed;
 use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::client::Client;
-use quinn::crypto::rustls::QuicClientConfig;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::{DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::bed::{self, Lone, counter, eventually, formed, member, stop, verified};
+use crate::raw;
 
 const FAILURES: &str = "binomesh_transport_handshake_failures_total";
 
@@ -20,79 +17,16 @@ async fn refused(client: &Client, reason: &str) -> u64 {
     counter(client, FAILURES, &[&format!("reason=\"{reason}\"")]).await
 }
 
-/// Believes any server: what is tested is the server's own judgement.
-#[derive(Debug)]
-struct Gullible(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Gullible {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+/// Knock with what an authority issued, or with nothing.
+async fn knock(to: SocketAddr, issued: Option<&Issued>) -> Result<Vec<u8>, String> {
+    let papers = issued.map(|issued| {
+        let chain = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes());
+        (chain.unwrap(), key.unwrap())
+    });
+    let answer = raw::knock(papers, to).await;
+    answer.map_err(|error| error.to_string())
 }
-
-/// Connect as a bare client with these papers, say Hello, and return what comes
-/// back: a HelloAck, or the error by which the node turns the client away.
-async fn knock(to: std::net::SocketAddr, papers: Option<&Issued>) -> Result<Vec<u8>, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Gullible(provider)));
-    let mut tls = match papers {
-        None => builder.with_no_client_auth(),
-        Some(papers) => {
-            let chain = CertificateDer::from_pem_slice(papers.certificate_pem.as_bytes()).unwrap();
-            let key = PrivateKeyDer::from_pem_slice(papers.key_pem.as_bytes()).unwrap();
-            builder.with_client_auth_cert(vec![chain], key).unwrap()
-        }
-    };
-    tls.alpn_protocols = vec![b"binomesh/1".to_vec()];
-    let tls = QuicClientConfig::try_from(tls).unwrap();
-    let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let connecting = endpoint.connect(to, "binomesh").unwrap();
-    let connection = connecting.await.map_err(|e| text(&e))?;
-    let (mut say, mut hear) = connection.open_bi().await.map_err(|e| text(&e))?;
-    say.write_all(&HELLO).await.map_err(|e| text(&e))?;
-    let mut answer = [0; 1];
-    hear.read_exact(&mut answer).await.map_err(|e| text(&e))?;
-    Ok(answer.to_vec())
-}
-
-/// A well-formed Hello: version, length, and in postcard the variant, boot,
-/// attempt, no ended dial, no addresses.
-const HELLO: [u8; 8] = [1, 0, 5, 0, 1, 1, 0, 0];
 
 #[tokio::test]
 async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
@@ -119,8 +53,7 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
         (None, "no_certificate"),
     ] {
         assert_eq!(refused(&client, reason).await, 0);
-        let knocked = tokio::time::timeout(bed::PATIENCE, knock(node.address, papers)).await;
-        let answer = knocked.expect("an answer or an end in time");
+        let answer = knock(node.address, papers).await;
         assert!(answer.is_err(), "{reason}: got {answer:?}");
         eventually(reason, async || {
             (refused(&client, reason).await == 1).then_some(())
@@ -133,7 +66,8 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
     // The same client with the right papers is answered, so the above means
     // something.
     let good = ours.issue("raw", Validity::days(1)).unwrap();
-    assert_eq!(knock(node.address, Some(&good)).await, Ok(vec![1]));
+    let answer = knock(node.address, Some(&good)).await;
+    assert_eq!(answer.map(|ack| ack[..1].to_vec()), Ok(vec![1]));
     stop(cluster).await;
 }
 
@@ -212,4 +146,65 @@ async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
     );
     assert_eq!(lost.terminate().await, Some(0));
     stop(cluster).await;
+}
+
+#[tokio::test]
+async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let list = dir.path().join("crl.pem");
+    let revoke = |certificates: &[&str]| {
+        let text = authority.revoke(certificates, Validity::days(1)).unwrap();
+        std::fs::write(&list, text).unwrap();
+    };
+    revoke(&[]);
+    let mut root = Lone::prepare(dir.path(), "node-0", &authority);
+    root.config.crl = Some(list.clone());
+    let parent = root.start().await;
+    let seed = Seed {
+        name: parent.name.clone(),
+        address: parent.address,
+    };
+    let [mut good, mut bad] = ["node-1", "node-2"].map(|name| {
+        let mut node = Lone::prepare(dir.path(), name, &authority);
+        node.config.parent = Some(seed.clone());
+        node
+    });
+    // Else the revoked node would go on as a child of this one.
+    good.config.crl = Some(list.clone());
+    let sibling = good.start().await;
+    bad.start().await;
+    let client = root.client();
+    let population = async || client.status().await.ok()?.population;
+    eventually("all are members", async || {
+        (population().await == Some(3)).then_some(())
+    })
+    .await;
+    revoke(&[&std::fs::read_to_string(&bad.config.certificate).unwrap()]);
+    for member in [&parent, &sibling] {
+        bed::signal(member.pid, "HUP");
+    }
+    eventually("the revoked node is out and the other is not", async || {
+        let links = client.topology().await.ok()?.links;
+        (population().await == Some(2) && links == ["node-1"]).then_some(())
+    })
+    .await;
+    assert!(root.log().contains("credentials renewed"), "{}", root.log());
+    eventually("it tries again, in vain", async || {
+        (refused(&client, "revoked").await > 0).then_some(())
+    })
+    .await;
+
+    // Nothing changes for a file that cannot be read.
+    std::fs::write(&root.config.certificate, "no certificate").unwrap();
+    bed::signal(parent.pid, "HUP");
+    eventually("the failure is told", async || {
+        root.log().contains("credentials not renewed").then_some(())
+    })
+    .await;
+    assert_eq!(population().await, Some(2));
+    for node in [bad, good, root] {
+        assert_eq!(node.terminate().await, Some(0));
+    }
 }

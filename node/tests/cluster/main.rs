@@ -8,4 +8,6 @@ mod forger;
 mod many_nodes;
 #[cfg(feature = "planted")]
 mod planted;
+#[path = "../../../overlay/tests/quic/raw.rs"]
+mod raw;
 mod structure;

@@ -74,8 +74,7 @@ pub enum Message<I, K> {
         /// Where the answerer stands.
         mark: K,
     },
-    /// I lack my finger at `level`: introduce yours at the level below, the
-    /// same way.
+    /// I lack my finger at `level`: introduce it if you know it.
     Seek {
         /// The level that the asker lacks, from 1.
         level: u8,
@@ -87,6 +86,27 @@ pub enum Message<I, K> {
 }
 
 impl<I, K> Message<I, K> {
+    /// UP for a finger clockwise of its subject, DN for one counterclockwise:
+    /// `towards` is the way from the subject to the receiver.
+    pub(super) const fn introduction(level: u8, towards: Direction, subject: I, mark: K) -> Self
+    where
+        I: Copy,
+        K: Copy,
+    {
+        match towards {
+            Direction::Clockwise => Self::Up {
+                level,
+                subject,
+                mark,
+            },
+            Direction::Counterclockwise => Self::Down {
+                level,
+                subject,
+                mark,
+            },
+        }
+    }
+
     /// The level that the message is about; a claim until it is range-checked.
     pub const fn level(&self) -> u8 {
         match self {

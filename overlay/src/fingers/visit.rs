@@ -9,14 +9,20 @@ use crate::change::Changed;
 use crate::id::Id;
 use crate::outbox::Outbox;
 use crate::placement::MAX_LEVELS;
-use crate::stamp::{Proof, Stamp};
+use crate::stamp::{Proof, Stamp, distance};
 
 impl<I: Id, S: Stamp> Fingers<I, S> {
-    /// Visit one level: ask both fingers there whether I am theirs, and ask one
-    /// level below for a finger that is missing or denied. Called with each level
-    /// in turn, from 0, it repairs every link within levels × period.
-    pub fn confirm<M, T, E>(&mut self, level: usize, out: &mut Outbox<I, M, T, E>)
-    where
+    /// Visit one level: ask both fingers there whether I am theirs, unless they
+    /// are `down`, and ask for a finger that is missing or denied: one level
+    /// below, or, if nobody is there, everybody else, `turn` by turn. Called with
+    /// each level in turn, from 0, it repairs every link within levels × period.
+    pub fn confirm<M, T, E>(
+        &mut self,
+        level: usize,
+        turn: u32,
+        down: &[I],
+        out: &mut Outbox<I, M, T, E>,
+    ) where
         M: From<Message<I, S::Mark>>,
     {
         if !self.population.has_level(level) {
@@ -25,18 +31,40 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         for direction in [Direction::Clockwise, Direction::Counterclockwise] {
             self.set_confirmed(level, direction, false);
             let Some(finger) = self.finger(level, direction) else {
-                self.seek(level, direction, out);
+                let below = level.checked_sub(1);
+                let below = below.and_then(|below| self.finger(below, direction));
+                match below.filter(|id| !down.contains(id)) {
+                    Some(_) => self.seek(level, direction, out),
+                    None => self.seek_elsewhere(level, direction, turn, down, out),
+                }
                 continue;
             };
-            let (level, mark) = (level as u8, self.stamp.ahead(0));
-            out.send(
-                finger,
-                Message::Confirm {
-                    level,
-                    direction,
-                    mark,
-                },
-            );
+            if !down.contains(&finger) {
+                out.send(finger, self.question(level, direction));
+            }
+        }
+    }
+
+    /// Ask `peer` about every place that the tables give it.
+    pub fn greet<M, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>)
+    where
+        M: From<Message<I, S::Mark>>,
+    {
+        for level in 0..self.population.levels() {
+            for direction in [Direction::Clockwise, Direction::Counterclockwise] {
+                if self.finger(level, direction) == Some(peer) {
+                    self.set_confirmed(level, direction, false);
+                    out.send(peer, self.question(level, direction));
+                }
+            }
+        }
+    }
+
+    fn question(&self, level: usize, direction: Direction) -> Message<I, S::Mark> {
+        Message::Confirm {
+            level: level as u8,
+            direction,
+            mark: self.stamp.ahead(0),
         }
     }
 
@@ -136,8 +164,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         self.replace(level, direction, out)
     }
 
-    /// One level below me somebody lacks what I have: rule 2 or 3's message once
-    /// more, to it alone.
+    /// Somebody lacks what I have, or am: rule 2 or 3's message once more, to it
+    /// alone. Without marks only the process one level below is known to have it.
     pub(super) fn on_seek<M, T, E>(
         &self,
         from: I,
@@ -148,14 +176,66 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
     ) where
         M: From<Message<I, S::Mark>>,
     {
+        let back = direction.opposite();
+        let span = distance(level, self.population);
+        let is_clockwise = direction == Direction::Clockwise;
+        if let Some(wanted) = self.stamp.from(mark, span, is_clockwise) {
+            if let Some(subject) = self.holder(wanted).filter(|subject| *subject != from) {
+                let level = level as u8;
+                out.send(from, Message::introduction(level, back, subject, wanted));
+            }
+            return;
+        }
         let Some(below) = level.checked_sub(1) else {
             return;
         };
-        let back = direction.opposite();
         let is_proved = matches!(self.judge(below, back, mark), Proof::Holds | Proof::Absent);
         let subject = self.finger(below, direction);
         if let Some(subject) = subject.filter(|&subject| is_proved && subject != from) {
             out.send(from, self.introduction(level, back, subject));
+        }
+    }
+
+    /// Who holds a mark, as far as my tables tell.
+    fn holder(&self, wanted: S::Mark) -> Option<I> {
+        if self.stamp.ahead(0) == wanted {
+            return Some(self.me);
+        }
+        let ways = [Direction::Clockwise, Direction::Counterclockwise];
+        let mut places = (0..self.population.levels())
+            .flat_map(|level| ways.map(|direction| (level, direction)));
+        let place = places.find(|(level, way)| self.expected(*level, *way) == wanted);
+        place.and_then(|(level, way)| self.finger(level, way))
+    }
+
+    /// The way through the level below may be blocked by a member that is down;
+    /// anybody may know.
+    fn seek_elsewhere<M, T, E>(
+        &self,
+        level: usize,
+        direction: Direction,
+        turn: u32,
+        down: &[I],
+        out: &mut Outbox<I, M, T, E>,
+    ) where
+        M: From<Message<I, S::Mark>>,
+    {
+        let ways = [Direction::Clockwise, Direction::Counterclockwise];
+        let fingers =
+            (0..self.population.levels()).flat_map(|level| ways.map(|way| self.finger(level, way)));
+        let known: Vec<I> = fingers.flatten().filter(|id| !down.contains(id)).collect();
+        let next = known.get(turn as usize % known.len().max(1));
+        // Level 0 is the ring's alone.
+        if let Some(next) = next.filter(|_| level > 0) {
+            let (level, mark) = (level as u8, self.stamp.ahead(0));
+            out.send(
+                *next,
+                Message::Seek {
+                    level,
+                    direction,
+                    mark,
+                },
+            );
         }
     }
 

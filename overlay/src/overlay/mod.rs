@@ -8,30 +8,40 @@
 //!
 //! Not here: rules of the layers, user messages, addresses.
 
+mod relay;
 mod rounds;
 mod scramble;
 mod seam;
 mod settle;
+mod sizes;
+mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rounds::beats;
+pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
+pub use sizes::Size;
 
 use crate::backoff::Backoff;
-use crate::census::Census;
+use crate::census::{Census, Need, Standing};
 use crate::config::Config;
-use crate::detector::{self, Detector};
+use crate::detector::{self, Detector, Links};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
+use crate::planted::Bug;
 use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
 use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
+use vacancy::Vacancy;
 
+/// How many members from all over the ring a node remembers. Of 128 whose three
+/// quarters die at once each knows some dozen fingers, of whom three live: too few
+/// for all to find each other; with 32 more, eight live (guess).
+pub const MAX_ACQUAINTANCES: usize = 32;
 /// How many linked peers' boots a node remembers; above it, only those of
 /// peers that it claims a link to.
 const MAX_BOOTS: usize = 1024;
@@ -64,20 +74,44 @@ pub struct Overlay<I: Id> {
     refresh: Backoff,
     /// The finger level that is confirmed next.
     visiting: usize,
+    /// How many levels have been confirmed in all.
+    visits: u32,
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
+    /// How many beats there were.
+    beats: u32,
+    vacancy: Vacancy,
+    /// Beats without a rank in the numbering in force.
+    placeless_beats: u32,
+    /// What the parent was last told of the ranks.
+    reported: Option<Standing<I>>,
+    /// The ring neighbours that were last told of.
+    linked: (Option<I>, Option<I>),
     /// Beats since an epoch was due.
     overdue_beats: u32,
     /// Beats since the parent last told this node its place.
     parentless_beats: u32,
     lost: Vec<I>,
+    /// Some members from all over the ring, who may be alive when all near ones
+    /// are dead.
+    acquaintances: Vec<I>,
+    /// Those that were remembered so in earlier epochs.
+    former: Vec<I>,
     next_probe: usize,
     probes: u32,
+    /// A neighbour was lost not long ago.
+    has_lost: bool,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
+    /// Those of them whose link is down, or carries nothing from them.
+    unlinked: BTreeSet<I>,
     /// The peers that this node claims a link to.
     claimed: BTreeSet<I>,
+    /// The peers that it cannot reach, and who reaches them. All are claimed.
+    relayed: BTreeMap<I, I>,
+    /// Who has vouched last for a silent neighbour.
+    vouchers: BTreeMap<I, I>,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -87,8 +121,10 @@ struct Moved {
     family: bool,
     /// A child's report.
     count: bool,
-    /// Predecessor or successor, or what they say of their places.
+    /// Predecessor or successor.
     ring: bool,
+    /// What they say of their places.
+    marks: bool,
     /// My placement.
     place: bool,
     /// A finger of the current epoch.
@@ -106,7 +142,7 @@ impl<I: Id> Overlay<I> {
         Self {
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
             census: Census::new(version),
-            detector: Detector::new(&config.pace),
+            detector: Detector::new(&config),
             ring: Ring::default(),
             infos: BTreeMap::new(),
             marks: BTreeMap::new(),
@@ -115,15 +151,27 @@ impl<I: Id> Overlay<I> {
             early: BTreeMap::new(),
             refresh: Backoff::new(phase),
             visiting: 0,
+            visits: 0,
             epochs: 0,
             epoch_pending: false,
+            beats: phase.into(),
+            vacancy: Vacancy::default(),
+            placeless_beats: 0,
+            reported: None,
+            linked: (None, None),
             overdue_beats: 0,
             parentless_beats: 0,
             lost: Vec::new(),
+            acquaintances: Vec::new(),
+            former: Vec::new(),
             next_probe: 0,
             probes: 0,
+            has_lost: false,
             boots: BTreeMap::new(),
+            unlinked: BTreeSet::new(),
             claimed: BTreeSet::new(),
+            relayed: BTreeMap::new(),
+            vouchers: BTreeMap::new(),
             noise,
             config,
         }
@@ -139,14 +187,21 @@ impl<I: Id> Overlay<I> {
                 self.on_message(from, message, &mut moved, out);
             }
             Input::Message { .. } => {}
-            Input::Heard { peer } => self.detector.on_heard(peer),
+            Input::Heard { peer } => self.on_heard(peer, out),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
-                Timer::Beat => {
-                    if late > self.config.pace.beat {
-                        self.detector.forgive();
-                    }
-                    self.on_beat(&mut moved, out);
+                Timer::Beat => self.on_beat(&mut moved, out),
+                Timer::Watch => self.on_watch_timer(late, &mut moved, out),
+                Timer::Judge => {
+                    let verdicts = self.detector.on_judge_timer(out);
+                    self.on_verdicts(verdicts, &mut moved, out);
+                }
+                Timer::Share => {
+                    let links = Links {
+                        boots: &self.boots,
+                        claimed: &self.claimed,
+                    };
+                    self.detector.on_share_timer(&links, out);
                 }
                 Timer::Refresh => self.on_refresh(&mut moved, out),
                 Timer::Confirm => self.on_confirm(out),
@@ -158,7 +213,10 @@ impl<I: Id> Overlay<I> {
                 }
             },
             Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
-            Input::LinkDown { peer } => self.detector.on_link_down(peer),
+            Input::LinkDown { peer } => {
+                self.note_unlinked(peer);
+                self.detector.on_link_down(peer);
+            }
             Input::Leave => self.tree.leave(out),
         }
         if self.tree.is_root() && !was_root {
@@ -168,6 +226,24 @@ impl<I: Id> Overlay<I> {
             contacts.into_iter().for_each(|id| self.remember(id));
         }
         self.settle(moved, out);
+        self.go_round(out);
+    }
+
+    /// Remember some members from all over the ring, [`MAX_ACQUAINTANCES`] at
+    /// most, and as many of those remembered before who are no members any more:
+    /// they may be on another island.
+    pub fn meet(&mut self, members: &BTreeSet<I>, some: impl Iterator<Item = I>) {
+        let before = std::mem::take(&mut self.acquaintances);
+        let mut former: Vec<I> = Vec::new();
+        for id in before.into_iter().chain(std::mem::take(&mut self.former)) {
+            let is_wanted = !members.contains(&id) && !former.contains(&id);
+            if is_wanted && former.len() < MAX_ACQUAINTANCES {
+                former.push(id);
+            }
+        }
+        self.former = former;
+        let others = some.filter(|id| *id != self.config.me);
+        self.acquaintances = others.take(MAX_ACQUAINTANCES).collect();
     }
 
     /// The tree layer.
@@ -183,6 +259,11 @@ impl<I: Id> Overlay<I> {
     /// The census layer.
     pub const fn census(&self) -> &Census<I> {
         &self.census
+    }
+
+    /// The peers that are taken for down.
+    pub fn down(&self) -> impl Iterator<Item = I> + '_ {
+        self.detector.down()
     }
 
     /// The fingers of the current epoch; none until this node has a place.
@@ -201,7 +282,12 @@ impl<I: Id> Overlay<I> {
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
-            Some(_) if self.tree.is_root() && !self.census.is_settled() => Health::Counting,
+            Some(_)
+                if self.tree.is_root()
+                    && matches!(self.census.need(), Need::Epoch | Need::Disorder) =>
+            {
+                Health::Counting
+            }
             Some(_) if !self.tree.is_root() && self.parentless_beats > self.patience() => {
                 Health::NoParent
             }
@@ -216,7 +302,7 @@ impl<I: Id> Overlay<I> {
     /// Beats without a place from the parent that are nothing unusual.
     const fn patience(&self) -> u32 {
         let pace = &self.config.pace;
-        2 * (pace.suspect_after + pace.down_after)
+        4 * (pace.suspect_after + pace.down_after)
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
@@ -229,6 +315,7 @@ impl<I: Id> Overlay<I> {
         let pace = self.config.pace;
         for (timer, after) in [
             (Timer::Beat, pace.beat),
+            (Timer::Watch, pace.beat),
             (Timer::Refresh, pace.refresh),
             (Timer::Confirm, pace.confirm),
             (Timer::Probe, pace.probe),
@@ -238,8 +325,14 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
-        self.detector.on_heard(from);
+        self.on_heard(from, out);
+        self.take(from, message, moved, out);
+    }
+
+    /// What somebody says, whichever way it came.
+    fn take(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
         match message {
+            Message::Relayed(message) => self.on_relayed(from, message, moved, out),
             Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
             Message::Tree(message) => {
                 moved.family |= self.with_tree(out, |tree, around, out| {
@@ -256,7 +349,15 @@ impl<I: Id> Overlay<I> {
                     out.send(from, detector::Message::Beat { mark, reply });
                 }
             }
-            Message::Detector(message) => self.detector.on_message(from, message, out),
+            Message::Detector(message) => {
+                self.note_voucher(from, &message);
+                let links = Links {
+                    boots: &self.boots,
+                    claimed: &self.claimed,
+                };
+                let verdicts = self.detector.on_message(from, message, &links, out);
+                self.on_verdicts(verdicts, moved, out);
+            }
         }
     }
 
@@ -287,19 +388,37 @@ impl<I: Id> Overlay<I> {
         out: &mut Out<I>,
     ) {
         match message {
-            census::Message::Size { version, size } => {
+            census::Message::Size {
+                version,
+                size,
+                standing,
+            } => {
                 moved.family |=
                     self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
                 if self.tree.has_child(from) {
-                    self.census.on_size(from, version, size);
+                    self.census.on_size(from, version, size, standing);
                     moved.count = true;
                 }
             }
             census::Message::Place { placement, version } => {
-                if self.tree.parent() == Some(from) {
+                let planted = self.config.planted;
+                let mine = self.placement().map(|mine| mine.epoch.counter);
+                let is_larger = mine.is_some_and(|mine| mine < placement.epoch.counter);
+                let is_taken = is_larger && planted.has(Bug::LargerEpoch);
+                if self.tree.parent() == Some(from) || is_taken {
                     self.parentless_beats = 0;
+                    let version = match planted.has(Bug::UnfrozenOffsets) || is_taken {
+                        true => self.census.version(),
+                        false => version,
+                    };
                     let children: Vec<I> = self.tree.children().collect();
                     moved.place |= self.census.on_place(placement, version, &children, out);
+                }
+            }
+            census::Message::InForce { epoch, population } => {
+                if self.tree.parent() == Some(from) {
+                    self.parentless_beats = 0;
+                    self.census.on_in_force(epoch, population);
                 }
             }
         }
@@ -329,7 +448,7 @@ impl<I: Id> Overlay<I> {
         let ring = &self.ring;
         let is_neighbour = ring.successor == Some(from) || ring.predecessor == Some(from);
         if let Some(mark) = mark.filter(|_| is_neighbour) {
-            moved.ring |= self.marks.insert(from, mark) != Some(mark);
+            moved.marks |= self.marks.insert(from, mark) != Some(mark);
         }
     }
 
@@ -356,6 +475,7 @@ impl<I: Id> Overlay<I> {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
             noise: &mut self.noise,
+            planted: self.config.planted,
         };
         act(&mut self.tree, &mut around, out)
     }

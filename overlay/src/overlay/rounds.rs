@@ -4,65 +4,158 @@
 use std::time::Duration;
 
 use super::{Event, Moved, Out, Overlay, Timer};
-use crate::detector::{self, Verdict};
+use crate::detector::{self, Links, Verdict};
 use crate::planted::Bug;
 use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
-const MAX_LOST: usize = 32;
-/// A node that is no root looks for its configured peers at every such probe.
+pub(super) const MAX_LOST: usize = 32;
+/// Children are told a digest of where they hang once in so many beats.
+pub(super) const TO_CHILDREN: u32 = 2;
+/// What parents and children say of counts and ranks is repeated in full, in
+/// case that it was corrupted, once in so many beats.
+const IN_FULL: u32 = 4;
+/// All that may be in another tree are probed within so many turns: the list may
+/// be full of the dead, and of peers that never were.
+const TURNS: usize = 6;
+/// A node that is no root looks for its configured peers too at this many probes
+/// after a loss, about a minute, and at every such probe from then on.
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
-    pub(super) fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
-        let others: Vec<I> = self.claimed.iter().copied().collect();
-        for (peer, verdict) in self.detector.on_beat(&others, out) {
-            match verdict {
-                Verdict::Down => self.lose(peer, moved, out),
-                // Alive, but not for this node: a tree edge must be spoken over.
-                Verdict::Cut => {
-                    moved.family |=
-                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
-                }
-            }
+    /// Who is silent? Nobody is blamed for what this node's own lateness hides.
+    pub(super) fn on_watch_timer(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
+        let beat = self.config.pace.beat;
+        if late > beat {
+            self.detector.forgive();
         }
+        if late < beat / 4 {
+            let links = Links {
+                boots: &self.boots,
+                claimed: &self.claimed,
+            };
+            let (ring, current) = (&self.ring, &self.current);
+            // Two steps back and one ahead: one step, and two, from the predecessor.
+            let linked_to = |suspect: I| match current {
+                Some(fingers) if ring.predecessor == Some(suspect) => {
+                    let two_back = fingers.counterclockwise().get(1).copied().flatten();
+                    [two_back, ring.successor]
+                }
+                _ => [None; 2],
+            };
+            let verdicts = self.detector.on_half_beat(&links, linked_to, out);
+            self.on_verdicts(verdicts, moved, out);
+        }
+        out.arm(Timer::Watch, beat / detector::HALVES);
+    }
+
+    /// A beat of this node.
+    pub(super) fn on_beat(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        let verdicts = self.detector.on_beat(&links, out);
+        self.on_verdicts(verdicts, moved, out);
         self.parentless_beats = self.parentless_beats.saturating_add(1);
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
-        moved.family |= self.with_tree(out, |tree, around, out| tree.beat(stalled, around, out));
+        self.beats = self.beats.wrapping_add(1);
+        let is_in_full = self.beats.is_multiple_of(IN_FULL);
+        let to_children = self.beats.is_multiple_of(TO_CHILDREN);
+        moved.family |= self.with_tree(out, |tree, around, out| {
+            tree.beat(stalled, to_children, around, out)
+        });
         self.census.mend();
+        self.watch_vacancy();
+        self.look_for_place(out);
         self.mend_epoch(moved, out);
-        let children: Vec<I> = self.tree.children().collect();
-        self.census.beat(&children, out);
-        if let Some(parent) = self.tree.parent() {
-            self.census.report(parent, out);
+        if is_in_full {
+            let children: Vec<I> = self.tree.children().collect();
+            self.census.beat(&children, out);
+        }
+        match self.tree.parent() {
+            Some(parent) if is_in_full => self.report(parent, out),
+            Some(parent) if self.ring.successor != Some(parent) => {
+                let (mark, reply) = (None, false);
+                out.send(parent, detector::Message::Beat { mark, reply });
+            }
+            _ => {}
         }
         if let Some(successor) = self.ring.successor {
-            let mark = self.mark();
             let reply = !self.is_proved(successor);
+            let mark = self.mark().filter(|_| reply || is_in_full);
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+        self.try_unreached(out);
         self.on_level_zero(moved, out);
         moved.count = true;
         moved.links = true;
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
     }
 
-    /// A peer is gone: repair without it, and remember to look for it.
+    pub(super) fn on_verdicts(
+        &mut self,
+        verdicts: Vec<(I, Verdict)>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        for (peer, verdict) in verdicts {
+            match verdict {
+                Verdict::Down => self.lose(peer, moved, out),
+                // Alive, but not for this node: a tree edge must be spoken over.
+                Verdict::Cut => {
+                    moved.family |=
+                        self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+                    self.note_unlinked(peer);
+                    self.relay_to(peer);
+                }
+                Verdict::Up => self.regain(peer, out),
+            }
+        }
+    }
+
+    pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
+        self.relayed.remove(&peer);
+        self.unlinked.remove(&peer);
+        if self.detector.on_heard(peer, out) {
+            self.regain(peer, out);
+        }
+    }
+
+    /// A peer that was taken for down is up.
+    fn regain(&mut self, peer: I, out: &mut Out<I>) {
+        out.event(Event::Up(peer));
+        self.greet(peer, out);
+    }
+
+    /// A peer is gone: repair without it, and remember to look for it if it was
+    /// a neighbour.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
+        if !self.claimed.contains(&peer) {
+            return;
+        }
+        self.relayed
+            .retain(|unreached, by| *unreached != peer && *by != peer);
         self.remember(peer);
-        self.probes = 0;
+        (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
+        self.unlinked.remove(&peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
         moved.ring |= self.ring.forget(peer).0;
     }
 
     pub(super) fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
         let before = self.boots.insert(peer, boot);
+        self.unlinked.remove(&peer);
         // A neighbour that restarted has forgotten what it was to this node.
         if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
             self.lose(peer, moved, out);
             self.boots.insert(peer, boot);
+            self.regain(peer, out);
+        }
+        if self.detector.on_link_up(peer, boot, out) {
+            self.regain(peer, out);
         }
     }
 
@@ -72,7 +165,7 @@ impl<I: Id> Overlay<I> {
             return;
         }
         self.lost.retain(|id| *id != peer);
-        if self.lost.len() >= MAX_LOST {
+        if self.lost.len() >= MAX_LOST && !self.config.planted.has(Bug::UnboundedLost) {
             self.lost.remove(0);
         }
         self.lost.push(peer);
@@ -98,26 +191,39 @@ impl<I: Id> Overlay<I> {
         if let Some(fingers) = &mut self.current {
             let levels = fingers.population().levels();
             self.visiting = (self.visiting + 1) % levels.max(1);
-            fingers.confirm(self.visiting, out);
+            self.visits = self.visits.wrapping_add(1);
+            let down: Vec<I> = self.detector.down().collect();
+            fingers.confirm(self.visiting, self.visits, &down, out);
         }
         out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
     }
 
-    /// Probe one contact that may be in another tree: those lost, and the
-    /// configured ones, which a node that is no root asks now and then only.
+    /// Probe some that may be in another tree, in turn: those lost, and the
+    /// configured ones, which a node that is no root and has not lost anybody
+    /// lately asks now and then only. A root that has lost somebody lately may be
+    /// that of a few survivors who know nobody else: it tries acquaintances too.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
-        if self.tree.is_root() || self.probes.is_multiple_of(PROBES_PER_SEED) {
+        self.has_lost &= self.probes < PROBES_PER_SEED;
+        if self.tree.is_root() || self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED) {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
-        targets.retain(|id| *id != self.config.me && !self.claimed.contains(id));
-        if !targets.is_empty() {
+        if self.tree.is_root() && (self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED)) {
+            targets.extend(self.former.iter().chain(&self.acquaintances));
+        }
+        let tree = &self.tree;
+        let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);
+        targets.retain(|id| *id != self.config.me && !is_near(*id));
+        for _ in 0..targets.len().div_ceil(TURNS) {
             self.next_probe = (self.next_probe + 1) % targets.len();
             self.tree.probe(targets[self.next_probe], out);
         }
         let pace = self.config.pace;
         let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(pace.probe_max);
         self.probes = self.probes.saturating_add(1);
+        if self.probes > 4 && self.config.planted.has(Bug::ProbingStops) {
+            return;
+        }
         out.arm(Timer::Probe, self.noise.jitter(pause));
     }
 
@@ -151,7 +257,36 @@ impl<I: Id> Overlay<I> {
 }
 
 /// How many beats certainly outlast `length`.
-pub(super) fn beats(length: Duration, beat: Duration) -> u32 {
+pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
     let whole = length.as_millis() / beat.as_millis().max(1);
     u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::overlay::Input;
+
+    #[test]
+    fn silence_behind_a_late_timer_is_not_held_against_anybody() {
+        let mut node = Overlay::new(Config::new(0, 1, 1));
+        let mut out = Out::new();
+        node.detector.watch(&[(1, 1)].into());
+        let beat = node.config.pace.beat;
+        let timer = Timer::Watch;
+        for _ in 0..99 {
+            let late = beat / 4;
+            node.handle(Input::Timer { timer, late }, &mut out);
+        }
+        assert!(!node.detector.is_suspect(1));
+        let late = Duration::ZERO;
+        for _ in 0..4 {
+            node.handle(Input::Timer { timer, late }, &mut out);
+        }
+        assert!(node.detector.is_suspect(1), "the rule is not idle");
+        let late = beat * 2;
+        node.handle(Input::Timer { timer, late }, &mut out);
+        assert!(!node.detector.is_suspect(1), "a pause forgives all");
+    }
 }

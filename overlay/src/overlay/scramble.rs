@@ -7,7 +7,9 @@ use crate::fingers::{Fingers, Message as FingerMessage};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::Mark;
-use crate::{Epoch, Id, Message, Placement, Population, Rank, census, detector, ring, tree};
+use crate::{
+    Epoch, Id, Message, Placement, Population, Rank, census, detector, relayed, ring, tree,
+};
 
 impl<I: Id> Overlay<I> {
     /// Overwrite the state of every layer with noise over `peers`.
@@ -31,10 +33,28 @@ impl<I: Id> Overlay<I> {
         self.visiting = noise.next() as usize;
         self.epochs = noise.next();
         self.epoch_pending = noise.one_in(2);
+        self.vacancy = super::Vacancy::corrupted(noise.next());
+        self.reported = self.census.standing();
+        self.linked = (noise.pick(peers), noise.pick(peers));
+        self.beats = noise.next() as u32;
+        self.visits = noise.next() as u32;
+        self.placeless_beats = noise.next() as u32;
+        self.detector.scramble(noise, peers);
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
         self.lost.clear();
+        self.acquaintances = noise.pick(peers).into_iter().collect();
+        self.former = noise.pick(peers).into_iter().collect();
         self.boots.clear();
+        self.unlinked.clear();
+        self.relayed.clear();
+        self.vouchers.clear();
+        for _ in 0..noise.next() % 3 {
+            if let (Some(peer), Some(by)) = (noise.pick(peers), noise.pick(peers)) {
+                self.relayed.insert(peer, by);
+                self.vouchers.insert(by, peer);
+            }
+        }
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
     }
 }
@@ -51,7 +71,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         priority: 100,
         id: peer,
     };
-    Some(match noise.next() % 14 {
+    Some(match noise.next() % 17 {
         0 => ring::Message::FConnect.into(),
         1 => ring::Message::Info(peer).into(),
         2 => ring::Message::AskConnect(peer).into(),
@@ -71,6 +91,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         6 => census::Message::Size {
             version,
             size: placement.population,
+            standing: None,
         }
         .into(),
         7 => census::Message::Place { placement, version }.into(),
@@ -87,8 +108,36 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             via: peer,
         }
         .into(),
+        13 => census::Message::InForce {
+            epoch: placement.epoch,
+            population: placement.population,
+        }
+        .into(),
+        15 => relayed::Message::From {
+            from: peer,
+            carried: match noise.one_in(2) {
+                true => relayed::Carried::Ring(ring::Message::BConnect),
+                false => relayed::Carried::Beat {
+                    mark: Some(mark),
+                    reply: true,
+                },
+            },
+        }
+        .into(),
+        14 if noise.one_in(2) => detector::Message::Doubts(vec![rumour(noise, peer, mark)]).into(),
+        14 => detector::Message::Rumours(vec![rumour(noise, peer, mark)]).into(),
         _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
     })
+}
+
+pub(crate) fn rumour<I>(noise: &mut Noise, peer: I, mark: Mark<I>) -> detector::Rumour<I> {
+    detector::Rumour {
+        peer,
+        boot: noise.next() % 3,
+        incarnation: noise.next() as u32 % 12,
+        mark: Some(mark),
+        is_up: noise.one_in(2),
+    }
 }
 
 fn epoch<I>(noise: &mut Noise, root: I) -> Epoch<I> {

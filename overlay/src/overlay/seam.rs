@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Message, Outbox};
+use crate::{Message, Outbox, Population};
 
 /// The outbox of an overlay.
 pub type Out<I> = Outbox<I, Message<I>, Timer, Event<I>>;
@@ -53,8 +53,10 @@ pub enum Input<I> {
 pub enum Timer {
     /// Ask the next candidate for a place.
     Seek,
-    /// Beat, and judge silence.
+    /// Beat, and repeat what may have been lost.
     Beat,
+    /// Judge silence.
+    Watch,
     /// Apply the spontaneous rules of ring and fingers again.
     Refresh,
     /// Confirm the next finger level.
@@ -67,6 +69,10 @@ pub enum Timer {
     EpochLatest,
     /// Forget the previous epoch.
     Retire,
+    /// Judge those who were accused by others.
+    Judge,
+    /// Tell others what was found out about peers.
+    Share,
 }
 
 /// What an overlay tells its owner.
@@ -74,8 +80,19 @@ pub enum Timer {
 pub enum Event<I> {
     /// The placement or a finger of the current epoch changed.
     View,
-    /// A neighbour is down.
+    /// A peer is down: its silence, or another's word for it.
     Down(I),
+    /// A peer that was called down is up.
+    Up(I),
+    /// The neighbours in the ring are others than before.
+    Relinked,
+    /// This node stands in a new epoch.
+    Renumbered {
+        /// The population before, if it stood in one.
+        from: Option<Population>,
+        /// The population now.
+        to: Population,
+    },
     /// A round of asking for a place ended in vain; the next follows.
     Seeking {
         /// How many rounds have.

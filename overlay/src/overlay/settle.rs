@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer, beats};
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
-use crate::{Epoch, Id, Rank, detector};
+use crate::{Epoch, Id, detector};
 
 /// How long the links of the previous epoch are kept for what still travels on
 /// them. A guess, well above the life of a broadcast.
@@ -21,11 +21,15 @@ impl<I: Id> Overlay<I> {
         if moved.family || moved.count {
             self.on_count(moved.family, out);
         }
+        self.recall(&mut moved);
         if moved.place {
             self.on_new_place(&mut moved, out);
         }
         if moved.ring || moved.place {
             self.on_ring_moved(&mut moved, out);
+        } else if moved.marks {
+            // Told in return, two nodes would go on for ever if one lies.
+            self.on_level_zero(&mut moved, out);
         }
         if moved.fingers {
             out.event(Event::View);
@@ -38,6 +42,9 @@ impl<I: Id> Overlay<I> {
                 self.arm_refresh(out);
             }
             moved.links = true;
+        }
+        if moved.count || moved.place {
+            self.report_ranks(out);
         }
         if moved.links {
             self.claim_links(out);
@@ -62,7 +69,7 @@ impl<I: Id> Overlay<I> {
         let changed = self.census.recount(children.into_iter());
         self.tree.set_size(self.census.size().get(), out);
         match self.tree.parent() {
-            Some(parent) if changed || family => self.census.report(parent, out),
+            Some(parent) if changed || family => self.report(parent, out),
             // Only a change postpones it; sizes that repeat themselves do not.
             None if self.needs_epoch() && (changed || family || !self.epoch_pending) => {
                 self.await_epoch(out);
@@ -71,17 +78,18 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A root names a new epoch when the count has changed or the one in force
-    /// is not its own.
-    fn needs_epoch(&self) -> bool {
-        let mine = self.census.placement().is_some_and(|placement| {
-            let Epoch { root, boot, .. } = placement.epoch;
-            root == self.config.me
-                && boot == self.config.boot
-                && placement.rank == Rank(0)
-                && placement.population == self.census.size()
-        });
-        self.tree.is_root() && !(mine && self.census.is_settled())
+    pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
+        self.reported = self.census.standing();
+        self.census.report(parent, out);
+    }
+
+    /// Tell the parent at once when all of the subtree has found its ranks, or
+    /// has them in the wrong order; anything else has time until the beat.
+    fn report_ranks(&mut self, out: &mut Out<I>) {
+        let news = self.census.news().filter(|now| self.reported != Some(*now));
+        if let Some(parent) = self.tree.parent().filter(|_| news.is_some()) {
+            self.report(parent, out);
+        }
     }
 
     fn await_epoch(&mut self, out: &mut Out<I>) {
@@ -133,6 +141,11 @@ impl<I: Id> Overlay<I> {
         };
         let fresh = Fingers::new(self.config.me, placement.population, placement);
         let last = self.current.replace(fresh);
+        let from = last.as_ref().map(|fingers| fingers.population());
+        out.event(Event::Renumbered {
+            from,
+            to: placement.population,
+        });
         if let Some(last) = last.filter(|f| f.stamp().epoch != placement.epoch) {
             self.previous = Some(last);
             out.arm(Timer::Retire, RETIRE_AFTER);
@@ -153,6 +166,11 @@ impl<I: Id> Overlay<I> {
         let ring = &self.ring;
         let neighbours = [ring.successor, ring.predecessor];
         self.marks.retain(|id, _| neighbours.contains(&Some(*id)));
+        let now = (ring.predecessor, ring.successor);
+        if ring.is_complete() && self.linked != now {
+            self.linked = now;
+            out.event(Event::Relinked);
+        }
         self.on_level_zero(moved, out);
         let distinct: BTreeSet<I> = neighbours.into_iter().flatten().collect();
         let mark = self.mark();
@@ -198,8 +216,24 @@ impl<I: Id> Overlay<I> {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
         let mut near: Vec<I> = tree.chain(self.ring.predecessor).collect();
         near.retain(|id| *id != self.config.me);
-        // These beat to this node; the successor does not.
-        self.detector.watch(&near);
+        // These beat to this node; the successor does not, and the parent now
+        // and then if it is not the predecessor too.
+        let is_seldom = |id: I| {
+            self.tree.parent() == Some(id)
+                && self.ring.predecessor != Some(id)
+                && !self.tree.has_child(id)
+        };
+        let every = |id: &I| {
+            (
+                *id,
+                if is_seldom(*id) {
+                    super::rounds::TO_CHILDREN
+                } else {
+                    1
+                },
+            )
+        };
+        self.detector.watch(&near.iter().map(every).collect());
         near.extend(self.ring.successor.filter(|id| *id != self.config.me));
         let epochs = self.current.iter().chain(&self.previous);
         let fingers = epochs.flat_map(|fingers| {
@@ -214,9 +248,13 @@ impl<I: Id> Overlay<I> {
             out.disconnect(*peer);
         }
         self.claimed = wanted;
+        self.relayed.retain(|peer, _| self.claimed.contains(peer));
+        self.vouchers.retain(|peer, _| self.claimed.contains(peer));
         if self.boots.len() > MAX_BOOTS {
             let claimed = &self.claimed;
             self.boots.retain(|id, _| claimed.contains(id));
+            let boots = &self.boots;
+            self.unlinked.retain(|id| boots.contains_key(id));
         }
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! Trust comes in three steps: what the operator configured, what an
 //! authenticated peer said of itself, and hearsay from introductions. Hearsay
-//! never overrides the others; it is kept beside them and dialled last. A wrong
-//! address costs a refused dial, never a wrong peer: the certificate decides.
+//! never overrides the others; it is kept beside them and dialled last. Nor does
+//! one word of hearsay replace another: the first that was heard stays, whoever
+//! speaks after it. A wrong address costs a refused dial, never a wrong peer: the
+//! certificate decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use metrics::Counter;
 use serde::{Deserialize, Serialize};
 
 use crate::PeerId;
@@ -16,6 +19,9 @@ use crate::PeerId;
 pub const NAME_MAX: usize = 128;
 /// The most addresses that a contact holds.
 pub const ADDRESSES_MAX: usize = 4;
+/// The most addresses of a peer that are kept by hearsay: the first heard and the
+/// last heard, half each.
+const HEARSAY_MAX: usize = 2 * ADDRESSES_MAX;
 
 /// Where a peer can be found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,7 +30,7 @@ pub struct Contact {
     pub id: PeerId,
     /// What it is called, at most [`NAME_MAX`] bytes.
     pub name: String,
-    /// Where to dial it, the best first, at most [`ADDRESSES_MAX`].
+    /// Where to dial it, the best first: one, and at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -32,7 +38,7 @@ impl Contact {
     /// Whether name and addresses are within their bounds and can be dialled.
     pub fn is_within_bounds(&self) -> bool {
         self.name.len() <= NAME_MAX
-            && self.addresses.len() <= ADDRESSES_MAX
+            && (1..=ADDRESSES_MAX).contains(&self.addresses.len())
             && self.addresses.iter().all(is_dialable)
     }
 }
@@ -50,6 +56,7 @@ struct Entry {
     name: String,
     configured: Vec<SocketAddr>,
     authenticated: Vec<SocketAddr>,
+    /// The last heard first.
     hearsay: Vec<SocketAddr>,
     linked: bool,
     ended: Option<EndedDial>,
@@ -62,27 +69,56 @@ impl Entry {
         self.linked || !self.configured.is_empty()
     }
 
+    /// Its place among those that may have to make room, the first to go first:
+    /// hearsay before what a peer has said of itself, then by use.
+    fn turn(&self, id: PeerId) -> Option<Turn> {
+        let is_verified = !self.authenticated.is_empty();
+        (!self.is_pinned()).then_some((is_verified, self.used, id))
+    }
+
+    /// Newcomers displace each other, never what was heard before them.
+    fn hear(&mut self, address: SocketAddr) {
+        if self.hearsay.contains(&address) {
+            return;
+        }
+        if self.hearsay.len() >= HEARSAY_MAX {
+            self.hearsay.remove(HEARSAY_MAX - ADDRESSES_MAX - 1);
+        }
+        self.hearsay.insert(0, address);
+    }
+
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let lists = [&self.authenticated, &self.configured, &self.hearsay];
         lists.into_iter().flatten().copied()
     }
 }
 
-/// Contacts by id. When full, the hearsay used longest ago makes room; when all
-/// are configured or linked, newcomers are turned away.
+/// When an entry has to make room: whether verified, last use, id.
+type Turn = (bool, u64, PeerId);
+
+/// Contacts by id. When full, the hearsay used longest ago makes room; when there
+/// is none, the verified contact used longest ago; when all are configured or
+/// linked, newcomers are turned away.
 #[derive(Debug)]
 pub(super) struct Book {
     entries: BTreeMap<PeerId, Entry>,
+    /// The turns of all entries that are not pinned: making room costs no search,
+    /// for every send waits for this book.
+    turns: BTreeSet<Turn>,
     capacity: usize,
     clock: u64,
+    /// Counts those that made room.
+    forgotten: Counter,
 }
 
 impl Book {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, forgotten: Counter) -> Self {
         Self {
             entries: BTreeMap::new(),
+            turns: BTreeSet::new(),
             capacity,
             clock: 0,
+            forgotten,
         }
     }
 
@@ -111,17 +147,22 @@ impl Book {
             if entry.name.is_empty() {
                 entry.name = contact.name;
             }
-            entry.hearsay = contact.addresses;
+            // The best of them is to be dialled first.
+            contact
+                .addresses
+                .into_iter()
+                .rev()
+                .for_each(|a| entry.hear(a));
         })
     }
 
     /// A link ended. Whether it was the last one, and the peer's own dial behind
     /// it, so that the next greeting can tell the peer.
     pub(super) fn end_link(&mut self, id: PeerId, ended: Option<EndedDial>, last: bool) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        self.change(id, |entry| {
             entry.linked &= !last;
             entry.ended = entry.ended.max(ended);
-        }
+        });
     }
 
     /// The newest dial of this peer that ended here.
@@ -132,16 +173,16 @@ impl Book {
     /// Where to dial, the best known first, without repetition.
     pub(super) fn addresses(&mut self, id: PeerId) -> Vec<SocketAddr> {
         self.clock += 1;
-        let Some(entry) = self.entries.get_mut(&id) else {
-            return Vec::new();
-        };
-        entry.used = self.clock;
+        let clock = self.clock;
         let mut addresses = Vec::new();
-        for address in entry.addresses() {
-            if !addresses.contains(&address) {
-                addresses.push(address);
+        self.change(id, |entry| {
+            entry.used = clock;
+            for address in entry.addresses() {
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
             }
-        }
+        });
         addresses
     }
 
@@ -164,19 +205,39 @@ impl Book {
     }
 
     fn update(&mut self, id: PeerId, change: impl FnOnce(&mut Entry)) -> bool {
-        self.clock += 1;
-        if !self.entries.contains_key(&id) && self.entries.len() >= self.capacity {
-            let unpinned = self.entries.iter().filter(|(_, entry)| !entry.is_pinned());
-            let oldest = unpinned.min_by_key(|(_, entry)| entry.used);
-            let Some(oldest) = oldest.map(|(id, _)| *id) else {
+        if !self.entries.contains_key(&id) {
+            if self.entries.len() >= self.capacity && !self.make_room() {
                 return false;
-            };
-            self.entries.remove(&oldest);
+            }
+            self.entries.insert(id, Entry::default());
         }
-        let entry = self.entries.entry(id).or_default();
-        entry.used = self.clock;
-        change(entry);
+        self.clock += 1;
+        let clock = self.clock;
+        self.change(id, |entry| {
+            entry.used = clock;
+            change(entry);
+        });
         true
+    }
+
+    fn make_room(&mut self) -> bool {
+        let Some((.., oldest)) = self.turns.pop_first() else {
+            return false;
+        };
+        self.entries.remove(&oldest);
+        self.forgotten.increment(1);
+        true
+    }
+
+    /// Change an entry, if there is one, and keep its turn right.
+    fn change(&mut self, id: PeerId, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            if let Some(turn) = entry.turn(id) {
+                self.turns.remove(&turn);
+            }
+            change(entry);
+            self.turns.extend(entry.turn(id));
+        }
     }
 }
 
@@ -199,7 +260,7 @@ mod tests {
 
     #[test]
     fn hearsay_comes_after_what_the_peer_said() {
-        let mut book = Book::new(4);
+        let mut book = Book::new(4, Counter::noop());
         assert!(book.authenticate(contact(1, 10)));
         assert!(book.hear(contact(1, 66)));
         assert_eq!(ports(&mut book, 1), [10, 66]);
@@ -209,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_full_book_forgets_old_hearsay_only() {
-        let mut book = Book::new(3);
+        let mut book = Book::new(3, Counter::noop());
         assert!(book.configure(contact(1, 1)));
         assert!(book.authenticate(contact(2, 2)));
         assert!(book.hear(contact(3, 3)));
@@ -220,5 +281,75 @@ mod tests {
         assert_eq!(ports(&mut book, 4), [4]);
         assert!(book.configure(contact(4, 4)));
         assert!(!book.hear(contact(5, 5)), "all are pinned");
+    }
+
+    #[test]
+    fn hearsay_neither_empties_nor_displaces_what_was_heard_before() {
+        let empty = Contact {
+            addresses: Vec::new(),
+            ..contact(1, 1)
+        };
+        assert!(!empty.is_within_bounds());
+        let mut book = Book::new(4, Counter::noop());
+        assert!(book.hear(contact(1, 10)));
+        for lie in 0..100 {
+            assert!(book.hear(contact(1, 1000 + lie)));
+        }
+        let heard = ports(&mut book, 1);
+        assert_eq!(heard, [1099, 1098, 1097, 1096, 1002, 1001, 1000, 10]);
+        assert!(book.hear(contact(1, 10)));
+        assert_eq!(ports(&mut book, 1), heard);
+    }
+
+    #[test]
+    fn the_name_in_the_certificate_stands_against_all_others() {
+        let mut book = Book::new(4, Counter::noop());
+        let named = |name: &str| Contact {
+            name: name.to_owned(),
+            ..contact(1, 1)
+        };
+        let name = |book: &mut Book| book.contact(contact(1, 1).id).expect("known").name;
+        assert!(book.hear(named("heard")));
+        assert!(book.configure(named("configured")));
+        assert_eq!(name(&mut book), "configured");
+        assert!(book.authenticate(named("verified")));
+        assert!(book.hear(named("heard")) && book.configure(named("configured")));
+        assert_eq!(name(&mut book), "verified");
+    }
+
+    #[test]
+    fn a_flood_of_hearsay_forgets_hearsay_before_verified_contacts() {
+        let mut book = Book::new(3, Counter::noop());
+        assert!(book.authenticate(contact(1, 1)));
+        book.end_link(contact(1, 1).id, None, true);
+        for id in 2..200 {
+            assert!(book.hear(contact(id, 7)));
+        }
+        assert_eq!(ports(&mut book, 1), [1]);
+        for id in 2..4 {
+            assert!(book.authenticate(contact(id, 7)));
+        }
+        assert!(book.hear(contact(9, 9)), "the verified one makes room");
+        assert!(ports(&mut book, 1).is_empty());
+    }
+
+    #[test]
+    fn turns_are_those_of_the_entries_that_are_not_pinned() {
+        let mut book = Book::new(16, Counter::noop());
+        for step in 0..2000_u32 {
+            let id = (step.wrapping_mul(2_654_435_761) >> 24) as u8 % 40;
+            let peer = contact(id, 7);
+            match step % 7 {
+                0 if id < 4 => drop(book.configure(peer)),
+                1 | 2 => drop(book.authenticate(peer)),
+                3 | 4 => book.end_link(peer.id, None, true),
+                5 => drop(book.addresses(peer.id)),
+                _ => drop(book.hear(peer)),
+            }
+            let entries = book.entries.iter();
+            let turns: BTreeSet<_> = entries.filter_map(|(id, e)| e.turn(*id)).collect();
+            assert_eq!(book.turns, turns, "step {step}");
+            assert!(book.entries.len() <= 16);
+        }
     }
 }

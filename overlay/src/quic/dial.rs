@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
@@ -102,6 +101,7 @@ async fn dial_address(
     peer: &Arc<Peer>,
     address: SocketAddr,
 ) -> Result<(), DialError> {
+    let trust = shared.trust();
     let connecting = shared
         .endpoint_for(address)
         .and_then(|endpoint| {
@@ -150,13 +150,16 @@ async fn dial_address(
         hear,
         direction: Direction::Outgoing,
         attempt,
+        trust,
     };
     guard.disarm();
     greeted.register(shared, ack, None)
 }
 
 /// Accept connections until the transport stops. No handshake is waited for
-/// here.
+/// here. Once half of the places are taken, the others are for those who show
+/// that they receive at the address from which they seem to send: whoever makes
+/// addresses up cannot take all.
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
     loop {
@@ -164,7 +167,14 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             incoming = endpoint.accept() => incoming,
             () = shared.stop.cancelled() => None,
         };
-        let Some(incoming) = incoming else { return };
+        let Some(incoming) = incoming else { break };
+        let is_crowded = handshakes.available_permits() <= shared.limits.handshakes / 2;
+        if is_crowded && !incoming.remote_address_validated() {
+            shared.metrics.retried.increment(1);
+            // Fails only for addresses that are validated.
+            let _ = incoming.retry();
+            continue;
+        }
         let Ok(permit) = handshakes.clone().try_acquire_owned() else {
             shared.metrics.handshake_failed("busy");
             incoming.refuse();
@@ -181,11 +191,17 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             }
         });
     }
+    if !shared.stop.is_cancelled() {
+        let address = endpoint.local_addr().ok();
+        tracing::error!(?address, "the socket has failed");
+        shared.emit(TransportEvent::Failed { address }).await;
+    }
 }
 
 /// Judge and greet one incoming connection; fails with a metric label.
 async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'static str> {
     let label = |error: ConnectionError| handshake_label(&error);
+    let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
@@ -222,6 +238,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         hear,
         direction: Direction::Incoming,
         attempt: hello.attempt,
+        trust,
     };
     guard.disarm();
     // Registered before the HelloAck is written: when the peer, having it, says
@@ -240,6 +257,8 @@ struct Handshake {
     hear: RecvStream,
     direction: Direction,
     attempt: u64,
+    /// Whom this node believed when TLS began.
+    trust: u64,
 }
 
 impl Handshake {
@@ -266,7 +285,7 @@ impl Handshake {
             direction: self.direction,
             connection: self.connection,
             up: shared.now(),
-            expires: shared.now() + self.chain.first().map_or(Duration::ZERO, |c| valid_for(c)),
+            expires: shared.now() + valid_for(&self.chain),
             distrusted: CancellationToken::new(),
             chain: self.chain,
             traffic: Default::default(),
@@ -278,7 +297,7 @@ impl Handshake {
             assembly: Arc::new(Semaphore::new(limits.assembly_bytes)),
         });
         let (peer, standing) = loop {
-            let Some(peer) = shared.table.enter(id) else {
+            let Some(peer) = shared.enter(id) else {
                 CloseCode::Busy.close(&link.connection);
                 return Err(DialError::NoRoom);
             };
@@ -300,6 +319,9 @@ impl Handshake {
             }
         };
         shared.book().authenticate(contact);
+        // A renewal since TLS began may have looked at the links before this one
+        // was among them.
+        shared.judge_since(self.trust, &link);
         if shared.stop.is_cancelled() {
             link.start_drain(Farewell::Stopping);
         }

@@ -53,7 +53,8 @@ pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, 
     server
         .transport_config(transport(limits)?)
         .migration(false)
-        .max_incoming(limits.incoming);
+        .max_incoming(limits.incoming)
+        .incoming_buffer_size_total(limits.incoming_bytes);
     Ok(server)
 }
 

@@ -19,6 +19,9 @@ pub(super) const VERSION: u8 = 1;
 /// Bytes before the contacts of a frame.
 pub(super) const HEADER_LEN: usize = 8;
 const FLAG_CONTACTS: u8 = 1;
+/// The most contacts of one frame: those of a roster's part. One by one they
+/// take the lock for which senders wait.
+const CONTACTS_MAX: usize = 256;
 
 /// What distinguishes maintenance messages of which only the newest matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -237,7 +240,7 @@ impl Header {
 /// Write header and contacts of a frame whose body has `body_len` bytes. As many
 /// contacts as fit go along; the number of them is returned.
 pub(super) fn put_header(out: &mut BytesMut, contacts: &[Contact], body_len: usize) -> usize {
-    let mut taken = contacts.len();
+    let mut taken = contacts.len().min(CONTACTS_MAX);
     let encoded = loop {
         let some = contacts.get(..taken).unwrap_or_default();
         if some.is_empty() {
@@ -263,7 +266,8 @@ pub(super) fn parse_contacts(bytes: &[u8]) -> Result<Vec<Contact>, RefusedFrame>
     }
     let contacts: Vec<Contact> =
         postcard::from_bytes(bytes).map_err(|_| RefusedFrame::Malformed)?;
-    match contacts.iter().all(Contact::is_within_bounds) {
+    let is_short = contacts.len() <= CONTACTS_MAX;
+    match is_short && contacts.iter().all(Contact::is_within_bounds) {
         true => Ok(contacts),
         false => Err(RefusedFrame::Malformed),
     }
@@ -321,13 +325,26 @@ mod tests {
 
     #[test]
     fn more_contacts_than_fit_are_left_for_later() {
-        let many: Vec<_> = (0..2000).map(|i| contact(&format!("{i:0100}"))).collect();
-        let mut out = BytesMut::new();
-        let taken = put_header(&mut out, &many, 0);
-        assert!(taken > 0 && taken < many.len());
-        assert_eq!(
-            parse_contacts(&out[HEADER_LEN..]).map(|got| got.len()),
-            Ok(taken)
-        );
+        let mut long = contact(&"x".repeat(128));
+        long.addresses = vec!["[2001:db8::ffff:1]:65535".parse().expect("an address"); 4];
+        for one in [contact("a"), long] {
+            let many = vec![one; 2000];
+            let mut out = BytesMut::new();
+            assert_eq!(put_header(&mut out, &many, 0), CONTACTS_MAX);
+            let parsed = parse_contacts(&out[HEADER_LEN..]);
+            assert_eq!(parsed.map(|got| got.len()), Ok(CONTACTS_MAX));
+        }
+    }
+
+    #[test]
+    fn contacts_that_nobody_honest_tells_are_refused() {
+        let nowhere = Contact {
+            addresses: Vec::new(),
+            ..contact("a")
+        };
+        for told in [vec![contact("a"), nowhere], vec![contact("a"); 257]] {
+            let bytes = postcard::to_stdvec(&told).expect("encodable");
+            assert_eq!(parse_contacts(&bytes), Err(RefusedFrame::Malformed));
+        }
     }
 }

@@ -235,16 +235,25 @@ fn certificates(
     }
 }
 
-/// For how long from now a certificate is still valid.
-pub(super) fn valid_for(leaf: &[u8]) -> Duration {
-    let parsed = X509Certificate::from_der(leaf);
+/// For how long from now a chain that was accepted is still valid: until its
+/// leaf expires, or an intermediate that has not yet. One that has was not
+/// needed.
+pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
+    let mut left = chain.iter().map(|certificate| left_of(certificate));
+    let leaf = left.next().unwrap_or(Duration::ZERO);
+    let others = left.filter(|left| !left.is_zero());
+    others.fold(leaf, Duration::min).min(FAR)
+}
+
+fn left_of(certificate: &[u8]) -> Duration {
+    let parsed = X509Certificate::from_der(certificate);
     let left = parsed.ok().map(|(_, certificate)| {
         let until = certificate.validity().not_after.timestamp();
         until.saturating_sub(ASN1Time::now().timestamp())
     });
     // The last second counts: the verifier accepts it too.
     let seconds = u64::try_from(left.unwrap_or(-1).saturating_add(1));
-    Duration::from_secs(seconds.unwrap_or(0)).min(FAR)
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {
@@ -265,6 +274,22 @@ fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chain_holds_until_the_first_certificate_that_it_needs_expires() {
+        let until = |seconds| {
+            let mut params = rcgen::CertificateParams::default();
+            params.not_after = time::OffsetDateTime::now_utc() + time::Duration::seconds(seconds);
+            let key = rcgen::KeyPair::generate().expect("a key");
+            params.self_signed(&key).expect("signed").der().clone()
+        };
+        let minutes = |chain: &[CertificateDer<'_>]| valid_for(chain).as_secs() / 60;
+        assert_eq!(minutes(&[until(90), until(630)]), 1);
+        assert_eq!(minutes(&[until(630), until(90)]), 1);
+        assert_eq!(minutes(&[until(630), until(-90)]), 10);
+        assert_eq!(minutes(&[until(-90), until(630)]), 0);
+        assert_eq!(valid_for(&[]), Duration::ZERO);
+    }
 
     #[test]
     fn only_a_spiffe_id_with_a_name_is_a_subject() {

@@ -38,14 +38,21 @@ pub struct Limits {
     /// Two, with the persistent packet stream, can fill three quarters of the
     /// connection window: the last quarter is left to maintenance and control.
     pub large_streams: usize,
-    /// Bytes of large bodies that one link may be assembling; further ones are
-    /// not read until there is room. Guess: two of the longest.
+    /// Bytes of large bodies, and of all on streams of their own, that one link
+    /// may be assembling; further ones are not read until there is room. Guess:
+    /// two of the longest.
     pub assembly_bytes: usize,
     /// Events waiting for the host; when full, readers wait and flow control
     /// holds their peers back. Guess.
     pub events: usize,
+    /// Bytes of the frames among them, of all peers together; one always fits.
+    /// When full, as above. Guess: two of the longest.
+    pub event_bytes: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,
+    /// Bytes that those may have sent before they are answered; more are dropped.
+    /// Guess: 16 KiB each, above any first flight.
+    pub incoming_bytes: u64,
     /// Handshakes in progress in each direction; more incoming ones are
     /// refused, more outgoing ones wait. Guess.
     pub handshakes: usize,
@@ -81,12 +88,37 @@ pub struct Limits {
     /// Unacknowledged bytes per connection. 2 MiB: above the receiver's window,
     /// which is to govern, so that packets cannot use up the sender's first.
     pub send_window: u64,
-    /// Streams that a peer may have open. 1,024: the design.
+    /// Streams that a peer may have open; it waits to open more. Guess: one per
+    /// class, and more large ones than the connection window holds.
     pub uni_streams: u32,
     /// First congestion window. 256 KiB: the design, for a LAN.
     pub initial_window: u64,
     /// RTT assumed before the first sample. 50 ms: the design.
     pub initial_rtt: Duration,
+}
+
+impl Limits {
+    /// Whether a transport can keep to them; if not, why.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let frames = [
+            self.maintenance_frame,
+            self.control_frame,
+            self.packet_frame,
+        ];
+        if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
+            return Err("frames are shorter than 4 GiB");
+        }
+        if self.events == 0 || self.large_streams == 0 || self.handshakes == 0 {
+            return Err("a bound is zero");
+        }
+        if self.link_idle < Duration::from_millis(2)
+            || self.assembly_bytes == 0
+            || self.event_bytes == 0
+        {
+            return Err("a bound is zero");
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {
@@ -107,7 +139,9 @@ impl Default for Limits {
             large_streams: 2,
             assembly_bytes: 32 << 20,
             events: 1024,
+            event_bytes: 32 << 20,
             incoming: 1024,
+            incoming_bytes: 16 << 20,
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
@@ -121,7 +155,7 @@ impl Default for Limits {
             stream_window: 256 << 10,
             connection_window: 1 << 20,
             send_window: 2 << 20,
-            uni_streams: 1024,
+            uni_streams: 32,
             initial_window: 256 << 10,
             initial_rtt: Duration::from_millis(50),
         }

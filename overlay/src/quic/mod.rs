@@ -23,6 +23,7 @@ mod choice;
 mod close;
 mod dial;
 mod endpoint;
+mod events;
 mod frame;
 mod greeting;
 mod identity;
@@ -31,6 +32,7 @@ mod link;
 mod metrics;
 mod peer;
 mod queue;
+mod seam;
 mod shared;
 mod stream;
 mod table;
@@ -40,11 +42,11 @@ mod transport;
 pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};
 pub use choice::Direction;
 pub use close::{DialError, DownReason};
+pub use events::Events;
 pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
-pub use transport::{
-    BindError, ContactError, LinkReport, SendError, Transport, TransportConfig, TransportEvent,
-};
+pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
+pub use transport::Transport;
 
 use shared::Shared;

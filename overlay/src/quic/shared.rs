@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quinn::{ClientConfig, Endpoint};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,6 +16,7 @@ use super::choice::Direction;
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
+use super::events::{NoRoom, Telling};
 use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
@@ -34,6 +35,10 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) client: Mutex<ClientConfig>,
+    /// Judges as the endpoints do now.
+    pub(super) judge: Mutex<Arc<tls::Judge>>,
+    /// How often the identity was renewed.
+    pub(super) renewals: AtomicU64,
     pub(super) advertised: Vec<SocketAddr>,
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,
@@ -48,20 +53,35 @@ pub(super) struct Shared {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
-    pub(super) events: mpsc::Sender<TransportEvent>,
+    pub(super) events: Telling,
 }
 
 impl Shared {
     /// Tell the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
-        let permit = tokio::select! {
-            biased;
-            permit = self.events.reserve() => permit.ok(),
-            () = self.stop.cancelled() => None,
+        self.emit_bytes(event, 0).await;
+    }
+
+    /// As [`Self::emit`], of an event that holds so many bytes.
+    pub(super) async fn emit_bytes(&self, event: TransportEvent, bytes: usize) {
+        let Err(NoRoom(event)) = self.events.try_tell(event, bytes) else {
+            return;
         };
-        if let Some(permit) = permit {
-            permit.send(event);
+        self.metrics.host_waits.increment(1);
+        tokio::select! {
+            biased;
+            () = self.events.tell(event, bytes) => {}
+            () = self.stop.cancelled() => {}
         }
+    }
+
+    /// The peer, entered if need be; `None`, counted, when there are too many.
+    pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
+        let entered = self.table.enter(id);
+        if entered.is_none() {
+            self.metrics.peers_turned_away.increment(1);
+        }
+        entered
     }
 
     /// Dial a peer if a link is wanted and none is there or under way.
@@ -123,18 +143,41 @@ impl Shared {
         let client = endpoint::client(&tls, &self.limits)?;
         let server = endpoint::server(&tls, &self.limits)?;
         let judge = tls::Judge::new(identity)?;
+        *self.judge.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(judge);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         for endpoint in &self.endpoints {
             endpoint.set_server_config(Some(server.clone()));
         }
+        // Between the new verifiers and the look at the links: a handshake that
+        // began before is not missed by both.
+        self.renewals.fetch_add(1, Ordering::SeqCst);
         for link in self.table.all().iter().filter_map(|peer| peer.current()) {
-            if let Err(error) = judge.judge(&link.chain) {
-                tracing::warn!(peer = %link.name, %error, "cutting a link");
-                link.distrusted.cancel();
-                CloseCode::Certificate.close(&link.connection);
-            }
+            self.judge(&link);
         }
         Ok(())
+    }
+
+    /// Whom this node believes: a number that changes when that does.
+    pub(super) fn trust(&self) -> u64 {
+        self.renewals.load(Ordering::SeqCst)
+    }
+
+    /// Cut a link whose certificate was judged at `trust`, if it is not accepted
+    /// any more.
+    pub(super) fn judge_since(&self, trust: u64, link: &Link) {
+        if trust != self.trust() {
+            self.judge(link);
+        }
+    }
+
+    fn judge(&self, link: &Link) {
+        let judge = self.judge.lock();
+        let judge = judge.unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = judge.judge(&link.chain) {
+            tracing::warn!(peer = %link.name, %error, "cutting a link");
+            link.distrusted.cancel();
+            CloseCode::Certificate.close(&link.connection);
+        }
     }
 
     /// The longest body of a class.

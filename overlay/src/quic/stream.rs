@@ -170,7 +170,13 @@ impl Writer {
     /// Write a large packet on a stream of its own, so that others pass it.
     async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
         let semaphore = self.link.large.clone();
-        let permit = semaphore.acquire_owned().await.map_err(|_| Gone)?;
+        let permit = match semaphore.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                self.shared.metrics.large_waits.increment(1);
+                semaphore.acquire_owned().await.map_err(|_| Gone)?
+            }
+        };
         let mut stream = open(&self.link.connection, StreamKind::Large, 0).await?;
         out.opened += 1;
         let contacts = self.contacts(&frame, None);
@@ -287,8 +293,10 @@ impl Reader {
                 if kind == StreamKind::Large && frames > 0 {
                     return Err(RefusedFrame::Malformed.into());
                 }
-                if header.body_len > self.shared.limits.large_above && room.is_none() {
-                    room = Some(self.room(header.body_len).await?);
+                // Short ones too, if on streams of their own: there are many.
+                let is_large = header.body_len > self.shared.limits.large_above;
+                if (is_large || kind == StreamKind::Large) && room.is_none() {
+                    room = Some(self.room(header.frame_len()).await?);
                 }
                 let missing = header.frame_len().saturating_sub(buffer.len());
                 if missing > 0 {
@@ -310,12 +318,16 @@ impl Reader {
         }
     }
 
-    /// Room to assemble a large body. All of it is taken at once, so that
+    /// Room to assemble a large frame. All of it is taken at once, so that
     /// streams that wait hold nothing.
-    async fn room(&self, body_len: usize) -> Result<OwnedSemaphorePermit, ReadFailure> {
-        let bytes = body_len.min(self.shared.limits.assembly_bytes);
+    async fn room(&self, frame_len: usize) -> Result<OwnedSemaphorePermit, ReadFailure> {
+        let bytes = frame_len.min(self.shared.limits.assembly_bytes);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let semaphore = self.link.assembly.clone();
+        if let Ok(permit) = semaphore.clone().try_acquire_many_owned(bytes) {
+            return Ok(permit);
+        }
+        self.shared.metrics.assembly_waits.increment(1);
         let permit = semaphore.acquire_many_owned(bytes).await;
         permit.map_err(|_| ReadFailure::Gone)
     }
@@ -336,13 +348,14 @@ impl Reader {
         let metrics = self.shared.metrics.class(class);
         metrics.frames_in.increment(1);
         metrics.bytes_in.increment(bytes);
+        let held = frame.len();
         let event = TransportEvent::Received {
             peer: self.link.peer,
             boot: self.link.boot,
             class,
             body: frame.slice(body_at..),
         };
-        self.shared.emit(event).await;
+        self.shared.emit_bytes(event, held).await;
         Ok(())
     }
 }

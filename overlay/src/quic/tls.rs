@@ -102,7 +102,9 @@ impl PeerVerifier {
             roots.add(root.clone())?;
         }
         // An authority without a list is not a reason to refuse: clusters may
-        // believe several authorities and revoke under one of them.
+        // believe several authorities and revoke under one of them. Nor is a list
+        // whose next update is overdue: it goes on revoking what it names, where
+        // enforcing its date would part the whole cluster over a missed update.
         let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .with_crls(identity.revocations.iter().cloned())
             .allow_unknown_revocation_status()
@@ -125,6 +127,33 @@ impl PeerVerifier {
     }
 }
 
+/// Two traits of rustls ask for the same three methods; both get the same ones.
+macro_rules! signatures_judged_by_the_chain {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chain.verify_tls12_signature(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chain.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.chain.supported_verify_schemes()
+        }
+    };
+}
+
 impl ClientCertVerifier for PeerVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.chain.root_hint_subjects()
@@ -139,27 +168,7 @@ impl ClientCertVerifier for PeerVerifier {
         self.judge(end_entity, intermediates, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
-    }
+    signatures_judged_by_the_chain!();
 }
 
 impl ServerCertVerifier for PeerVerifier {
@@ -175,25 +184,5 @@ impl ServerCertVerifier for PeerVerifier {
             .map(|_| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
-    }
+    signatures_judged_by_the_chain!();
 }

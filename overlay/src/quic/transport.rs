@@ -5,23 +5,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use quinn::Endpoint;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
-use super::choice::Direction;
-use super::close::{DialError, DownReason};
-use super::frame::{Frame, PlainClass};
+use super::events::{Events, events};
+use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer, Removed};
 use super::queue::QueueLimits;
+use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
 use super::{dial, endpoint, tls};
@@ -29,170 +28,6 @@ use crate::PeerId;
 
 /// How long the last packets may take after everything was closed.
 const WAIT_IDLE: Duration = Duration::from_secs(1);
-
-/// What a transport is made from.
-#[derive(Debug)]
-pub struct TransportConfig {
-    /// Who this node is and whom it believes.
-    pub identity: Identity,
-    /// Where to listen and from where to dial; at least one. `[::]` serves IPv4
-    /// too.
-    pub bind: Vec<SocketAddr>,
-    /// Where others can dial this node. Empty: the bound addresses, and where
-    /// those are unspecified, the address that each peer sees.
-    pub advertised: Vec<SocketAddr>,
-    /// The life of this process; greater than any before it.
-    pub boot: u64,
-    /// A secret that outlives processes and certificates, so that peers notice
-    /// a restart at once.
-    pub node_secret: [u8; 32],
-    /// Bounds and windows.
-    pub limits: Limits,
-}
-
-/// What happened. For one peer `LinkUp` and `LinkDown` alternate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransportEvent {
-    /// There is a link to this process of the peer.
-    LinkUp {
-        /// Who.
-        peer: PeerId,
-        /// Its process.
-        boot: u64,
-    },
-    /// The link is gone; what was in flight may be lost.
-    LinkDown {
-        /// Who.
-        peer: PeerId,
-        /// Why.
-        reason: DownReason,
-    },
-    /// A frame came. After a restart of the peer, one of the former process may
-    /// still come: its boot tells.
-    Received {
-        /// From whom.
-        peer: PeerId,
-        /// From which process.
-        boot: u64,
-        /// How it was queued.
-        class: PlainClass,
-        /// Head and payload.
-        body: Bytes,
-    },
-    /// A send was `Full`, and now there is room.
-    Writable {
-        /// To whom.
-        peer: PeerId,
-    },
-    /// No link came to be; what waited for the peer was dropped.
-    DialFailed {
-        /// Who.
-        peer: PeerId,
-        /// Why.
-        reason: DialError,
-    },
-}
-
-/// Why a transport cannot start. Nothing is left behind.
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// An address cannot be bound.
-    #[error("cannot bind {address}: {source}")]
-    Socket {
-        /// Which.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No address to bind.
-    #[error("no address to bind")]
-    NoAddress,
-    /// More addresses than a contact holds, or one that nobody can dial.
-    #[error("at most {ADDRESSES_MAX} addresses can be advertised, each with a host and a port")]
-    Advertised,
-    /// TLS does not accept the identity.
-    #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
-    /// Limits that contradict each other or QUIC.
-    #[error("limits: {0}")]
-    Limits(&'static str),
-    /// A renewed certificate names somebody else.
-    #[error("the renewed certificate is of another identity")]
-    OtherIdentity,
-    /// Not called within a tokio runtime.
-    #[error("no tokio runtime")]
-    NoRuntime,
-}
-
-/// Why a frame was not queued. Nothing changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// No link and no contact.
-    #[error("no link to the peer, and no address of it is known")]
-    UnknownPeer,
-    /// The queue is full; for control frames and packets a `Writable` follows.
-    #[error("the peer's queue is full")]
-    Full,
-    /// The body is longer than its class allows.
-    #[error("a body of {bytes} bytes is above the limit of {limit}")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The most.
-        limit: usize,
-    },
-    /// As many peers as the limits allow are being dealt with.
-    #[error("too many peers")]
-    TooManyPeers,
-    /// The receiver is this node.
-    #[error("the receiver is this node itself")]
-    ToSelf,
-    /// The transport is closed.
-    #[error("the transport is closed")]
-    Closed,
-}
-
-/// Why a contact was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ContactError {
-    /// Name too long, too many addresses, or one that nobody can dial.
-    #[error("name or addresses of the contact are out of bounds")]
-    OutOfBounds,
-    /// The book is full of contacts that are kept.
-    #[error("the contact book is full")]
-    Full,
-}
-
-/// One link as an operator sees it.
-#[derive(Debug, Clone)]
-pub struct LinkReport {
-    /// Who.
-    pub peer: PeerId,
-    /// What it is called.
-    pub name: String,
-    /// Its process.
-    pub boot: u64,
-    /// Where it is.
-    pub address: SocketAddr,
-    /// Who dialled.
-    pub direction: Direction,
-    /// The smoothed round-trip time.
-    pub rtt: Duration,
-    /// How long it is up.
-    pub up_for: Duration,
-    /// Frames received.
-    pub frames_in: u64,
-    /// Frames sent.
-    pub frames_out: u64,
-    /// Bytes of bodies received.
-    pub bytes_in: u64,
-    /// Bytes of bodies sent.
-    pub bytes_out: u64,
-    /// Frames waiting: maintenance, control, packets.
-    pub queued_frames: [usize; 3],
-    /// Bytes waiting.
-    pub queued_bytes: usize,
-}
 
 /// A node's transport. Clones are handles of the same one; when the last is
 /// dropped without [`close`](Self::close), connections are cut.
@@ -215,12 +50,10 @@ impl Drop for Owner {
 impl Transport {
     /// Bind, and begin to accept. Metrics go to the recorder that is current
     /// here and now.
-    pub fn bind(
-        config: TransportConfig,
-    ) -> Result<(Self, mpsc::Receiver<TransportEvent>), BindError> {
+    pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
-        check(&limits)?;
+        limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
@@ -243,14 +76,19 @@ impl Transport {
         if advertised.len() > ADDRESSES_MAX || !advertised.iter().all(is_dialable) {
             return Err(BindError::Advertised);
         }
-        let (events, received) = mpsc::channel(limits.events);
+        let (events, received) = events(&limits);
         let shared = Arc::new(Shared {
             me: config.identity.id(),
             name: config.identity.name().to_owned(),
             boot: config.boot,
             client: Mutex::new(endpoint::client(&tls, &limits)?),
+            judge: Mutex::new(Arc::new(tls::Judge::new(&config.identity)?)),
+            renewals: AtomicU64::new(0),
             table: Table::new(limits.peers, queue_limits(&limits)),
-            book: Mutex::new(Book::new(limits.contacts)),
+            book: Mutex::new(Book::new(
+                limits.contacts,
+                metrics.contacts_forgotten.clone(),
+            )),
             dials: Semaphore::new(limits.handshakes),
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
@@ -299,7 +137,7 @@ impl Transport {
             let peer = match shared.table.find(to) {
                 Some(peer) => peer,
                 None if !shared.book().is_known(to) => return Err(SendError::UnknownPeer),
-                None => shared.table.enter(to).ok_or(SendError::TooManyPeers)?,
+                None => shared.enter(to).ok_or(SendError::TooManyPeers)?,
             };
             if !peer.is_linked() && !shared.book().is_known(to) {
                 return Err(SendError::UnknownPeer);
@@ -324,7 +162,7 @@ impl Transport {
         if peer == shared.me || shared.stop.is_cancelled() {
             return;
         }
-        while let Some(entry) = shared.table.enter(peer) {
+        while let Some(entry) = shared.enter(peer) {
             if entry.claim(true).is_ok() {
                 shared.dial(&entry);
                 return;
@@ -454,20 +292,82 @@ fn queue_limits(limits: &Limits) -> QueueLimits {
     }
 }
 
-fn check(limits: &Limits) -> Result<(), BindError> {
-    let frames = [
-        limits.maintenance_frame,
-        limits.control_frame,
-        limits.packet_frame,
-    ];
-    if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
-        return Err(BindError::Limits("frames are shorter than 4 GiB"));
+#[cfg(test)]
+mod tests {
+    use std::io::{self, IoSliceMut};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use quinn::udp::{RecvMeta, Transmit};
+    use quinn::{AsyncUdpSocket, UdpPoller};
+    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rustls_pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+    use crate::quic::TransportEvent;
+
+    fn identity() -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+        let paper = params.self_signed(&key).expect("signed");
+        let root = paper.der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
     }
-    if limits.events == 0 || limits.large_streams == 0 || limits.handshakes == 0 {
-        return Err(BindError::Limits("a bound is zero"));
+
+    /// A socket that only fails.
+    #[derive(Debug)]
+    struct Useless;
+
+    fn broken() -> io::Error {
+        io::Error::other("broken")
     }
-    if limits.link_idle < Duration::from_millis(2) || limits.assembly_bytes == 0 {
-        return Err(BindError::Limits("a bound is zero"));
+
+    impl UdpPoller for Useless {
+        fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(broken()))
+        }
     }
-    Ok(())
+
+    impl AsyncUdpSocket for Useless {
+        fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+            Box::pin(Useless)
+        }
+
+        fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+            Err(broken())
+        }
+
+        fn poll_recv(
+            &self,
+            _: &mut Context<'_>,
+            _: &mut [IoSliceMut<'_>],
+            _: &mut [RecvMeta],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(broken()))
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_fails_is_told() {
+        let config = TransportConfig {
+            identity: identity(),
+            bind: vec![([127, 0, 0, 1], 0).into()],
+            advertised: Vec::new(),
+            boot: 1,
+            node_secret: [7; 32],
+            limits: Limits::default(),
+        };
+        let (transport, mut events) = Transport::bind(config).expect("bound");
+        let endpoint = &transport.shared().endpoints[0];
+        endpoint.rebind_abstract(Arc::new(Useless)).expect("taken");
+        let failed = tokio::time::timeout(Duration::from_secs(10), events.recv()).await;
+        assert!(matches!(failed, Ok(Some(TransportEvent::Failed { .. }))));
+    }
 }

@@ -33,6 +33,7 @@ use seek::Seek;
 use crate::config::Limits;
 use crate::digest::digest_of;
 use crate::overlay::Out;
+use crate::planted::{Bug, Planted};
 use crate::ring::Family;
 use crate::{Id, noise::Noise};
 
@@ -49,6 +50,8 @@ pub struct Tree<I> {
     slot: Order,
     parent: Option<I>,
     order: Order,
+    /// The parent that was lost last, and the place there.
+    former: Option<(I, Order)>,
     anchored: bool,
     path: Vec<Step<I>>,
     /// My own standing, should I be a root.
@@ -78,6 +81,8 @@ pub struct Surroundings<'a, I> {
     pub contacts: &'a [I],
     /// The source of jitter.
     pub noise: &'a mut Noise,
+    /// Which bug, if any, it runs with.
+    pub planted: Planted,
 }
 
 impl<I: Id> Tree<I> {
@@ -91,9 +96,10 @@ impl<I: Id> Tree<I> {
         Self {
             me,
             limits,
-            slot: slot.map(Order::slot).unwrap_or_default(),
+            slot: slot.map(Order::deployed).unwrap_or_default(),
             parent: None,
             order: Order::default(),
+            former: None,
             anchored: true,
             path: Vec::new(),
             key,
@@ -192,16 +198,17 @@ impl<I: Id> Tree<I> {
     }
 
     /// With the beat: mend what contradicts itself, go on with a search that has
-    /// stalled, and tell each child a digest of where it hangs. Returns whether
-    /// parent or children changed.
+    /// stalled, and, if it is time, tell each child a digest of where it hangs.
+    /// Returns whether parent or children changed.
     pub fn beat(
         &mut self,
         beats_to_stall: u32,
+        to_children: bool,
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
         let changed = self.mend(out) | self.restart_stalled_seek(beats_to_stall, around, out);
-        for child in &self.children {
+        for child in self.children.iter().filter(|_| to_children) {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
         }
         changed
@@ -273,7 +280,7 @@ impl<I: Id> Tree<I> {
         if self.parent == Some(from) || self.ancestors().any(|id| id == from) {
             return refuse(Refusal::Descendant, out);
         }
-        if !self.anchored {
+        if !self.anchored && !around.planted.has(Bug::OrphansAcceptChildren) {
             self.remember(from, claim, order);
             return false;
         }
@@ -283,9 +290,16 @@ impl<I: Id> Tree<I> {
         if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
             return refuse(Refusal::Depth, out);
         }
-        if let Some(child) = self.children.iter().find(|child| child.id == from) {
-            out.send(from, Message::Lead(self.lead_for(child)));
-            return false;
+        if let Some(at) = self.children.iter().position(|child| child.id == from) {
+            let child = &self.children[at];
+            if order.is_unset() || child.order == order {
+                out.send(from, Message::Lead(self.lead_for(child)));
+                return false;
+            }
+            // It has learned where among its siblings its rank is.
+            self.children.remove(at);
+            self.adopt(from, order, out);
+            return true;
         }
         if self.children.len() >= usize::from(self.limits.max_children) {
             let smallest = self.children().min_by_key(|id| (around.size_of)(*id));
@@ -370,7 +384,10 @@ impl<I: Id> Tree<I> {
             return false;
         }
         self.end_seek(out);
-        self.parent = Some(from);
+        // A better place was found: counted in both, this node would be two.
+        if let Some(left) = self.parent.replace(from) {
+            out.send(left, Message::Detach);
+        }
         self.established = true;
         self.children.retain(|child| child.id != from);
         self.follow_lead(lead, around, out);

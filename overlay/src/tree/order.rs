@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 /// How many components an order may have. Every death above a node can add one;
 /// at the bound the node is put behind its siblings instead, which costs ranks
 /// their stability and nothing else.
-const MAX_COMPONENTS: usize = 8;
+const MAX_COMPONENTS: usize = 32;
 
 /// Sorts behind every slot that a parent hands out.
 const BEHIND: u32 = u32::MAX;
+
+/// Sorts before every slot that a parent hands out.
+const FIRST: u32 = 0;
 
 /// Where a child stands among its siblings: a path of slots, compared component
 /// by component like the numbering of chapters. The orphan in slot 2 of a dead
@@ -22,6 +25,18 @@ impl Order {
     /// The order of a plain slot.
     pub fn slot(slot: u32) -> Self {
         Self(ArrayVec::from_iter([slot]))
+    }
+
+    /// The place that a node was deployed to, counted from 0.
+    pub fn deployed(slot: u32) -> Self {
+        Self::slot(slot.saturating_add(FIRST + 1))
+    }
+
+    /// The place of the rank that is `distance` above the parent's, before all
+    /// that a parent hands out: next to the parent in preorder but for those
+    /// whose ranks lie between.
+    pub fn next_to(distance: u32) -> Self {
+        Self::slot(FIRST).joined(&Self::slot(distance))
     }
 
     /// Whether no place is claimed.
@@ -48,12 +63,16 @@ impl Order {
     }
 
     /// The slot that a newcomer without a claim gets among `siblings`: behind
-    /// all that have a slot of this parent.
+    /// all of them. So a root that returns stands last in its heir's preorder,
+    /// which is just before the heir in the ring, where it stood before.
     #[must_use]
     pub fn after<'a>(siblings: impl Iterator<Item = &'a Self>) -> Self {
-        let slots = siblings.filter_map(|order| order.0.first().copied());
-        let last = slots.filter(|slot| *slot < BEHIND - 1).max();
-        Self::slot(last.map_or(0, |slot| slot + 1))
+        let next = |slot: Option<&u32>| slot.map_or(0, |slot| slot.saturating_add(1));
+        match siblings.max().map(|order| order.0.as_slice()) {
+            None => Self::slot(FIRST + 1),
+            Some([BEHIND, inner @ ..]) => Self::slot(next(inner.first())).behind(),
+            Some(last) => Self::slot(next(last.first()).min(BEHIND - 1)),
+        }
     }
 }
 
@@ -74,6 +93,35 @@ mod tests {
         let behind = [1, 2].map(|slot| Order::slot(slot).behind());
         assert!(Order::slot(40).joined(&Order::slot(9)) < behind[0]);
         assert!(behind.is_sorted());
+    }
+
+    #[test]
+    fn those_whose_ranks_are_next_to_the_parents_come_first() {
+        let [one, two] = [1, 2].map(Order::next_to);
+        assert!(one < two && two < Order::deployed(0));
+    }
+
+    #[test]
+    fn a_newcomer_stands_behind_all_siblings() {
+        let siblings = [
+            vec![],
+            vec![Order::next_to(1)],
+            vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
+            vec![
+                Order::slot(7),
+                Order::slot(3).behind(),
+                Order::slot(9).behind(),
+            ],
+            vec![Order::slot(u32::MAX - 1)],
+        ];
+        for siblings in siblings {
+            let newcomer = Order::after(siblings.iter());
+            assert!(
+                siblings.iter().all(|order| *order <= newcomer),
+                "{siblings:?}"
+            );
+            assert!(!newcomer.is_unset() && newcomer > Order::next_to(1));
+        }
     }
 
     #[test]

@@ -29,6 +29,23 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, [first].into_iter().chain(rest), around, out);
     }
 
+    /// Ask `peer`, whose rank is `distance` below this node's, for the place next
+    /// to it in preorder; the parent is kept until it says yes.
+    pub fn move_under(
+        &mut self,
+        peer: I,
+        distance: u32,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let order = Order::next_to(distance);
+        let is_there = self.parent == Some(peer) && self.order == order;
+        let is_free = self.parent.is_some() && self.seek.is_none() && !self.leaving;
+        if is_free && !is_there && !self.has_child(peer) {
+            self.seek(Claim::Orphan, [Candidate { id: peer, order }], around, out);
+        }
+    }
+
     /// A peer is gone for good: it left, was found dead, or has restarted.
     /// Returns whether parent or children changed.
     pub fn on_gone(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
@@ -40,6 +57,10 @@ impl<I: Id> Tree<I> {
 
     /// Continue the search: ask the next candidate, or end a round.
     pub fn on_seek_timer(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
+        if self.parent.is_some() {
+            // It only wanted a better place, and has not got it.
+            self.seek = None;
+        }
         let Some(seek) = &mut self.seek else {
             return false;
         };
@@ -158,7 +179,9 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        self.parent = None;
+        if let Some(parent) = self.parent.take() {
+            self.former = Some((parent, self.order.clone()));
+        }
         self.anchored = false;
         if self.leaving {
             return true;
@@ -290,7 +313,14 @@ impl<I: Id> Tree<I> {
                 id,
                 order: order.clone(),
             };
-            let candidates = [ask(root.id), ask(via)];
+            // Back to the place that was this root's before it had to be one.
+            let former = self
+                .former
+                .clone()
+                .map(|(id, order)| Candidate { id, order });
+            let former = former.filter(|former| !self.has_child(former.id));
+            let others = [ask(root.id), ask(via)];
+            let candidates = former.into_iter().chain(others);
             self.seek(Claim::Root(self.key), candidates, around, out);
         }
         false

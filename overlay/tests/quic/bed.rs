@@ -1,5 +1,4 @@
-//! What the tests stand on: authorities, nodes, counters and a raw client that
-//! need not behave.
+//! What the tests stand on: authorities, nodes and counters.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,27 +8,24 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{
-    Class, Contact, Frame, Identity, Limits, PlainClass, SlotKey, Transport, TransportConfig,
-    TransportEvent,
+    Class, Contact, Events, Frame, Identity, Limits, PlainClass, SlotKey, Transport,
+    TransportConfig, TransportEvent,
 };
 use bytes::Bytes;
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
 };
-use quinn::crypto::rustls::QuicClientConfig;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::{DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName,
-    UnixTime,
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
 };
-use tokio::sync::mpsc;
+
+use crate::raw::Papers;
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
@@ -41,12 +37,18 @@ pub(crate) struct Authority {
     pub(crate) pem: String,
 }
 
-/// A certificate and its key.
+/// A certificate and its key, in DER and in PEM.
 pub(crate) struct Paper {
     pub(crate) certificate: CertificateDer<'static>,
     pub(crate) key: PrivateKeyDer<'static>,
     pub(crate) certificate_pem: String,
     pub(crate) key_pem: String,
+}
+
+impl Paper {
+    pub(crate) fn der(self) -> Papers {
+        (self.certificate, self.key)
+    }
 }
 
 pub(crate) fn uri(name: &str) -> String {
@@ -155,7 +157,7 @@ pub(crate) fn name_it(params: &mut CertificateParams, name: &str) {
 /// A transport with its events and its own counters.
 pub(crate) struct Node {
     pub(crate) transport: Transport,
-    pub(crate) events: mpsc::Receiver<TransportEvent>,
+    pub(crate) events: Events,
     pub(crate) meter: Meter,
 }
 
@@ -297,112 +299,5 @@ impl Recorder for Meter {
 
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
         Histogram::noop()
-    }
-}
-
-/// A raw QUIC client that believes every server.
-pub(crate) struct Raw {
-    // Kept so that the connection has its driver.
-    _endpoint: quinn::Endpoint,
-    pub(crate) connection: quinn::Connection,
-}
-
-impl Raw {
-    /// Connect, with a certificate or none. TLS 1.3 lets this succeed before the
-    /// server has judged the certificate.
-    pub(crate) async fn connect(
-        paper: Option<Paper>,
-        to: SocketAddr,
-    ) -> Result<Self, quinn::ConnectionError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("TLS 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(BelieveAll));
-        let mut tls = match paper {
-            Some(paper) => builder
-                .with_client_auth_cert(vec![paper.certificate], paper.key)
-                .expect("a key"),
-            None => builder.with_no_client_auth(),
-        };
-        tls.alpn_protocols = vec![b"binomesh/1".to_vec()];
-        let config = QuicClientConfig::try_from(tls).expect("a QUIC configuration");
-        let config = quinn::ClientConfig::new(Arc::new(config));
-        let endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let endpoint = endpoint.expect("a socket");
-        let connecting = endpoint.connect_with(config, to, "binomesh");
-        let connection = connecting.expect("an address").await?;
-        Ok(Self {
-            _endpoint: endpoint,
-            connection,
-        })
-    }
-
-    /// Greet with these bytes; the answer's bytes, or why there is none.
-    pub(crate) async fn greet(&self, hello: &[u8]) -> Result<Vec<u8>, quinn::ConnectionError> {
-        let (mut say, mut hear) = self.connection.open_bi().await?;
-        let mut answer = vec![0; 1024];
-        let greeted = async {
-            say.write_all(hello).await.ok()?;
-            hear.read(&mut answer).await.ok().flatten()
-        };
-        let greeted = tokio::time::timeout(PATIENCE, greeted).await;
-        match greeted.expect("an answer or an end in time") {
-            Some(length) => {
-                answer.truncate(length);
-                // The stream must outlive the greeting.
-                std::mem::forget((say, hear));
-                Ok(answer)
-            }
-            None => Err(self.connection.closed().await),
-        }
-    }
-}
-
-/// A well-formed Hello: version, length, and in postcard the variant, boot,
-/// attempt, no ended dial, no addresses.
-pub(crate) fn hello(boot: u8) -> [u8; 8] {
-    [1, 0, 5, 0, boot, 1, 0, 0]
-}
-
-#[derive(Debug)]
-struct BelieveAll;
-
-impl ServerCertVerifier for BelieveAll {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let provider = rustls::crypto::ring::default_provider();
-        provider
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }

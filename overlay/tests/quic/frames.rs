@@ -2,7 +2,8 @@
 
 use binomesh_overlay::quic::{DownReason, RefusedFrame, TransportEvent};
 
-use crate::bed::{Authority, Raw, hello, id, packet};
+use crate::bed::{Authority, id, packet};
+use crate::raw::{Raw, hello};
 
 /// Write `stream` raw on a link of its own; the link must go down for `reason`,
 /// counted, while another peer is served.
@@ -12,7 +13,7 @@ async fn refuses(stream: &[u8], finish: bool, reason: RefusedFrame, label: &str)
     b.knows(&a);
     b.transport.connect(a.id());
     b.until_up(a.id()).await;
-    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
     let raw = raw.expect("connected");
     raw.greet(&hello(1)).await.expect("an ack");
     let mut out = raw.connection.open_uni().await.expect("a stream");

@@ -1,9 +1,10 @@
 //! Who gets a link, and who gets nowhere.
 
-use binomesh_overlay::quic::{DialError, DownReason, PlainClass, TransportEvent};
+use binomesh_overlay::quic::{DialError, PlainClass, TransportEvent};
 use rcgen::{SanType, SerialNumber, date_time_ymd};
 
-use crate::bed::{Authority, Node, Paper, Raw, eventually, hello, id, name_it, packet};
+use crate::bed::{Authority, Node, Paper, eventually, id, name_it, packet};
+use crate::raw::{Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
 
@@ -30,10 +31,7 @@ async fn both_ends_have_one_link_and_it_carries_frames_both_ways() {
 
 /// Connect with `paper` and expect that no HelloAck ever comes.
 async fn gets_no_ack(to: &Node, paper: Option<Paper>) {
-    let acked = match Raw::connect(paper, to.address()).await {
-        Ok(raw) => raw.greet(&hello(1)).await,
-        Err(error) => Err(error),
-    };
+    let acked = knock(paper.map(Paper::der), to.address()).await;
     assert!(acked.is_err(), "got {acked:?}");
 }
 
@@ -94,7 +92,7 @@ async fn without_a_valid_certificate_nobody_gets_an_ack_and_others_are_served() 
 async fn a_well_formed_raw_client_gets_an_ack() {
     let authority = Authority::new("one");
     let mut a = authority.start("a");
-    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
     let ack = raw
         .expect("connected")
         .greet(&hello(9))
@@ -130,7 +128,7 @@ async fn expecting_one_and_finding_another_is_refused() {
 async fn another_protocol_version_is_refused_with_its_code() {
     let authority = Authority::new("one");
     let a = authority.start("a");
-    let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
     let mut greeting = hello(1);
     greeting[0] = 2;
     let refused = raw.expect("connected").greet(&greeting).await;
@@ -146,7 +144,7 @@ async fn an_older_boot_is_refused_and_a_newer_takes_over() {
     let authority = Authority::new("one");
     let mut a = authority.start("a");
     let greet = async |boot: u8| {
-        let raw = Raw::connect(Some(authority.issue_to("raw")), a.address()).await;
+        let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
         let raw = raw.expect("connected");
         let ack = raw.greet(&hello(boot)).await;
         (raw, ack)
@@ -164,57 +162,4 @@ async fn an_older_boot_is_refused_and_a_newer_takes_over() {
     assert_eq!(a.until_up(id("raw")).await, 6);
     assert_eq!(a.meter.read(FAILURES, "old_boot"), 1);
     assert_eq!(a.transport.links().len(), 1);
-}
-
-#[tokio::test]
-async fn a_link_does_not_outlive_the_certificate() {
-    let authority = Authority::new("one");
-    let mut a = authority.start("a");
-    let brief = authority.issue(|params| {
-        name_it(params, "raw");
-        params.not_after = time::OffsetDateTime::now_utc() + time::Duration::seconds(2);
-    });
-    let raw = Raw::connect(Some(brief), a.address()).await;
-    let raw = raw.expect("connected");
-    raw.greet(&hello(1)).await.expect("an ack");
-    a.until_up(id("raw")).await;
-    let down = TransportEvent::LinkDown {
-        peer: id("raw"),
-        reason: DownReason::Certificate,
-    };
-    assert_eq!(a.next().await, down);
-}
-
-#[tokio::test]
-async fn a_revocation_cuts_the_live_link_and_spares_the_others() {
-    let authority = Authority::new("one");
-    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
-    b.knows(&a);
-    b.transport.connect(a.id());
-    a.until_up(b.id()).await;
-    b.until_up(a.id()).await;
-    let serial = SerialNumber::from(77);
-    let issue = || {
-        authority.issue(|params| {
-            name_it(params, "raw");
-            params.serial_number = Some(serial.clone());
-        })
-    };
-    let raw = Raw::connect(Some(issue()), a.address())
-        .await
-        .expect("connected");
-    raw.greet(&hello(1)).await.expect("an ack");
-    a.until_up(id("raw")).await;
-    let renewed = authority.identity_with("a", vec![authority.revoke(serial.clone())]);
-    a.transport.renew(&renewed).expect("renewed");
-    let down = TransportEvent::LinkDown {
-        peer: id("raw"),
-        reason: DownReason::Certificate,
-    };
-    assert_eq!(a.next().await, down);
-    gets_no_ack(&a, Some(issue())).await;
-    b.transport.send(a.id(), packet(b"still")).expect("queued");
-    assert_eq!(a.received().await.2, b"still".as_slice());
-    let other = authority.identity("other");
-    assert!(a.transport.renew(&other).is_err());
 }

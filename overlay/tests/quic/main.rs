@@ -2,8 +2,11 @@
 //! introductions, and peers that must get nowhere.
 
 mod bed;
+mod bounds;
 mod frames;
 mod handshake;
 mod identity;
 mod links;
 mod queues;
+mod raw;
+mod trust;

@@ -57,6 +57,8 @@ async fn a_full_queue_says_so_and_later_that_there_is_room() {
         writable += u32::from(event == TransportEvent::Writable { peer: b.id() });
     }
     assert!(writable >= 1, "no word of room");
+    assert!(a.meter.read("full_total", "packet") >= 1);
+    assert!(b.meter.read("host_waits_total", "") >= 1);
 }
 
 #[tokio::test]

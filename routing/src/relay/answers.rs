@@ -25,6 +25,10 @@ impl<I: Id> Relay<I> {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
+            if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                handed.is_asked = false;
+                handed.unanswered = 0;
+            }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
                 && handed.phase != Phase::Custody
             {
@@ -87,9 +91,13 @@ impl<I: Id> Relay<I> {
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
                 self.pace_of_done(&handed);
+                let given = handed.given();
                 self.complete(number, &mut duty, handed, exceptions, out);
+                if let Part::Range(said) = errand.part {
+                    let done = said.clip(given);
+                    self.complete_others(number, &mut duty, done, exceptions, out);
+                }
             }
-            self.complete_others(number, &mut duty, errand, exceptions, out);
             self.settle(number, duty, out);
         }
     }
@@ -111,12 +119,13 @@ impl<I: Id> Relay<I> {
             };
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
-                // It answers a question; to a packet it would be no answer, and
-                // believing it would send the packet again at its pleasure.
+                // It answers a question, once; otherwise a liar would have the
+                // packet sent again at its pleasure.
                 Refusal::Unknown if !duty.is_asked_about(delegation) => {}
                 Refusal::Unknown => {
                     if let Some(handed) = duty.delegations.get_mut(&delegation) {
                         handed.phase = Phase::Sent;
+                        handed.is_asked = false;
                     }
                     self.send(number, &duty, delegation, out);
                 }
@@ -147,14 +156,20 @@ impl<I: Id> Relay<I> {
                 let rest = Span::new(span.start + 1, span.end);
                 self.delegate(number, duty, rest, handed.generation, out);
             }
-            Part::Routed { spans, .. } if self.knows_heads(duty, spans) => {
+            Part::Routed { spans, .. } if self.reaches_heads(duty, spans) => {
                 self.stats.taken_over += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
                 for span in spans {
                     self.delegate(number, duty, *span, handed.generation, out);
                 }
             }
-            _ => {}
+            // Waiting for room, hops full of each other's parts would do so for
+            // ever; without another hop the origin tries again later.
+            Part::Routed { spans, .. } => {
+                self.withdraw_delegation(number, duty, delegation, out);
+                self.search(number, duty, &handed, spans, out);
+            }
+            Part::Range(_) => {}
         }
     }
 
@@ -166,6 +181,7 @@ impl<I: Id> Relay<I> {
         let has_ended = !duty.is_finished;
         duty.is_finished = true;
         duty.payload = bytes::Bytes::new();
+        duty.names.clear();
         for (waiter, errand) in std::mem::take(&mut duty.waiters) {
             let done = Message::Done {
                 errand: answer_to(&duty, &errand),
@@ -230,7 +246,8 @@ impl<I: Id> Relay<I> {
                 if is_routed && exception.reason == Reason::NoRoute {
                     astray.push(clipped);
                 } else {
-                    self.except(duty, clip(exception, clipped));
+                    let exception = self.heard(duty, clip(exception, clipped));
+                    self.except(duty, exception);
                 }
             }
         }
@@ -239,12 +256,44 @@ impl<I: Id> Relay<I> {
         }
         if duty.visited().len() < self.config.route_backtrack {
             if !astray.is_empty() {
-                self.detour(number, duty, &handed, &astray, out);
+                self.search(number, duty, &handed, &astray, out);
             }
         } else {
             for span in astray {
                 self.except(duty, unconfirmed(span, None, Reason::NoRoute));
             }
+        }
+    }
+
+    /// An exception that a delegate reports of somebody else. The origin does not
+    /// take a refusal from hearsay, which would be final: it stays unconfirmed,
+    /// and the next round asks the member itself, if its name is known.
+    fn heard(&mut self, duty: &Duty<I>, mut exception: Exception<I>) -> Exception<I> {
+        let is_final = duty.is_own && exception.state == State::Refused;
+        if is_final && self.knows_heads(duty, &[exception.span]) {
+            self.stats.refusals_checked += 1;
+            exception.state = State::Unconfirmed;
+        }
+        exception
+    }
+
+    /// What a hop has no way to, or no room for: another hop, while the budget
+    /// lasts. Ranks that nobody holds, as a liar can make many, would otherwise
+    /// keep all nodes searching.
+    fn search(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        handed: &Delegation<I>,
+        spans: &[Span],
+        out: &mut Effects<I>,
+    ) {
+        if !self.has_detour(duty, handed) || self.searches.take() {
+            return self.detour(number, duty, handed, spans, out);
+        }
+        self.stats.over_search += 1;
+        for span in spans {
+            self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
         }
     }
 
@@ -259,7 +308,9 @@ impl<I: Id> Relay<I> {
     ) {
         if self.has_detour(duty, handed) {
             let generation = handed.generation.saturating_add(1);
-            self.route(number, duty, spans, generation, &handed.tried, out);
+            // What a delegate excepts may overlap and be in any order.
+            let spans: Runs = spans.iter().copied().collect();
+            self.route(number, duty, spans.spans(), generation, &handed.tried, out);
         } else {
             for span in spans {
                 self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
@@ -268,18 +319,16 @@ impl<I: Id> Relay<I> {
     }
 
     /// A late delegate whose remainder went to others may be done with all of
-    /// it: what it does not except needs nobody else.
+    /// it: what it does not except needs nobody else. It speaks for what it was
+    /// given at most, however much more it says: a liar must not end others' parts.
     fn complete_others(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        errand: &Errand<I>,
+        done: Span,
         exceptions: &[Exception<I>],
         out: &mut Effects<I>,
     ) {
-        let Part::Range(done) = errand.part else {
-            return;
-        };
         let is_done = |handed: &Delegation<I>| {
             handed.part.spans().iter().all(|span| {
                 done.covers(*span) && exceptions.iter().all(|e| e.span.clip(*span).is_empty())
@@ -309,10 +358,11 @@ impl<I: Id> Relay<I> {
         let generation = handed.generation.saturating_add(1);
         let span = match handed.part {
             Part::Routed { ref spans, .. } => {
-                return self.detour(number, duty, &handed, spans, out);
+                return self.search(number, duty, &handed, spans, out);
             }
             Part::Range(span) => span,
         };
+        let mut peer = Some(handed.to);
         let (state, why) = match reason {
             Refusal::NotThatRank => {
                 if let Some(view) = self.epochs.find_mut(duty.key.epoch) {
@@ -323,12 +373,17 @@ impl<I: Id> Relay<I> {
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
             Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
+            // The rank is right, and who is meant is not there in this epoch.
+            Refusal::NotThatPeer => {
+                peer = duty.name_at(span.start);
+                (State::Unconfirmed, Reason::Epoch)
+            }
             Refusal::Window => (State::Unconfirmed, Reason::Window),
             _ => (State::Unconfirmed, Reason::Malformed),
         };
         let exception = Exception {
             span: Span::single(span.start),
-            peer: Some(handed.to),
+            peer,
             state,
             reason: why,
         };

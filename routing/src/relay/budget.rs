@@ -1,12 +1,11 @@
-//! How many re-delegations are allowed: a token bucket counted in sends.
+//! How many further tries are allowed: a token bucket counted in sends.
 //!
-//! Without it mere overload, seen as lateness, multiplies itself (DESIGN §4: by
-//! 53 in a simulation). There is no clock in it: 100 sends earn a fixed number
-//! of re-delegations.
+//! Without one for re-delegations mere overload, seen as lateness, multiplies
+//! itself (DESIGN §4: by 53 in a simulation); without one for searches the ranks
+//! of members that are not there do. There is no clock in it: 100 sends earn a
+//! fixed number of tries.
 
-use super::Config;
-
-/// Tokens in hundredths of a re-delegation.
+/// Tokens in hundredths of a try.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     tokens: u32,
@@ -17,13 +16,19 @@ pub(super) struct Budget {
 const PRICE: u32 = 100;
 
 impl Budget {
-    pub(super) fn full(config: &Config) -> Self {
-        let most = config.redelegation_burst.saturating_mul(PRICE);
+    /// A full one: `burst` tries at most, `percent` more for each 100 sends.
+    pub(super) const fn full(burst: u32, percent: u32) -> Self {
+        let most = burst.saturating_mul(PRICE);
         Self {
             tokens: most,
-            earned: config.redelegation_percent,
+            earned: percent,
             most,
         }
+    }
+
+    /// One more try is allowed.
+    pub(super) fn grant(&mut self) {
+        self.tokens = self.tokens.saturating_add(PRICE).min(self.most);
     }
 
     /// A packet was sent.
@@ -31,7 +36,7 @@ impl Budget {
         self.tokens = self.tokens.saturating_add(self.earned).min(self.most);
     }
 
-    /// Whether a re-delegation may happen now; it is paid for.
+    /// Whether a try may happen now; it is paid for.
     pub(super) fn take(&mut self) -> bool {
         let paid = self.tokens.checked_sub(PRICE);
         self.tokens = paid.unwrap_or(self.tokens);
@@ -45,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_burst_and_then_a_tenth_of_the_sends() {
-        let mut budget = Budget::full(&Config::default());
+        let mut budget = Budget::full(8, 10);
         let burst = (0..100).filter(|_| budget.take()).count();
         assert_eq!(burst, 8);
         let later = (0..1000)

@@ -36,17 +36,30 @@ pub struct Config {
     /// dead neighbours would cost every path of the graph; so it costs
     /// `route_tries` to this power. A guess.
     pub route_backtrack: usize,
-    /// The longest transit list; a routed part beyond it has no route. Above any
-    /// binomial graph's longest path with a dozen detours.
-    pub route_length: usize,
+    /// Further tries for what a hop had no way to, per hundred sends; one more with
+    /// each re-issue of an own message. Used up: no route, and the origin tries
+    /// again later. A guess.
+    pub search_percent: u32,
+    /// How many of these may come at once. A guess.
+    pub search_burst: u32,
+    /// How many hops a routed part may take beyond the shortest path from where it
+    /// began; then it has no route. Without this the search for a member that
+    /// nobody knows would visit everybody. A guess.
+    pub route_detours: u32,
     /// A payload above this is offered before it is sent again or re-delegated.
     pub offer_above: usize,
     /// How many duties for others may be open. Full: `Refused(Busy)`, and the
     /// delegator hands out the part itself; what is for this node alone is taken
     /// all the same.
     pub max_duties: usize,
-    /// How many bytes of payload they may hold; full as above.
+    /// How many bytes of payloads and names they may hold; full as above.
     pub max_duty_bytes: usize,
+    /// How many parts a node has handed to others, own messages not counted, until
+    /// it takes no further duty; full as above.
+    pub max_delegations: usize,
+    /// How many of one duty. Full: its late parts are not divided any more but
+    /// asked for again.
+    pub max_duty_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer
     /// repeated questions. Full: the oldest is forgotten and would be served
     /// again, without a second delivery.
@@ -61,13 +74,17 @@ pub struct Config {
     pub max_message_bytes: usize,
     /// How many packets of an unknown epoch are held. Full: refused at once.
     pub max_held: usize,
-    /// How many bytes of payload they may hold; full as above.
+    /// How many bytes of payloads and names they may hold; full as above.
     pub max_held_bytes: usize,
     /// How long a packet of an unknown epoch is held: an epoch takes about a
     /// depth of hops to get everywhere. A guess.
     pub hold: Duration,
-    /// For how many origins a duplicate window is kept. Full: one that is in
-    /// neither roster and has no open duty gives way, else `Refused(Busy)`.
+    /// For how many origins a duplicate window is kept; at least twice
+    /// `roster_max`, and more than `max_duties`. Full: of those that are in neither
+    /// roster and have no open duty the least recently used gives way, else
+    /// `Refused(Busy)`. Above `roster_max` all count as in neither, so that new
+    /// origins are always let in; a copy of a forgotten one's message that comes
+    /// again would be delivered again.
     pub max_origins: usize,
     /// For how many peers a verdict and a pace are remembered. Full: verdicts
     /// act once, paces stay at the floor.
@@ -79,6 +96,14 @@ pub struct Config {
     pub roster_first: Duration,
     /// The longest wait for a roster answer.
     pub roster_cap: Duration,
+    /// How long own broadcasts wait at most for a complete roster, over all epochs
+    /// that pass meanwhile. A guess: some dozen silent members in a row. Longer
+    /// would help nobody: what is not known by then nobody tells any more.
+    pub roster_wait: Duration,
+    /// How long a verdict has to stand until messages end without its peer. A
+    /// guess: well above the silence of a restart, well below the grace in which
+    /// a dead member's rank stays vacant.
+    pub down_patience: Duration,
     /// How long until the origin first issues again what is left; doubles.
     pub reissue_first: Duration,
     /// The longest wait between two re-issues.
@@ -100,10 +125,14 @@ impl Default for Config {
             redelegation_burst: 8,
             route_tries: 4,
             route_backtrack: 2,
-            route_length: 32,
+            search_percent: 5,
+            search_burst: 16,
+            route_detours: 6,
             offer_above: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,
+            max_delegations: 65_536,
+            max_duty_delegations: 1024,
             max_finished: 16384,
             max_waiters: 8,
             max_exceptions: 64,
@@ -116,6 +145,8 @@ impl Default for Config {
             roster_max: 4096,
             roster_first: Duration::from_millis(50),
             roster_cap: Duration::from_secs(1),
+            roster_wait: Duration::from_secs(3),
+            down_patience: Duration::from_secs(5),
             reissue_first: Duration::from_millis(100),
             reissue_cap: Duration::from_secs(5),
             planted: Planted::default(),

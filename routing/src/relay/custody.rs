@@ -1,9 +1,11 @@
 //! Taking packets in: checks, delivery, custody.
 
+use std::cell::OnceCell;
+
 use binomesh_overlay::{Bug, Id};
 
 use super::duty::{Duty, DutyKey};
-use super::window::Verdict;
+use super::window::{Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
 use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
 
@@ -20,9 +22,20 @@ impl<I: Id> Relay<I> {
         let id = errand.id;
         let closed_below = packet.header.closed_below;
         let (epochs, duties) = (&self.epochs, &self.duties);
-        let may_go = |origin| !epochs.may_be_member(origin) && !duties.has_open_of(origin);
+        let served = OnceCell::new();
+        let may_go = |origin| {
+            let served = served.get_or_init(|| duties.open_origins());
+            !epochs.may_be_member(origin) && !served.contains(&origin)
+        };
         let before = self.windows.closed_below(id);
-        let verdict = self.windows.judge(id, closed_below, &self.config, may_go);
+        let source = if from == id.origin {
+            Source::Origin
+        } else {
+            Source::Hearsay
+        };
+        let (verdict, is_undone) =
+            (self.windows).judge(id, closed_below, source, &self.config, may_go);
+        self.stats.hearsay_undone += u64::from(is_undone);
         let mark = self.windows.closed_below(id);
         if mark > before {
             for number in self.duties.below(id, mark) {
@@ -44,8 +57,19 @@ impl<I: Id> Relay<I> {
     }
 
     /// Is the errand in my hands? Whoever lost an acknowledgement asks so.
-    pub(super) fn on_inquire(&mut self, from: I, errand: Errand<I>, out: &mut Effects<I>) {
-        let number = self.duties.find(&Self::key_of(from, &errand));
+    pub(super) fn on_inquire(
+        &mut self,
+        from: I,
+        errand: Errand<I>,
+        name: Option<I>,
+        out: &mut Effects<I>,
+    ) {
+        if name.is_some_and(|name| name != self.me) {
+            return self.refuse(from, errand, Refusal::NotThatPeer, out);
+        }
+        let number = self
+            .duties
+            .find(&Self::key_of(from, &errand, name.is_some()));
         let known = number.and_then(|number| Some((number, self.duties.get(number)?)));
         let Some((number, duty)) = known.filter(|(_, duty)| has_asked(duty, &errand)) else {
             let reason = if self.epochs.is_gone(errand.epoch) {
@@ -114,15 +138,21 @@ impl<I: Id> Relay<I> {
                     && spans.iter().all(|span| span.start != distance)
             }
         };
-        if is_right {
+        if !is_right || !header.is_named_in_full() {
+            return Err(Refusal::Malformed);
+        }
+        let is_step = matches!(errand.part, Part::Routed { .. });
+        let mut named = header.names.first().filter(|_| !is_step).into_iter();
+        // Two peers may claim one rank: what is for the one is not for the other.
+        if named.all(|name| *name == self.me) {
             Ok(())
         } else {
-            Err(Refusal::Malformed)
+            Err(Refusal::NotThatPeer)
         }
     }
 
     fn hold(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
-        if self.held.has_room(packet.payload.len(), &self.config) {
+        if self.held.has_room(packet.bytes(), &self.config) {
             let number = self.held.push(from, packet);
             out.arm(Timer::Held(number), self.config.hold);
         } else {
@@ -134,22 +164,30 @@ impl<I: Id> Relay<I> {
     /// Deliver if it is new, and answer for the part.
     fn serve(&mut self, from: I, packet: Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
         let errand = packet.header.errand.clone();
-        let key = Self::key_of(from, &errand);
+        let key = Self::key_of(from, &errand, !packet.header.names.is_empty());
         let found = self.duties.find(&key);
         let known = found.and_then(|number| self.duties.get(number));
         let waits = known.is_some_and(|duty| duty.waiters.contains_key(&from));
         let has_waiters = known.map_or(0, |duty| duty.waiters.len());
         let is_open = known.is_some_and(|duty| !duty.is_finished);
         let is_alone = is_for_one(&errand);
-        let has_room = is_open || self.duties.has_room(packet.payload.len(), &self.config);
+        let has_room = is_open || self.duties.has_room(packet.bytes(), &self.config);
         let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
         // What is for me alone waits for nobody and takes no room, so that every
         // duty anywhere can always be brought to its end.
         if is_full && !is_alone {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
-        if known.is_some_and(|duty| duty.origin_rank != packet.header.origin_rank) {
-            return self.refuse(from, errand, Refusal::Malformed, out);
+        if known.is_some_and(|duty| duty.contradicts(&packet.header)) {
+            if from != errand.id.origin {
+                return self.refuse(from, errand, Refusal::Malformed, out);
+            }
+            // The origin knows best where it stands and whom it means: the other copy
+            // was a lie.
+            if let Some(number) = found {
+                self.duties.forget(number, out);
+            }
+            return self.serve(from, packet, verdict, out);
         }
         if matches!(errand.part, Part::Range(_)) {
             self.deliver(&packet, verdict, out);
@@ -184,7 +222,7 @@ impl<I: Id> Relay<I> {
             return;
         }
         let id = packet.header.errand.id;
-        self.windows.deliver(id);
+        self.windows.deliver(id, &self.config);
         self.stats.delivered += 1;
         out.event(Event::Deliver {
             id,
@@ -231,6 +269,7 @@ impl<I: Id> Relay<I> {
         }
         duty.is_finished = false;
         duty.payload = packet.payload.clone();
+        duty.names.extend(packet.header.named());
         duty.closed_below = duty.closed_below.max(packet.header.closed_below);
         for span in again {
             self.assign(number, duty, span, 0, out);
@@ -254,7 +293,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    fn key_of(from: I, errand: &Errand<I>) -> DutyKey<I> {
+    fn key_of(from: I, errand: &Errand<I>, is_named: bool) -> DutyKey<I> {
+        let is_range = matches!(errand.part, Part::Range(_));
         DutyKey {
             id: errand.id,
             epoch: errand.epoch,
@@ -262,6 +302,7 @@ impl<I: Id> Relay<I> {
                 Part::Range(_) => None,
                 part => Some((from, errand.round, part.clone())),
             },
+            named: Some(errand.round).filter(|_| is_range && is_named),
         }
     }
 }

@@ -8,9 +8,9 @@ use binomesh_overlay::{Id, Rank};
 use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
-use crate::packet::{Exception, Message, Part, Reason, Span};
+use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
-use crate::router::binomial::choose_hop;
+use crate::router::binomial::{choose_hop, hops};
 use crate::strategy;
 
 impl<I: Id> Relay<I> {
@@ -43,12 +43,17 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         while let Some((rank, peer)) = self.head_of(duty, span) {
-            let Some(reason) = self.absence(peer) else {
-                let part = Part::Range(span);
-                return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
-            };
             let head = Span::single(span.start);
-            self.except(duty, unconfirmed(head, Some(peer), reason));
+            match self.absence(peer) {
+                Some(reason) => self.except(duty, unconfirmed(head, Some(peer), reason)),
+                None if self.silent.contains(&peer) => {
+                    self.route(number, duty, &[head], generation, &[], out);
+                }
+                None => {
+                    let part = Part::Range(span);
+                    return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
+                }
+            }
             span.start += 1;
         }
         if !span.is_empty() {
@@ -70,7 +75,7 @@ impl<I: Id> Relay<I> {
         let mut by_hop: BTreeMap<(Rank, I), Vec<Span>> = BTreeMap::new();
         for mut span in spans.iter().copied() {
             while let Some((_, peer)) = self.head_of(duty, span)
-                && let Some(reason) = self.absence(peer)
+                && let Some(reason) = self.obstacle(duty, span, peer, out)
             {
                 let head = Span::single(span.start);
                 self.except(duty, unconfirmed(head, Some(peer), reason));
@@ -103,6 +108,31 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// Why a span cannot be brought to the peer at its start from here.
+    fn obstacle(
+        &self,
+        duty: &Duty<I>,
+        span: Span,
+        peer: I,
+        out: &mut Effects<I>,
+    ) -> Option<Reason> {
+        let absence = self.absence(peer);
+        if absence.is_some() || !self.silent.contains(&peer) {
+            return absence;
+        }
+        // Any answer says that it can be reached again.
+        let errand = Errand {
+            id: duty.key.id,
+            epoch: duty.key.epoch,
+            round: duty.round,
+            part: Part::Range(Span::single(span.start)),
+        };
+        let name = duty.name_at(span.start);
+        out.send(peer, Message::Inquire { errand, name });
+        // Whoever came here to reach it tries another neighbour of it.
+        Some(Reason::NoRoute).filter(|_| !duty.visited().is_empty())
+    }
+
     /// Whether a routed part would find another next hop for its first span.
     pub(super) fn has_detour(&self, duty: &Duty<I>, delegation: &Delegation<I>) -> bool {
         let first = delegation.part.spans().first();
@@ -128,10 +158,11 @@ impl<I: Id> Relay<I> {
             return;
         };
         if handed.phase == Phase::Offered {
-            out.send(handed.to, Message::Inquire(duty.errand_for(handed)));
+            out.send(handed.to, duty.question_for(handed));
         } else {
             self.stats.packets_sent += 1;
             self.budget.earn();
+            self.searches.earn();
             out.send(handed.to, Message::Packet(duty.packet_for(handed)));
         }
         self.await_custody(number, handed, delegation, out);
@@ -172,9 +203,15 @@ impl<I: Id> Relay<I> {
         // A re-delegated large payload may be there already by the first way.
         let is_offer = generation > 0 && duty.payload.len() > self.config.offer_above;
         let delegation = self.duties.number();
+        let sent_end = match &part {
+            Part::Range(span) => span.end,
+            Part::Routed { .. } => 0,
+        };
         let handed = Delegation {
             to,
             rank,
+            sent_end,
+            is_asked: is_offer,
             pending: part.spans().iter().copied().collect(),
             part,
             round: duty.round,
@@ -184,6 +221,8 @@ impl<I: Id> Relay<I> {
                 Phase::Sent
             },
             attempts: 0,
+            first_wait: self.pace.wait(to, 0, &self.config),
+            unanswered: 0,
             generation,
             is_excused: false,
             tried,
@@ -197,7 +236,7 @@ impl<I: Id> Relay<I> {
     fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
-        if self.down.contains(&peer) {
+        if self.verdicts.is_down(peer) {
             Some(Reason::Down)
         } else {
             roster
@@ -211,6 +250,14 @@ impl<I: Id> Relay<I> {
         spans.iter().all(|span| self.head_of(duty, *span).is_some())
     }
 
+    /// Whether all spans can be handed to the peers at their starts without a
+    /// detour.
+    pub(super) fn reaches_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
+        let is_silent = |peer: I| self.silent.contains(&peer);
+        let mut heads = spans.iter().map(|span| self.head_of(duty, *span));
+        heads.all(|head| head.is_some_and(|(_, peer)| !is_silent(peer)))
+    }
+
     /// The first rank of a span and its peer, if the span is not empty and the
     /// peer is known.
     fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<(Rank, I)> {
@@ -218,7 +265,8 @@ impl<I: Id> Relay<I> {
             return None;
         }
         let rank = self.rank_of_start(duty, span);
-        let peer = self.epochs.find(duty.key.epoch)?.peer_at(rank)?;
+        let view = self.epochs.find(duty.key.epoch)?;
+        let peer = view.hop_at(rank, duty.name_at(span.start))?;
         Some((rank, peer)).filter(|_| peer != self.me)
     }
 
@@ -233,20 +281,27 @@ impl<I: Id> Relay<I> {
     fn next_hop(&self, duty: &Duty<I>, span: Span, tried: &[I]) -> Option<(Rank, I)> {
         let view = self.epochs.find(duty.key.epoch)?;
         let visited = duty.visited();
-        let longest = self.config.route_length.min(Part::MAX_VISITED);
-        if visited.len() >= longest {
+        let placement = view.placement();
+        let target = self.rank_of_start(duty, span);
+        let start = visited.first().copied().unwrap_or(placement.rank);
+        let shortest = hops(
+            start.distance_to(target, placement.population),
+            placement.population,
+        );
+        let longest = shortest.saturating_add(self.config.route_detours) as usize;
+        if visited.len() >= longest.min(Part::MAX_VISITED) {
             return None;
         }
         let origin = duty.origin_rank;
         let usable = view.fingers().filter(|(rank, peer)| {
             !view.roster().is_denied(*rank)
                 && self.absence(*peer).is_none()
+                && !self.silent.contains(peer)
                 && !tried.contains(peer)
                 && !visited.contains(rank)
                 && *rank != origin
                 && *peer != self.me
         });
-        let target = self.rank_of_start(duty, span);
-        choose_hop(target, view.placement().population, usable)
+        choose_hop(target, placement.population, usable)
     }
 }

@@ -1,24 +1,29 @@
 //! Duties: the parts that a node answers for, and what it handed on of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Rank};
 use bytes::Bytes;
 
 use super::exceptions::Exceptions;
 use super::{Config, Effects, Timer};
-use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic, names_bytes};
 use crate::runs::Runs;
 
 /// What names a duty: one for the range behind each node per message and epoch,
 /// and one for each routed part by who gave it, so that routed steps wait only
-/// on steps with a longer transit list.
+/// on steps with a longer transit list. If members are meant by name it is one
+/// per round: another round may mean others at the same distances, of whom what
+/// is remembered of this one says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DutyKey<I> {
     pub(super) id: PacketId<I>,
     pub(super) epoch: Epoch<I>,
     /// Of a routed part: who gave it, in which round, and the part.
     pub(super) routed: Option<(I, u32, Part)>,
+    /// Of a range whose members have names: the round.
+    pub(super) named: Option<u32>,
 }
 
 /// How far a delegation is.
@@ -41,6 +46,8 @@ pub(super) struct Delegation<I> {
     pub(super) rank: Rank,
     /// What is still wanted from it; what was sent may have been larger.
     pub(super) part: Part,
+    /// The end of the range that was sent; 0 of a routed part.
+    pub(super) sent_end: u32,
     /// The round in which it was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
@@ -48,8 +55,14 @@ pub(super) struct Delegation<I> {
     pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
+    /// How long an answer was waited for at first.
+    pub(super) first_wait: Duration,
+    /// How many questions how it is were not answered, in a row.
+    pub(super) unanswered: u32,
     /// How many re-delegations led to it.
     pub(super) generation: u32,
+    /// It was asked how it is and has not answered yet.
+    pub(super) is_asked: bool,
     /// The timer was excused once because this process had been paused.
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
@@ -57,6 +70,14 @@ pub(super) struct Delegation<I> {
 }
 
 impl<I: Id> Delegation<I> {
+    /// All that the peer was ever given with this delegation, of a range.
+    pub(super) fn given(&self) -> Span {
+        match &self.part {
+            Part::Range(span) => Span::new(span.start, self.sent_end),
+            Part::Routed { .. } => Span::new(0, 0),
+        }
+    }
+
     /// Whether an acknowledgement of this errand is about this delegation.
     pub(super) fn is_answered_by(&self, from: I, errand: &Errand<I>) -> bool {
         self.to == from
@@ -82,6 +103,9 @@ pub(super) struct Duty<I> {
     pub(super) topic: Topic,
     /// Empty once finished.
     pub(super) payload: Bytes,
+    /// Who is meant at each distance; empty if whoever stands there is, and once
+    /// finished.
+    pub(super) names: BTreeMap<u32, I>,
     /// The newest round that was served.
     pub(super) round: u32,
     /// Of a range: my own distance from the origin.
@@ -111,6 +135,7 @@ impl<I: Id> Duty<I> {
             closed_below: header.closed_below,
             topic: header.topic.clone(),
             payload: packet.payload.clone(),
+            names: header.named().collect(),
             round: header.errand.round,
             start: range.start,
             end: range.end,
@@ -140,6 +165,41 @@ impl<I: Id> Duty<I> {
         }
     }
 
+    /// What payload and names take in memory.
+    fn bytes(&self) -> usize {
+        let names = names_bytes::<I>(self.names.len());
+        self.payload.len().saturating_add(names)
+    }
+
+    /// Whether a copy says otherwise about what all copies have in common.
+    pub(super) fn contradicts(&self, header: &Header<I>) -> bool {
+        let is_other = |(at, name)| self.name_at(at).is_some_and(|mine| mine != name);
+        self.origin_rank != header.origin_rank || header.named().any(is_other)
+    }
+
+    /// Who is meant at a distance, unless whoever stands there is.
+    pub(super) fn name_at(&self, at: u32) -> Option<I> {
+        self.names.get(&at).copied()
+    }
+
+    fn names_of(&self, part: &Part) -> Vec<I> {
+        let spans = part.spans().iter();
+        let named = spans.flat_map(|span| self.names.range(span.start..span.end));
+        named.map(|(_, name)| *name).collect()
+    }
+
+    /// The question how a delegation is.
+    pub(super) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
+        let name = match &delegation.part {
+            Part::Range(span) => self.name_at(span.start),
+            Part::Routed { .. } => None,
+        };
+        Message::Inquire {
+            errand: self.errand_for(delegation),
+            name,
+        }
+    }
+
     /// The copy for a delegation.
     pub(super) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
         Packet {
@@ -149,6 +209,7 @@ impl<I: Id> Duty<I> {
                 to: delegation.rank,
                 closed_below: self.closed_below,
                 topic: self.topic.clone(),
+                names: self.names_of(&delegation.part),
             },
             payload: self.payload.clone(),
         }
@@ -168,11 +229,10 @@ impl<I: Id> Duty<I> {
         pending.spans().to_vec()
     }
 
-    /// Whether the peer of a delegation has been asked how it is: it was offered
-    /// the payload, or had taken custody.
+    /// Whether the peer of a delegation was asked how it is and has not answered.
     pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
         let handed = self.delegations.get(&delegation);
-        handed.is_some_and(|handed| handed.phase != Phase::Sent)
+        handed.is_some_and(|handed| handed.is_asked)
     }
 
     /// The delegation that an acknowledgement is about.
@@ -194,6 +254,8 @@ pub(super) struct Duties<I> {
     finished: BTreeSet<u64>,
     /// How many of the open ones are for others.
     relayed: usize,
+    /// What these have handed on.
+    delegations: usize,
     bytes: usize,
     next: u64,
 }
@@ -206,6 +268,7 @@ impl<I: Id> Duties<I> {
             open: BTreeSet::new(),
             finished: BTreeSet::new(),
             relayed: 0,
+            delegations: 0,
             bytes: 0,
             next: 0,
         }
@@ -221,15 +284,21 @@ impl<I: Id> Duties<I> {
         self.relayed
     }
 
-    /// Bytes of payload that duties for others hold. Own messages have a bound
+    /// Bytes of payloads and names that duties for others hold. Own messages have a bound
     /// of their own: they must not keep a node from serving others.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
+    /// Parts that duties for others have handed on.
+    pub(super) fn delegations(&self) -> usize {
+        self.delegations
+    }
+
+    pub(super) fn has_room(&self, bytes: usize, config: &Config) -> bool {
         self.relayed < config.max_duties
-            && self.bytes.saturating_add(payload) <= config.max_duty_bytes
+            && self.delegations < config.max_delegations
+            && self.bytes.saturating_add(bytes) <= config.max_duty_bytes
     }
 
     /// A number for a new duty or delegation.
@@ -286,10 +355,10 @@ impl<I: Id> Duties<I> {
         closed.flat_map(|(_, numbers)| numbers).copied().collect()
     }
 
-    /// Whether a message of this origin is being served.
-    pub(super) fn has_open_of(&self, origin: I) -> bool {
+    /// Whose messages are being served.
+    pub(super) fn open_origins(&self) -> BTreeSet<I> {
         let open = self.open.iter().filter_map(|number| self.get(*number));
-        open.into_iter().any(|duty| duty.key.id.origin == origin)
+        open.map(|duty| duty.key.id.origin).collect()
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
@@ -302,7 +371,8 @@ impl<I: Id> Duties<I> {
         self.finished.remove(&number);
         if self.open.remove(&number) && !duty.is_own {
             self.relayed -= 1;
-            self.bytes -= duty.payload.len();
+            self.delegations -= duty.delegations.len();
+            self.bytes -= duty.bytes();
         }
         Some(duty)
     }
@@ -320,7 +390,8 @@ impl<I: Id> Duties<I> {
             self.open.insert(number);
             if !duty.is_own {
                 self.relayed += 1;
-                self.bytes += duty.payload.len();
+                self.delegations += duty.delegations.len();
+                self.bytes += duty.bytes();
             }
         }
         self.duties.insert(number, duty);

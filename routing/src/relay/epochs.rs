@@ -1,6 +1,7 @@
 //! The epochs that a relay keeps: the newest and the one before.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Placement, Rank};
@@ -58,17 +59,32 @@ impl<I: Id> EpochView<I> {
             }))
     }
 
-    /// The peer at a rank: a finger, or from the roster.
-    pub(super) fn peer_at(&self, rank: Rank) -> Option<I> {
-        self.finger_at(rank).or_else(|| self.roster.peer_at(rank))
+    /// Who is taken for the member at a rank. Fingers may claim a second rank:
+    /// in a complete roster everybody has one, and before it is complete a claim
+    /// to two is none.
+    pub(super) fn name_at(&self, rank: Rank) -> Option<I> {
+        let heard = self.roster.peer_at(rank);
+        if self.roster.is_complete() {
+            return heard;
+        }
+        let claims = [self.finger_at(rank), heard];
+        let mut claims = claims.into_iter().flatten();
+        claims.find(|peer| !self.is_elsewhere(*peer, rank))
     }
 
-    /// The rank of a peer: of a finger, or from the roster.
+    /// Whether a peer stands, or claims to stand, at another rank too.
+    fn is_elsewhere(&self, peer: I, rank: Rank) -> bool {
+        let mut claimed = self.fingers().filter(|(_, holder)| *holder == peer);
+        self.roster.rank_of(peer).is_some_and(|at| at != rank) || claimed.any(|(at, _)| at != rank)
+    }
+
+    /// The rank of a peer: from the roster, in which it has one only, or of a
+    /// finger.
     pub(super) fn rank_of(&self, peer: I) -> Option<Rank> {
-        let finger = self.fingers().find(|(_, holder)| *holder == peer);
-        finger
-            .map(|(rank, _)| rank)
-            .or_else(|| self.roster.rank_of(peer))
+        self.roster.rank_of(peer).or_else(|| {
+            let finger = self.fingers().find(|(_, holder)| *holder == peer);
+            finger.map(|(rank, _)| rank)
+        })
     }
 
     /// The finger that holds a rank, unless it denied that.
@@ -77,6 +93,15 @@ impl<I: Id> EpochView<I> {
         holder
             .map(|(_, peer)| peer)
             .filter(|_| !self.roster.is_denied(rank))
+    }
+
+    /// Who is known by rank, from the roster and the tables.
+    pub(super) fn names(&self) -> Arc<Vec<Option<I>>> {
+        if !self.roster.is_kept() || self.roster.is_complete() {
+            return self.roster.peers();
+        }
+        let ranks = 0..self.view.placement.population.get();
+        Arc::new(ranks.map(|rank| self.name_at(Rank(rank))).collect())
     }
 
     fn learn_from_fingers(&mut self) {
@@ -89,7 +114,13 @@ impl<I: Id> EpochView<I> {
 
     fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
         let epoch = self.placement().epoch;
-        if let Some((peer, start, count)) = self.roster.next_ask(&self.view.clockwise, attempt) {
+        let View {
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.view;
+        let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
+        if let Some((peer, start, count)) = next {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -97,6 +128,30 @@ impl<I: Id> EpochView<I> {
             };
             out.send(peer, ask);
         }
+    }
+
+    /// Whom to send to for a rank: a finger, or from the roster unless that peer
+    /// does not answer; of several who claim the rank, the one that is meant.
+    pub(super) fn hop_at(&self, rank: Rank, meant: Option<I>) -> Option<I> {
+        let claims = self.fingers().filter(|(at, _)| *at == rank);
+        let claims = claims.filter(|_| !self.roster.is_denied(rank));
+        let heard = self.roster.peer_at(rank);
+        let heard = heard.filter(|_| !self.roster.is_doubted(rank));
+        let mut holders = claims.map(|(_, peer)| peer).chain(heard);
+        let first = holders.next();
+        if first.is_none() || meant.is_none() || first == meant {
+            return first;
+        }
+        holders.find(|peer| Some(*peer) == meant).or(first)
+    }
+
+    /// Whether a rank's peer is known by hearsay alone; then it is doubted.
+    pub(super) fn doubt_hearsay(&mut self, rank: Rank) -> bool {
+        let is_hearsay = self.finger_at(rank).is_none() && !self.roster.is_doubted(rank);
+        if is_hearsay {
+            self.roster.doubt(rank);
+        }
+        is_hearsay
     }
 
     pub(super) fn deny(&mut self, rank: Rank) {
@@ -165,12 +220,16 @@ impl<I: Id> Epochs<I> {
         self.gone.contains(&epoch)
     }
 
-    /// Whether a peer is a member of a kept epoch, as far as that is known.
+    /// Whether a peer is a member of a kept epoch, as far as rosters can tell: above
+    /// the population that they are kept for nobody counts as one.
     pub(super) fn may_be_member(&self, peer: I) -> bool {
         let kept = [&self.newest, &self.previous];
         kept.into_iter()
             .flatten()
-            .any(|view| !view.roster.is_complete() || view.roster.rank_of(peer).is_some())
+            .map(|view| &view.roster)
+            .any(|roster| {
+                roster.is_kept() && (!roster.is_complete() || roster.rank_of(peer).is_some())
+            })
     }
 
     /// Take a view in. The same placement only renews the tables; the same epoch
@@ -284,7 +343,7 @@ impl<I: Id> Epochs<I> {
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
-        let is_finger = view.view.clockwise.contains(&Some(from));
+        let is_finger = view.fingers().any(|(_, peer)| peer == from);
         let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);

@@ -33,15 +33,15 @@ impl<I: Id> Held<I> {
         self.bytes
     }
 
-    /// Whether a packet with this much payload can be held.
-    pub(super) fn has_room(&self, payload: usize, config: &Config) -> bool {
+    /// Whether a packet of this size can be held.
+    pub(super) fn has_room(&self, bytes: usize, config: &Config) -> bool {
         self.packets.len() < config.max_held
-            && self.bytes.saturating_add(payload) <= config.max_held_bytes
+            && self.bytes.saturating_add(bytes) <= config.max_held_bytes
     }
 
     /// Hold a packet, under the number returned; there must be room.
     pub(super) fn push(&mut self, from: I, packet: Packet<I>) -> u64 {
-        self.bytes += packet.payload.len();
+        self.bytes += packet.bytes();
         self.next += 1;
         self.packets.insert(self.next, (from, packet));
         self.next
@@ -50,7 +50,7 @@ impl<I: Id> Held<I> {
     /// Take one packet out.
     pub(super) fn take(&mut self, number: u64) -> Option<(I, Packet<I>)> {
         let taken = self.packets.remove(&number)?;
-        self.bytes -= taken.1.payload.len();
+        self.bytes -= taken.1.bytes();
         Some(taken)
     }
 

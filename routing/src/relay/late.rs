@@ -4,10 +4,22 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Duty, Phase};
+use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
-use super::{Effects, Relay};
-use crate::packet::{Message, Part, Reason, Span};
+use super::{Effects, Relay, Timer};
+use crate::packet::{Part, Reason, Span};
+
+/// How many copies without an answer make hearsay about a rank, or a hop far along
+/// a transit list, doubtful. A guess: above what mere lateness costs, as the wait
+/// doubles with each.
+const DOUBT_AFTER: u32 = 4;
+
+/// How many copies a delegate leaves unanswered until another way to it is
+/// looked for: 1.5 s at the first waits. A guess: above a short pause, and below
+/// what fills an origin's window.
+const GO_ROUND_AFTER: u32 = 5;
+/// How many questions how its part is: 11.5 s at the default waits.
+const UNANSWERED: u32 = 4;
 
 impl<I: Id> Relay<I> {
     pub(super) fn on_delegation_timer(
@@ -21,6 +33,8 @@ impl<I: Id> Relay<I> {
             return;
         };
         let was_paused = late > self.config.pause;
+        let to = duty.delegations.get(&delegation).map(|handed| handed.to);
+        let is_known = to.is_none_or(|to| self.silent.contains(&to) || self.verdicts.is_down(to));
         match duty.delegations.get_mut(&delegation) {
             Some(handed) if was_paused && !handed.is_excused => {
                 handed.is_excused = true;
@@ -28,35 +42,103 @@ impl<I: Id> Relay<I> {
                 self.await_custody(number, &handed, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
-                let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
-                handed.attempts = handed.attempts.saturating_add(1);
-                let to = handed.to;
-                let errand = duty.delegations.get(&delegation);
-                if let Some(errand) = errand.map(|handed| duty.errand_for(handed)) {
-                    out.send(to, Message::Inquire(errand));
+                if handed.unanswered >= UNANSWERED && self.may_redelegate(&mut duty) {
+                    self.go_round(number, &mut duty, delegation, out);
+                } else {
+                    self.inquire(number, &mut duty, delegation, out);
                 }
-                self.arm(number, delegation, wait, out);
             }
             Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
             None => {}
         }
         self.settle(number, duty, out);
+        match to.filter(|_| !is_known) {
+            Some(to) if self.verdicts.is_down(to) => self.on_peer_down(to, out),
+            Some(to) if self.silent.contains(&to) => self.go_round_everywhere(to, out),
+            _ => {}
+        }
+    }
+
+    /// What else waits for an answer of a silent peer need not find out by itself.
+    fn go_round_everywhere(&mut self, peer: I, out: &mut Effects<I>) {
+        for number in self.duties.open_numbers() {
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            let late = |handed: &Delegation<I>| {
+                handed.to == peer && handed.phase != Phase::Custody && handed.attempts > 0
+            };
+            let waiting: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| late(handed))
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in waiting {
+                if self.may_redelegate(&mut duty) {
+                    self.go_round(number, &mut duty, delegation, out);
+                }
+            }
+            self.settle(number, duty, out);
+        }
     }
 
     pub(super) fn on_peer_down(&mut self, peer: I, out: &mut Effects<I>) {
         if peer == self.me {
             return;
         }
-        if self.down.len() < self.config.max_peers {
-            self.down.insert(peer);
+        if let Some(number) = self.verdicts.give(peer, self.config.max_peers) {
+            out.arm(Timer::Patience(number), self.config.down_patience);
         }
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
         }
     }
 
+    /// A verdict has stood for long: what waits for its peer alone ends.
+    pub(super) fn on_patience_timer(&mut self, number: u64, out: &mut Effects<I>) {
+        if self.verdicts.ripen(number) {
+            for sequence in self.open.sequences() {
+                self.reissue(sequence, out);
+            }
+        }
+    }
+
+    /// A peer is there, perhaps as a new process: is what it took custody of
+    /// still in its hands? If not it says so and gets the packet again.
+    pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
+        self.on_contact(peer, out);
+        self.on_answer(peer, out);
+        for number in self.duties.open_numbers() {
+            let Some(mut duty) = self.duties.take(number) else {
+                continue;
+            };
+            let in_custody: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| handed.to == peer && handed.phase == Phase::Custody)
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in in_custody {
+                self.inquire(number, &mut duty, delegation, out);
+            }
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    /// Ask how a part is that somebody took custody of.
+    fn inquire(&self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
+        handed.attempts = handed.attempts.saturating_add(1);
+        handed.unanswered = handed.unanswered.saturating_add(1);
+        handed.is_asked = true;
+        let handed = handed.clone();
+        out.send(handed.to, duty.question_for(&handed));
+        self.arm(number, delegation, wait, out);
+    }
+
     /// The link to a peer works again: what it has not answered is sent now.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
+        self.on_answer(peer, out);
         for number in self.duties.open_numbers() {
             let Some(duty) = self.duties.take(number) else {
                 continue;
@@ -121,9 +203,11 @@ impl<I: Id> Relay<I> {
             return;
         };
         if handed.attempts == 0 {
-            self.pace.on_late(handed.to, &self.config);
+            self.pace
+                .on_late(handed.to, handed.first_wait, &self.config);
         }
         handed.attempts = handed.attempts.saturating_add(1);
+        let is_silent = handed.attempts >= GO_ROUND_AFTER;
         let (part, to) = (handed.part.clone(), handed.to);
         let generation = handed.generation.saturating_add(1);
         match part {
@@ -134,17 +218,70 @@ impl<I: Id> Relay<I> {
             }
             Part::Routed { spans, .. } => {
                 let handed = duty.delegations.get(&delegation).cloned();
-                let other = handed.filter(|handed| self.has_detour(duty, handed));
+                let other = handed.filter(|handed| self.is_replaceable(duty, handed));
                 match other {
                     Some(handed) if self.may_redelegate(duty) => {
                         self.withdraw_delegation(number, duty, delegation, out);
                         self.route(number, duty, &spans, generation, &handed.tried, out);
                     }
+                    None if is_silent => self.go_round(number, duty, delegation, out),
                     _ => self.repeat(number, duty, delegation, to, out),
                 }
             }
+            Part::Range(span) if self.is_doubtful(duty, delegation) => {
+                self.stats.roster_doubted += 1;
+                self.withdraw_delegation(number, duty, delegation, out);
+                self.delegate(number, duty, span, generation, out);
+            }
+            Part::Range(_) if is_silent && self.may_redelegate(duty) => {
+                self.go_round(number, duty, delegation, out);
+            }
             Part::Range(_) => self.repeat(number, duty, delegation, to, out),
         }
+    }
+
+    /// A delegate does not answer, and no verdict says that it is down: perhaps
+    /// this pair alone is cut. It is reached over others from now on; if nobody
+    /// finds a way the part ends with that, and the origin issues it again.
+    fn go_round(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = self.withdraw_delegation(number, duty, delegation, out) else {
+            return;
+        };
+        self.stats.gone_round += 1;
+        if self.verdicts.has(handed.to) {
+            // It was tried again after a new epoch, and the verdict is right.
+            self.verdicts.give(handed.to, self.config.max_peers);
+        } else if self.silent.len() < self.config.max_peers {
+            self.silent.insert(handed.to);
+        }
+        let generation = handed.generation.saturating_add(1);
+        match &handed.part {
+            Part::Range(span) if self.silent.contains(&handed.to) || self.is_down(handed.to) => {
+                self.delegate(number, duty, *span, generation, out);
+            }
+            Part::Range(span) => {
+                self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
+            }
+            Part::Routed { spans, .. } => self.detour(number, duty, &handed, spans, out),
+        }
+    }
+
+    /// Whether a late hop should be replaced. It may only be slow and go on, so
+    /// far along a transit list, where every step adds its own, it is given time.
+    fn is_replaceable(&self, duty: &Duty<I>, handed: &Delegation<I>) -> bool {
+        let is_near = duty.visited().len() < self.config.route_backtrack;
+        (is_near || handed.attempts >= DOUBT_AFTER) && self.has_detour(duty, handed)
+    }
+
+    /// Whether a silent delegate should be looked for over the fingers instead:
+    /// that it holds its rank is hearsay, which a liar may have told. From now
+    /// on nothing is sent to it by that name.
+    fn is_doubtful(&mut self, duty: &Duty<I>, delegation: u64) -> bool {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return false;
+        };
+        let view = self.epochs.find_mut(duty.key.epoch);
+        handed.attempts >= DOUBT_AFTER && view.is_some_and(|view| view.doubt_hearsay(handed.rank))
     }
 
     /// From now on only the head itself is wanted from this delegate.
@@ -180,6 +317,7 @@ impl<I: Id> Relay<I> {
             && is_large
         {
             handed.phase = Phase::Offered;
+            handed.is_asked = true;
         }
         self.stats.retries += 1;
         self.send(number, duty, delegation, out);
@@ -187,7 +325,8 @@ impl<I: Id> Relay<I> {
     }
 
     fn may_redelegate(&mut self, duty: &mut Duty<I>) -> bool {
-        let is_paid = self.budget.take();
+        let has_room = duty.delegations.len() < self.config.max_duty_delegations;
+        let is_paid = has_room && self.budget.take();
         if is_paid {
             self.stats.redelegations += 1;
             duty.redelegated = duty.redelegated.saturating_add(1);

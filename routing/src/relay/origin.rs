@@ -1,6 +1,6 @@
 //! Own messages that are open: what is reached, what is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
-use crate::packet::{Exception, PacketId, Reason, Span, State, Topic};
+use crate::packet::{Exception, Header, PacketId, Reason, Span, State, Topic};
 use crate::runs::Runs;
 
 /// An own message that has no receipt yet. Its distances are those of the epoch
@@ -18,12 +18,16 @@ use crate::runs::Runs;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
+    /// A broadcast that waits for a complete roster; nobody has it yet.
+    pub(super) is_waiting: bool,
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) topic: Topic,
     pub(super) payload: Bytes,
     /// The members of that epoch by rank, once it is kept no longer.
     members: Option<Arc<Vec<Option<I>>>>,
+    /// Of a message to some members: who is meant at which distance.
+    names: BTreeMap<u32, I>,
     expected: Runs,
     reached: Runs,
     /// Refused, or gone from the membership: no further try.
@@ -33,6 +37,8 @@ pub(super) struct OpenMessage<I> {
     /// Which distances of the last re-issue, in another epoch, stand for which.
     issued: BTreeMap<u32, u32>,
     issued_in: Option<Epoch<I>>,
+    /// Who did not find room in the last round and has not had a turn yet.
+    postponed: BTreeSet<u32>,
     pub(super) round: u32,
     pub(super) wait: Duration,
     pub(super) redelegated: u32,
@@ -65,11 +71,20 @@ impl<I: Id> OpenMessage<I> {
         outstanding
     }
 
-    /// Who stands at a distance, if known.
+    /// Whether its members are issued to by name in this place, and not as whoever
+    /// stands at a rank.
+    pub(super) fn is_by_name(&self, placement: &Placement<I>) -> bool {
+        !self.names.is_empty() || *placement != self.accepted
+    }
+
+    /// Who stands at a distance, or is meant there, if known.
     pub(super) fn peer_at(&self, at: u32, epochs: &Epochs<I>) -> Option<I> {
+        if let Some(meant) = self.names.get(&at) {
+            return Some(*meant);
+        }
         let rank = self.accepted.rank.ahead(at, self.accepted.population);
         let kept = epochs.find(self.accepted.epoch);
-        kept.and_then(|view| view.peer_at(rank)).or_else(|| {
+        kept.and_then(|view| view.name_at(rank)).or_else(|| {
             let members = self.members.as_ref()?;
             members.get(rank.0 as usize).copied().flatten()
         })
@@ -90,6 +105,8 @@ impl<I: Id> OpenMessage<I> {
             |view: &EpochView<I>| view.roster().is_kept() && !view.roster().is_complete();
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
+                // That is me: the name cannot be right.
+                Some(rank) if rank == newest.placement().rank => Whereabouts::Gone(Reason::Epoch),
                 Some(rank) => Whereabouts::At(newest.distance_to(rank)),
                 None if newest.roster().is_complete() => Whereabouts::Gone(Reason::Left),
                 None if may_learn(newest) => Whereabouts::Unknown,
@@ -103,6 +120,46 @@ impl<I: Id> OpenMessage<I> {
     /// No further try for the member at a distance.
     pub(super) fn settle(&mut self, at: u32, peer: Option<I>, state: State, reason: Reason) {
         self.settled.insert(at, (peer, state, reason));
+    }
+
+    /// Whether the last round's delegates called the member at a distance down,
+    /// and by which name.
+    pub(super) fn called_down(&self, at: u32) -> Option<Option<I>> {
+        let covers = |doubt: &&Exception<I>| doubt.span == Span::single(at);
+        let doubt = self.doubts.iter().rev().find(covers);
+        let down = doubt.filter(|doubt| doubt.reason == Reason::Down);
+        down.map(|doubt| doubt.peer)
+    }
+
+    /// Who of those left has a turn in the next round, of pairs (distance in the
+    /// newest epoch, mine). By name there is a bound, and of two that seem to stand
+    /// at one distance only the first can be meant: the others have their turn in
+    /// the rounds that follow, until everybody had one.
+    pub(super) fn take_turns(&mut self, left: &[(u32, u32)], by_name: bool) -> BTreeMap<u32, u32> {
+        let max = if by_name {
+            Header::<I>::MAX_NAMES
+        } else {
+            usize::MAX
+        };
+        let is_under_way = left.iter().any(|(_, at)| self.postponed.contains(at));
+        let before = std::mem::take(&mut self.postponed);
+        let mut issued = BTreeMap::new();
+        for &(now, at) in left {
+            if is_under_way && !before.contains(&at) {
+                continue;
+            }
+            if issued.len() < max && !issued.contains_key(&now) {
+                issued.insert(now, at);
+            } else {
+                self.postponed.insert(at);
+            }
+        }
+        issued
+    }
+
+    /// Whether somebody has had no turn yet.
+    pub(super) fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
     }
 
     /// A round begins in an epoch; `issued` maps its distances to mine.
@@ -156,6 +213,13 @@ impl<I: Id> OpenMessage<I> {
                 }
             }
         }
+    }
+
+    /// Nobody has this broadcast yet: it is one to the members of this epoch.
+    pub(super) fn rebase(&mut self, placement: Placement<I>) {
+        self.accepted = placement;
+        self.members = None;
+        self.expected = Runs::from_iter([Span::new(1, placement.population.get())]);
     }
 
     /// The receipt as of now; what is outstanding is unconfirmed for `reason`,
@@ -268,23 +332,26 @@ impl<I: Id> OpenMessages<I> {
         id: PacketId<I>,
         accepted: Placement<I>,
         (topic, payload): (Topic, Bytes),
-        expected: Runs,
+        (expected, names): (Runs, BTreeMap<u32, I>),
         wait: Duration,
     ) {
         self.next = id.sequence + 1;
         self.bytes += payload.len();
         let message = OpenMessage {
             id,
+            is_waiting: false,
             accepted,
             topic,
             payload,
             members: None,
+            names,
             expected,
             reached: Runs::new(),
             settled: BTreeMap::new(),
             doubts: Vec::new(),
             issued: BTreeMap::new(),
             issued_in: None,
+            postponed: BTreeSet::new(),
             round: 0,
             wait,
             redelegated: 0,
@@ -306,6 +373,12 @@ impl<I: Id> OpenMessages<I> {
         Some(message)
     }
 
+    /// The sequences of those that wait for a roster, in order.
+    pub(super) fn waiting(&self) -> Vec<u64> {
+        let waiting = self.messages.iter().filter(|(_, open)| open.is_waiting);
+        waiting.map(|(sequence, _)| *sequence).collect()
+    }
+
     pub(super) fn sequences(&self) -> Vec<u64> {
         self.messages.keys().copied().collect()
     }
@@ -323,7 +396,7 @@ impl<I: Id> OpenMessages<I> {
     pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
         for message in self.messages.values_mut() {
             if message.accepted == view.placement() {
-                message.members = Some(view.roster().peers());
+                message.members = Some(view.names());
             }
         }
     }

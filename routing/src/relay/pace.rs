@@ -34,8 +34,12 @@ impl<I: Id> Pace<I> {
             .min(config.custody_cap)
     }
 
-    /// Custody was not there at the first timer.
-    pub(super) fn on_late(&mut self, peer: I, config: &Config) {
+    /// Custody was not there at the first timer, after `waited`. Of many that were
+    /// sent at once and are all late one counts: none was given the longer time.
+    pub(super) fn on_late(&mut self, peer: I, waited: Duration, config: &Config) {
+        if waited < self.wait(peer, 0, config) {
+            return;
+        }
         // Below the cap, so that doubling still has room.
         let wait = self.wait(peer, 1, config).min(config.custody_cap / 4);
         if self.waits.len() < config.max_peers || self.waits.contains_key(&peer) {
@@ -63,11 +67,14 @@ mod tests {
         let config = Config::default();
         let mut pace = Pace::new();
         assert_eq!(pace.wait(1u32, 0, &config), config.custody_floor);
-        pace.on_late(1, &config);
-        pace.on_late(1, &config);
+        let floor = config.custody_floor;
+        pace.on_late(1, floor, &config);
+        (0..9).for_each(|_| pace.on_late(1, floor, &config));
+        assert_eq!(pace.wait(1, 0, &config), 2 * floor);
+        pace.on_late(1, 2 * floor, &config);
         assert_eq!(pace.wait(1, 0, &config), 4 * config.custody_floor);
         assert_eq!(pace.wait(2, 0, &config), config.custody_floor);
-        (0..100).for_each(|_| pace.on_late(1, &config));
+        (0..100).for_each(|_| pace.on_late(1, Duration::MAX, &config));
         assert_eq!(pace.wait(1, 0, &config), config.custody_cap / 4);
         (0..1000).for_each(|_| pace.on_time(1, &config));
         assert_eq!(pace.wait(1, 0, &config), config.custody_floor);

@@ -1,6 +1,7 @@
 //! The origin's side: accepting messages, re-issuing what is left, receipts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use binomesh_overlay::Id;
 
@@ -24,9 +25,15 @@ impl<I: Id> Relay<I> {
         }
         let view = self.epochs.newest().ok_or(PublishError::Unplaced)?;
         let accepted = view.placement();
-        let expected = match &publish.destination {
-            Destination::All => Runs::from_iter([Span::new(1, accepted.population.get())]),
-            Destination::Peers(peers) => self.distances_of(view, peers)?,
+        let (expected, names) = match &publish.destination {
+            Destination::All => {
+                let all = Span::new(1, accepted.population.get());
+                (Runs::from_iter([all]), BTreeMap::new())
+            }
+            Destination::Peers(peers) => {
+                let names = self.distances_of(view, peers)?;
+                (singles(&names), names)
+            }
         };
         self.check_bounds(publish.payload.len())?;
         let sequence = self.open.next_sequence();
@@ -38,18 +45,31 @@ impl<I: Id> Relay<I> {
         self.stats.published += 1;
         let content = (publish.topic, publish.payload);
         let wait = self.config.reissue_first;
-        self.open
-            .open(id, accepted, content, expected.clone(), wait);
+        let members = (expected.clone(), names.clone());
+        self.open.open(id, accepted, content, members, wait);
         if let Some(deadline) = publish.deadline {
             out.arm(Timer::Deadline(sequence), deadline);
         }
-        if expected.is_empty() {
+        if publish.destination == Destination::All && self.has_to_wait() {
+            self.wait_for_roster(sequence, out);
+        } else if expected.is_empty() {
             self.conclude(sequence, None, out);
+        } else if names.is_empty() {
+            self.issue(sequence, &expected, BTreeMap::new(), false, out);
         } else {
-            let is_routed = publish.destination != Destination::All;
-            self.issue(sequence, &expected, is_routed, out);
+            self.issue_to(sequence, names, out);
         }
         Ok(id)
+    }
+
+    /// The first round of a message to some members.
+    fn issue_to(&mut self, sequence: u64, mut names: BTreeMap<u32, I>, out: &mut Effects<I>) {
+        let all: Vec<(u32, u32)> = names.keys().map(|at| (*at, *at)).collect();
+        let message = self.open.get_mut(sequence);
+        let issued = message.map(|message| message.take_turns(&all, true));
+        let issued = issued.unwrap_or_default();
+        names.retain(|at, _| issued.contains_key(at));
+        self.issue(sequence, &singles(&issued), names, true, out);
     }
 
     /// A round ended: either nothing is left, or it is issued again later.
@@ -66,10 +86,49 @@ impl<I: Id> Relay<I> {
         };
         message.redelegated = message.redelegated.saturating_add(redelegated);
         message.end_round(key.epoch, exceptions);
-        if message.outstanding().is_empty() {
+        // Whoever has had no turn yet has no part in the back-off.
+        let wait = if message.has_postponed() {
+            self.config.reissue_first
+        } else {
+            message.wait
+        };
+        self.give_up_the_lost(sequence);
+        self.conclude_or_wait(sequence, wait, out);
+    }
+
+    /// If nobody is left but members that have been called down for longer than
+    /// `down_patience`, no further try.
+    fn give_up_the_lost(&mut self, sequence: u64) {
+        let Some(message) = self.open.get(sequence) else {
+            return;
+        };
+        // Whom I cannot name I have no verdict on; after the longest wait I take
+        // my delegates' word for it.
+        let may_hear = message.wait >= self.config.reissue_cap;
+        let mut lost = Vec::new();
+        for at in message.outstanding().iter() {
+            let peer = message.peer_at(at, &self.epochs);
+            let called = message.called_down(at);
+            match (peer, called) {
+                (Some(peer), _) if self.verdicts.is_given_up(peer) => lost.push((at, Some(peer))),
+                (None, Some(peer)) if may_hear => lost.push((at, peer)),
+                _ => return,
+            }
+        }
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
+        for (at, peer) in lost {
+            message.settle(at, peer, State::Unconfirmed, Reason::Down);
+        }
+    }
+
+    fn conclude_or_wait(&mut self, sequence: u64, wait: Duration, out: &mut Effects<I>) {
+        let message = self.open.get(sequence);
+        if message.is_some_and(|message| message.outstanding().is_empty()) {
             self.conclude(sequence, None, out);
         } else {
-            out.arm(Timer::Reissue(sequence), message.wait);
+            out.arm(Timer::Reissue(sequence), wait);
         }
     }
 
@@ -82,21 +141,26 @@ impl<I: Id> Relay<I> {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
-        if self.duties.is_open(message.id) {
+        if message.is_waiting || self.duties.is_open(message.id) {
             return;
         }
-        let mut issued = BTreeMap::new();
+        let by_name = message.is_by_name(&newest.placement());
+        let mut left = Vec::new();
+        let mut names = BTreeMap::new();
         let mut gone = Vec::new();
         let cap = self.config.reissue_cap;
         // With the longest wait the old epoch has been silent for a while.
         let is_over = message.wait >= cap && message.accepted != newest.placement();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, &self.epochs);
-            let is_down = peer.is_some_and(|peer| self.down.contains(&peer));
+            let is_down = peer.is_some_and(|peer| self.verdicts.is_down(peer));
             match message.whereabouts(at, newest, &self.epochs) {
-                // A verdict is no end: the census decides who is a member.
+                // A verdict is no end at once: it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
-                Whereabouts::At(now) => _ = issued.insert(now, at),
+                Whereabouts::At(now) => {
+                    left.push((now, at));
+                    names.extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
+                }
                 Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
                 Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
                 Whereabouts::Nameless if is_over => gone.push((at, peer, Reason::Epoch)),
@@ -110,16 +174,24 @@ impl<I: Id> Relay<I> {
         for (at, peer, reason) in gone {
             message.settle(at, peer, State::Unconfirmed, reason);
         }
-        message.wait = message.wait.saturating_mul(2).min(cap);
-        if message.outstanding().is_empty() {
-            return self.conclude(sequence, None, out);
+        let issued = message.take_turns(&left, by_name);
+        if !message.has_postponed() {
+            message.wait = message.wait.saturating_mul(2).min(cap);
         }
-        out.arm(Timer::Reissue(sequence), message.wait);
-        if !issued.is_empty() {
-            let spans: Runs = issued.keys().map(|at| Span::single(*at)).collect();
+        let wait = message.wait;
+        if issued.is_empty() {
+            self.give_up_the_lost(sequence);
+            self.conclude_or_wait(sequence, wait, out);
+        } else {
+            out.arm(Timer::Reissue(sequence), wait);
+            let spans = singles(&issued);
+            let named = issued.iter();
+            let named = named.filter_map(|(now, at)| Some((*now, *names.get(at)?)));
+            let named = named.collect();
             message.begin_round(epoch, issued);
             self.stats.reissues += 1;
-            self.issue(sequence, &spans, false, out);
+            self.searches.grant();
+            self.issue(sequence, &spans, named, false, out);
         }
     }
 
@@ -130,15 +202,23 @@ impl<I: Id> Relay<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            if !self.duties.is_open(message.id) {
+            if !message.is_waiting && !self.duties.is_open(message.id) {
                 message.wait = first;
                 out.arm(Timer::Reissue(sequence), first);
             }
         }
     }
 
-    /// Hand out one round of a message in the newest epoch.
-    fn issue(&mut self, sequence: u64, spans: &Runs, is_routed: bool, out: &mut Effects<I>) {
+    /// Hand out one round of a message in the newest epoch; `names` says who is
+    /// meant at each distance, if not whoever stands there.
+    pub(super) fn issue(
+        &mut self,
+        sequence: u64,
+        spans: &Runs,
+        names: BTreeMap<u32, I>,
+        is_routed: bool,
+        out: &mut Effects<I>,
+    ) {
         let (Some(view), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -147,6 +227,7 @@ impl<I: Id> Relay<I> {
             id: message.id,
             epoch: placement.epoch,
             routed: None,
+            named: None,
         };
         let errand = Errand {
             id: message.id,
@@ -161,6 +242,7 @@ impl<I: Id> Relay<I> {
                 to: placement.rank,
                 closed_below: self.open.closed_below(),
                 topic: message.topic.clone(),
+                names: Vec::new(),
             },
             payload: message.payload.clone(),
         };
@@ -168,6 +250,7 @@ impl<I: Id> Relay<I> {
         let number = number.unwrap_or_else(|| self.duties.number());
         self.duties.forget(number, out);
         let mut duty = Duty::of_packet(key, &packet, true);
+        duty.names = names;
         if is_routed {
             self.route(number, &mut duty, spans.spans(), 0, &[], out);
         } else {
@@ -179,7 +262,7 @@ impl<I: Id> Relay<I> {
     }
 
     /// Emit the receipt and forget the message.
-    fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
+    pub(super) fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
         let Some(message) = self.open.close(sequence) else {
             return;
         };
@@ -211,7 +294,12 @@ impl<I: Id> Relay<I> {
         Ok(())
     }
 
-    fn distances_of(&self, view: &EpochView<I>, peers: &[I]) -> Result<Runs, PublishError<I>> {
+    /// Where these members stand, each at a distance of its own.
+    fn distances_of(
+        &self,
+        view: &EpochView<I>,
+        peers: &[I],
+    ) -> Result<BTreeMap<u32, I>, PublishError<I>> {
         if peers.is_empty() {
             return Err(PublishError::NoDestination);
         }
@@ -220,7 +308,7 @@ impl<I: Id> Relay<I> {
                 return Err(PublishError::OwnId);
             }
             match view.rank_of(peer) {
-                Some(rank) => Ok(Span::single(view.distance_to(rank))),
+                Some(rank) => Ok(view.distance_to(rank)),
                 None if view.roster().is_complete() => Err(PublishError::UnknownPeer(peer)),
                 None if view.roster().is_kept() => Err(PublishError::RosterIncomplete(peer)),
                 None => {
@@ -229,6 +317,18 @@ impl<I: Id> Relay<I> {
                 }
             }
         };
-        peers.iter().map(|peer| distance_of(*peer)).collect()
+        let mut names = BTreeMap::new();
+        for peer in peers {
+            let at = distance_of(*peer)?;
+            // Two claim one rank: whose it is, is not known.
+            if names.insert(at, *peer).is_some_and(|other| other != *peer) {
+                return Err(PublishError::RosterIncomplete(*peer));
+            }
+        }
+        Ok(names)
     }
+}
+
+fn singles<T>(by_distance: &BTreeMap<u32, T>) -> Runs {
+    by_distance.keys().map(|at| Span::single(*at)).collect()
 }

@@ -9,6 +9,11 @@ pub struct RelayStats {
     pub published: u64,
     /// Own messages not accepted because the window was full.
     pub window_full: u64,
+    /// Own broadcasts that waited for a complete roster.
+    pub waited: u64,
+    /// Of these, how many went out in an epoch whose roster was not complete in
+    /// time.
+    pub waited_in_vain: u64,
     /// Messages delivered to local subscribers.
     pub delivered: u64,
     /// Packets of messages that had been delivered before.
@@ -21,8 +26,12 @@ pub struct RelayStats {
     pub redelegations: u64,
     /// Late parts that had to wait because the budget was used up.
     pub over_budget: u64,
+    /// Searches that ended because the budget for them was used up.
+    pub over_search: u64,
     /// Parts handed out in the place of a delegate that had no room.
     pub taken_over: u64,
+    /// Parts taken from a delegate that answered nothing, to find another way.
+    pub gone_round: u64,
     /// Parts handed to somebody else because of a verdict.
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.
@@ -31,21 +40,31 @@ pub struct RelayStats {
     pub receipts: u64,
     /// Exceptions folded into wider ones because there were too many.
     pub summarised: u64,
+    /// Refusals reported by others than the refusing member, and asked after.
+    pub refusals_checked: u64,
+    /// Origins' own words that took back what others had said of them.
+    pub hearsay_undone: u64,
+    /// Ranks whose holder by hearsay did not answer, which are routed to instead.
+    pub roster_doubted: u64,
     /// Roster answers that contradicted what is known.
     pub roster_rejected: u64,
     /// Refusals given, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
     /// Gauge: duties for others that are open.
     pub open_duties: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: parts that they have handed to others.
+    pub delegations: usize,
+    /// Gauge: bytes of payloads and names that they hold.
     pub duty_bytes: usize,
     /// Gauge: own messages open.
     pub open_messages: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: of these, how many wait for a complete roster.
+    pub waiting_messages: usize,
+    /// Gauge: bytes of payload that open messages hold.
     pub message_bytes: usize,
     /// Gauge: packets held for an unknown epoch.
     pub held_packets: usize,
-    /// Gauge: bytes of payload that they hold.
+    /// Gauge: bytes of payloads and names that they hold.
     pub held_bytes: usize,
 }
 

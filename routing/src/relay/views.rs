@@ -5,6 +5,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 use super::exceptions::unconfirmed;
 use super::{Effects, Event, Relay, Timer, View};
 use crate::packet::Reason;
+use crate::roster::Roster;
 
 impl<I: Id> Relay<I> {
     pub(super) fn on_view(&mut self, view: View<I>, out: &mut Effects<I>) {
@@ -15,6 +16,7 @@ impl<I: Id> Relay<I> {
         if let Some(leaving) = self.epochs.leaving(&view.placement) {
             self.open.remember_members(leaving);
         }
+        self.silent.clear();
         let kept = self.epochs.find(epoch);
         let was_complete = kept.is_some_and(|view| view.roster().is_complete());
         let change = self.epochs.adopt(self.me, view, &self.config);
@@ -30,19 +32,31 @@ impl<I: Id> Relay<I> {
             self.bypass_departed(out);
         }
         if !change.is_new_epoch {
-            return;
+            return self.release_waiting(out);
         }
-        // Whoever the census counts now may have come back to others than me:
-        // without this a message would wait for ever for contact with a member
-        // that has no reason to talk to this node.
-        self.down.clear();
+        self.doubt_verdicts(out);
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));
             if let Some((from, packet)) = self.held.take(number) {
                 self.on_packet(from, packet, out);
             }
         }
+        self.move_waiting(out);
         self.hasten_reissues(out);
+    }
+
+    /// Whoever the census counts now may have come back to others than me:
+    /// without this a message would wait for ever for contact with a member that
+    /// has no reason to talk to this node.
+    fn doubt_verdicts(&mut self, out: &mut Effects<I>) {
+        self.verdicts.doubt_all();
+        let newest = self.epochs.newest().map(|view| view.roster());
+        if !newest.is_some_and(Roster::is_kept) {
+            // Who has left is never known: verdicts must not pile up.
+            let gone = self.verdicts.retain(|_| false);
+            gone.into_iter()
+                .for_each(|number| out.disarm(Timer::Patience(number)));
+        }
     }
 
     pub(super) fn on_roster_tell(
@@ -59,6 +73,7 @@ impl<I: Id> Relay<I> {
         match told {
             Ok(true) => {
                 self.bypass_departed(out);
+                self.release_waiting(out);
                 self.hasten_reissues(out);
             }
             Ok(false) => {}
@@ -88,6 +103,12 @@ impl<I: Id> Relay<I> {
     /// The newest roster is complete: delegates of the previous epoch that are
     /// not in it have left, whether or not a verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
+        if let Some(newest) = self.epochs.newest() {
+            let stays = |peer| newest.roster().rank_of(peer).is_some();
+            let gone = self.verdicts.retain(stays);
+            gone.into_iter()
+                .for_each(|number| out.disarm(Timer::Patience(number)));
+        }
         for number in self.duties.open_numbers() {
             let Some(newest) = self.epochs.newest() else {
                 return;

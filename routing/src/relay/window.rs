@@ -1,4 +1,8 @@
 //! Duplicate windows: which messages of each origin were delivered here.
+//!
+//! Boots and marks come with every copy, from whoever hands it on. Hearsay can
+//! only raise them, and a liar may raise them out of reach; so what the origin
+//! itself says counts more, and takes hearsay back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +26,28 @@ pub(super) enum Verdict {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Window {
-    boot: u64,
-    closed_below: u64,
-    /// Sequences in `closed_below .. closed_below + window`.
-    delivered: BTreeSet<u64>,
+    /// The newest boot and its mark, by hearsay.
+    heard: (u64, u64),
+    /// The newest boot and its mark that the origin itself has told.
+    own: (u64, u64),
+    /// Boots and sequences, the last [`HISTORY`] windows full: marks go back when
+    /// hearsay is taken back, and what was delivered must not come again.
+    delivered: BTreeSet<(u64, u64)>,
     /// When it was last used, in packets.
     used: u64,
+}
+
+/// How many windows full of deliveries are remembered per origin. Beyond it the
+/// lowest are forgotten, which the mark excludes by then if nobody lies.
+const HISTORY: u64 = 2;
+
+/// Who handed a copy on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The origin itself.
+    Origin,
+    /// Somebody else.
+    Hearsay,
 }
 
 /// The windows of all origins; at most `config.max_origins`.
@@ -45,51 +65,50 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// Judge a packet and raise the origin's mark. A higher boot begins anew.
-    /// `may_go` says which origin may give way when there is no room.
+    /// Judge a packet and move the origin's boot and mark: a higher boot begins
+    /// anew, and the origin's own word replaces what was heard of it. The second
+    /// value says that it went back. `may_go` says which origin may give way when
+    /// there is no room.
     pub(super) fn judge(
         &mut self,
         id: PacketId<I>,
         closed_below: u64,
+        source: Source,
         config: &Config,
         may_go: impl Fn(I) -> bool,
-    ) -> Verdict {
+    ) -> (Verdict, bool) {
         self.uses += 1;
         if !self.windows.contains_key(&id.origin) && !self.make_room(config, may_go) {
-            return Verdict::Full;
+            return (Verdict::Full, false);
         }
-        let fresh = || Window {
-            boot: id.boot,
-            closed_below: 0,
+        let window = self.windows.entry(id.origin).or_insert_with(|| Window {
+            heard: (id.boot, 0),
+            own: (0, 0),
             delivered: BTreeSet::new(),
             used: 0,
-        };
-        let window = self.windows.entry(id.origin).or_insert_with(fresh);
-        if window.boot < id.boot {
-            *window = fresh();
-        }
+        });
         window.used = self.uses;
-        if window.boot > id.boot {
-            return Verdict::Outside;
+        // A mark above its own packet is a contradiction and moves nothing.
+        let mark = Some(closed_below).filter(|mark| *mark <= id.sequence);
+        let told = (id.boot, mark.unwrap_or(0));
+        let before = window.heard;
+        match source {
+            Source::Origin => {
+                window.own = window.own.max(told);
+                window.heard = window.own;
+            }
+            Source::Hearsay => window.heard = window.heard.max(told),
         }
-        if closed_below > window.closed_below && closed_below <= id.sequence {
-            window.closed_below = closed_below;
-            window.delivered = window.delivered.split_off(&closed_below);
-        }
-        let end = window.closed_below.saturating_add(config.window);
-        if id.sequence < window.closed_below || id.sequence >= end {
-            Verdict::Outside
-        } else if window.delivered.contains(&id.sequence) {
-            Verdict::Delivered
-        } else {
-            Verdict::New
-        }
+        (window.verdict(id, config), window.heard < before)
     }
 
     /// Note a delivery; the packet was judged [`Verdict::New`] just before.
-    pub(super) fn deliver(&mut self, id: PacketId<I>) {
+    pub(super) fn deliver(&mut self, id: PacketId<I>, config: &Config) {
         if let Some(window) = self.windows.get_mut(&id.origin) {
-            window.delivered.insert(id.sequence);
+            window.delivered.insert((id.boot, id.sequence));
+            while window.delivered.len() as u64 > config.window.saturating_mul(HISTORY) {
+                window.delivered.pop_first();
+            }
         }
     }
 
@@ -97,8 +116,8 @@ impl<I: Id> Windows<I> {
     pub(super) fn closed_below(&self, id: PacketId<I>) -> u64 {
         let window = self.windows.get(&id.origin);
         window
-            .filter(|window| window.boot == id.boot)
-            .map_or(0, |window| window.closed_below)
+            .filter(|window| window.heard.0 == id.boot)
+            .map_or(0, |window| window.heard.1)
     }
 
     fn make_room(&mut self, config: &Config, may_go: impl Fn(I) -> bool) -> bool {
@@ -112,6 +131,20 @@ impl<I: Id> Windows<I> {
             .min_by_key(|(_, window)| window.used)
             .map(|(origin, _)| *origin);
         oldest.is_some_and(|origin| self.windows.remove(&origin).is_some())
+    }
+}
+
+impl Window {
+    fn verdict(&self, id: PacketId<impl Id>, config: &Config) -> Verdict {
+        let (boot, mark) = self.heard;
+        let is_within = mark <= id.sequence && id.sequence - mark < config.window;
+        if boot != id.boot || !is_within {
+            Verdict::Outside
+        } else if self.delivered.contains(&(id.boot, id.sequence)) {
+            Verdict::Delivered
+        } else {
+            Verdict::New
+        }
     }
 }
 
@@ -134,10 +167,13 @@ mod tests {
             ..Config::default()
         };
         let mut windows = Windows::new();
-        let judge =
-            |windows: &mut Windows<u32>, id, closed| windows.judge(id, closed, &config, |_| false);
+        let judge = |windows: &mut Windows<u32>, id, closed| {
+            windows
+                .judge(id, closed, Source::Hearsay, &config, |_| false)
+                .0
+        };
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::New);
-        windows.deliver(id(1, 0));
+        windows.deliver(id(1, 0), &config);
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::Delivered);
         assert_eq!(judge(&mut windows, id(1, 4), 0), Verdict::Outside);
         assert_eq!(judge(&mut windows, id(1, 4), 1), Verdict::New);
@@ -161,21 +197,59 @@ mod tests {
             boot: 1,
             sequence: 0,
         };
+        let judge = |windows: &mut Windows<u32>, origin, may_go: u32| {
+            let id = of(origin);
+            let verdict = windows.judge(id, 0, Source::Hearsay, &config, |o| o == may_go);
+            verdict.0
+        };
         for origin in [1u32, 2] {
-            assert_eq!(
-                windows.judge(of(origin), 0, &config, |_| false),
-                Verdict::New
-            );
-            windows.deliver(of(origin));
+            assert_eq!(judge(&mut windows, origin, 0), Verdict::New);
+            windows.deliver(of(origin), &config);
         }
-        assert_eq!(windows.judge(of(3), 0, &config, |_| false), Verdict::Full);
+        assert_eq!(judge(&mut windows, 3, 0), Verdict::Full);
+        assert_eq!(judge(&mut windows, 3, 1), Verdict::New);
+        assert_eq!(judge(&mut windows, 2, 0), Verdict::Delivered);
+    }
+
+    #[test]
+    fn the_origins_own_word_takes_hearsay_back() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let mut judge = |id, closed, source| windows.judge(id, closed, source, &config, |_| false);
+        assert_eq!(judge(id(5, 9), 9, Source::Hearsay), (Verdict::New, false));
+        for (boot, sequence) in [(5, u64::MAX), (u64::MAX, u64::MAX)] {
+            judge(id(boot, sequence), sequence, Source::Hearsay);
+            let honest = judge(id(5, 10), 9, Source::Hearsay);
+            assert_eq!(honest, (Verdict::Outside, false));
+            assert_eq!(judge(id(5, 10), 9, Source::Origin), (Verdict::New, true));
+            assert_eq!(judge(id(5, 11), 9, Source::Hearsay), (Verdict::New, false));
+        }
+        // Its own word is never taken back, by itself or by others.
+        assert_eq!(judge(id(5, 14), 14, Source::Origin), (Verdict::New, false));
         assert_eq!(
-            windows.judge(of(3), 0, &config, |origin| origin == 1),
-            Verdict::New
+            judge(id(5, 11), 9, Source::Origin),
+            (Verdict::Outside, false)
         );
         assert_eq!(
-            windows.judge(of(2), 0, &config, |_| false),
-            Verdict::Delivered
+            judge(id(5, 11), 9, Source::Hearsay),
+            (Verdict::Outside, false)
         );
+    }
+
+    #[test]
+    fn what_was_delivered_is_remembered_beyond_the_mark() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let judge = |windows: &mut Windows<u32>, id, closed, source| {
+            windows.judge(id, closed, source, &config, |_| false).0
+        };
+        judge(&mut windows, id(5, 3), 0, Source::Hearsay);
+        windows.deliver(id(5, 3), &config);
+        judge(&mut windows, id(6, 900), 900, Source::Hearsay);
+        let again = judge(&mut windows, id(5, 3), 0, Source::Origin);
+        assert_eq!(again, Verdict::Delivered);
     }
 }

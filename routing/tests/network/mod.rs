@@ -17,6 +17,9 @@ use rand_chacha::ChaCha8Rng;
 
 pub type Id = PacketId<u32>;
 
+/// What a liar makes of a message.
+pub type Twist = fn(Message<u32>) -> Option<Message<u32>>;
+
 /// How the network treats messages.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -35,6 +38,13 @@ impl Default for Conditions {
             verdict_us: 300_000,
         }
     }
+}
+
+/// What a relay accepted, and in which epoch it stood then.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    pub epoch: u64,
+    pub destination: Destination<u32>,
 }
 
 struct Node {
@@ -68,10 +78,16 @@ pub struct Network {
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
     pub depth: BTreeMap<(Id, u32), u32>,
     pub receipts: BTreeMap<Id, Vec<Receipt<u32>>>,
-    pub accepted: BTreeMap<Id, BTreeSet<u32>>,
+    pub accepted: BTreeMap<Id, Accepted>,
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
+    /// A liar, and what becomes of what it sends.
+    pub liar: Option<(u32, Twist)>,
+    /// Members that nobody's tables name.
+    pub unnamed: BTreeSet<u32>,
+    /// From whom to whom nothing arrives.
+    pub cuts: BTreeSet<(u32, u32)>,
     /// Members of every epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
 }
@@ -106,6 +122,9 @@ impl Network {
             complete_rosters: 0,
             drained: BTreeSet::new(),
             packets: 0,
+            liar: None,
+            unnamed: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             history: BTreeMap::new(),
         };
         let mut ids: Vec<u32> = (1000..1000 + n).collect();
@@ -144,6 +163,16 @@ impl Network {
         }
     }
 
+    /// A new epoch with these members, of which the `silent` have died before
+    /// anybody linked to them: nobody's tables name them.
+    pub fn place_without(&mut self, members: &[u32], silent: &[u32]) {
+        for id in silent {
+            self.unnamed.insert(*id);
+            self.nodes.get_mut(id).unwrap().is_alive = false;
+        }
+        self.place(members);
+    }
+
     pub fn epoch(&self, counter: u64) -> Epoch<u32> {
         Epoch {
             root: 7,
@@ -157,7 +186,8 @@ impl Network {
         let members = self.history[&counter].clone();
         let population = Population::new(members.len() as u32).unwrap();
         let mine = Rank(rank as u32);
-        let at = |rank: Rank| Some(members[rank.0 as usize]);
+        let at =
+            |rank: Rank| Some(members[rank.0 as usize]).filter(|id| !self.unnamed.contains(id));
         let levels = 0..population.levels();
         let view = View {
             placement: Placement {
@@ -219,6 +249,19 @@ impl Network {
         }
     }
 
+    /// The process starts again in its old place, and within 20 ms everybody
+    /// else has a link to it.
+    pub fn come_back(&mut self, id: u32, boot: u64) {
+        self.start(id, boot);
+        self.tell_place(id);
+        for other in self.nodes.keys().copied().collect::<Vec<_>>() {
+            if other != id {
+                let delay = self.rng.random_range(0..20_000);
+                self.input_after(other, delay, Input::PeerUp(id));
+            }
+        }
+    }
+
     pub fn is_alive(&self, id: u32) -> bool {
         self.nodes[&id].is_alive
     }
@@ -247,10 +290,10 @@ impl Network {
             .relay
             .placement()
             .map(|placement| placement.epoch.counter);
-        let expected = match &destination {
-            Destination::All => placed.map(|counter| self.history[&counter].clone()),
-            Destination::Peers(peers) => Some(peers.clone()),
-        };
+        let accepted = placed.map(|epoch| Accepted {
+            epoch,
+            destination: destination.clone(),
+        });
         let mut out = Outbox::new();
         let publish = Publish {
             topic: Topic::new("test").unwrap(),
@@ -260,8 +303,7 @@ impl Network {
         };
         let id = node.relay.publish(publish, &mut out);
         if let Ok(id) = id {
-            let expected = expected.unwrap().into_iter().filter(|peer| *peer != from);
-            self.accepted.insert(id, expected.collect());
+            self.accepted.insert(id, accepted.unwrap());
             self.depth.insert((id, from), 0);
         }
         self.perform(from, &mut out);
@@ -380,7 +422,15 @@ impl Network {
 
     fn send(&mut self, from: u32, to: u32, message: Message<u32>) {
         assert_ne!(from, to, "seed {}: a message to itself", self.seed);
+        let message = match self.liar {
+            Some((liar, twist)) if liar == from => twist(message),
+            _ => Some(message),
+        };
+        let Some(message) = message else { return };
         self.packets += u64::from(matches!(message, Message::Packet(_)));
+        if self.cuts.contains(&(from, to)) {
+            return;
+        }
         if self.conditions.loss > 0.0 && self.rng.random_bool(self.conditions.loss) {
             return;
         }
@@ -429,9 +479,26 @@ impl Network {
         complaints
     }
 
+    /// Whom a message is for: those it names, or all members of the epoch in
+    /// which it was issued, which its receipt tells.
+    pub fn expected(&self, id: Id) -> BTreeSet<u32> {
+        let accepted = &self.accepted[&id];
+        let receipt = self.receipts.get(&id).and_then(|receipts| receipts.first());
+        let epoch = receipt.map_or(accepted.epoch, |receipt| receipt.epoch.counter);
+        let peers = match &accepted.destination {
+            Destination::All => &self.history[&epoch],
+            Destination::Peers(peers) => peers,
+        };
+        let others = peers.iter().copied().filter(|peer| *peer != id.origin);
+        others.collect()
+    }
+
     fn judge(&self, receipt: &Receipt<u32>, complaints: &mut Vec<String>) {
         let by_rank = &self.history[&receipt.epoch.counter];
-        let expected = &self.accepted[&receipt.id];
+        let expected = &self.expected(receipt.id);
+        if receipt.epoch.counter < self.accepted[&receipt.id].epoch {
+            complaints.push(format!("{:?} is of an earlier epoch", receipt.id));
+        }
         let mut named = BTreeSet::new();
         for run in &receipt.reached {
             for rank in run.first.0..=run.last.0 {
@@ -469,9 +536,9 @@ impl Network {
     }
 
     pub fn assert_survivors_delivered(&self, id: Id) {
-        for node in &self.accepted[&id] {
-            if self.is_alive(*node) {
-                let count = self.delivered(id, *node);
+        for node in self.expected(id) {
+            if self.is_alive(node) {
+                let count = self.delivered(id, node);
                 assert_eq!(count, 1, "seed {}: {node} delivered {id:?}", self.seed);
             }
         }

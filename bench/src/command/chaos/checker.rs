@@ -4,6 +4,16 @@
 //! their hosts, and keeps its own books of who stood where and who delivered
 //! what. A receipt is held against these books, never against a relay's memory.
 //!
+//! What is promised to whom: everybody delivers at most once and the right
+//! bytes, whatever happens. Receipts are true and complete for honest origins
+//! about honest members. While somebody's state is corrupted or somebody lies
+//! about the overlay, and until the graph is exact again, numberings may
+//! contradict each other: nothing is demanded then but that no rank is called
+//! delivered whose holder is not; names are hearsay. A liar may take the place of
+//! one member that is gone, by claiming its rank, but of nobody who is there.
+//! While somebody lies about user messages, what its
+//! reports say cannot be told from what is so, and receipts are not judged.
+//!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +49,27 @@ pub struct Accepted {
     pub payload: Bytes,
 }
 
+/// What a fault makes doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// Who stands where.
+    Overlay,
+    /// What members report.
+    Reports,
+}
+
+/// A time in which something is doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Taint {
+    from: Duration,
+    until: Option<Duration>,
+    doubt: Doubt,
+}
+
+/// How long it may take at most until somebody who can be reached again is no
+/// longer called down. A guess.
+const REFUTED_WITHIN: Duration = Duration::from_secs(30);
+
 /// One life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
@@ -56,22 +87,33 @@ struct Arrival {
 /// What each process delivered of a message.
 type Arrivals = BTreeMap<(Id, u64), Arrival>;
 
-/// Who ever held each rank of an epoch.
-type Ranks = BTreeMap<Rank, BTreeSet<Id>>;
+/// Who ever held each rank of an epoch, and when that was found to be untrue.
+type Ranks = BTreeMap<Rank, BTreeMap<Id, Option<Duration>>>;
 
-/// The epochs of a process, and since when it stood in each.
-type Stands = Vec<(Duration, Epoch<Id>)>;
+/// The places of a process, and since when it stood in each.
+type Stands = Vec<(Duration, Placement<Id>)>;
 
 /// The books of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
+    /// Where each peer stood first in an epoch: whatever somebody is told later
+    /// is a lie.
+    firsts: BTreeMap<(Epoch<Id>, Id), Rank>,
     stands: BTreeMap<(Id, u64), Stands>,
+    /// Where each live process stands, and who stands at each such place.
+    places: BTreeMap<Id, (Epoch<Id>, Rank)>,
+    current: BTreeMap<(Epoch<Id>, Rank), Id>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
     arrivals: BTreeMap<PacketId<Id>, Arrivals>,
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
+    taints: Vec<Taint>,
+    /// Who has ever lied, and since when.
+    liars: BTreeMap<Id, Duration>,
+    /// Who was hard to reach, from when until when.
+    hindered: Vec<(Id, Duration, Duration)>,
     found: Vec<Violation>,
 }
 
@@ -91,22 +133,87 @@ impl Checker {
         if let Some(life) = self.lives.get_mut(&(id, boot)) {
             life.until.get_or_insert(at);
         }
+        self.give_up_place(id);
     }
 
-    /// A process has taken a place.
-    pub fn on_place(&mut self, at: Duration, id: Id, boot: u64, placement: Placement<Id>) {
-        let epoch = placement.epoch;
-        let ranks = self.holders.entry(epoch).or_default();
-        ranks.entry(placement.rank).or_default().insert(id);
-        let stands = self.stands.entry((id, boot)).or_default();
-        if stands.last().is_none_or(|(_, last)| *last != epoch) {
-            stands.push((at, epoch));
+    /// Something is doubtful from now on.
+    pub fn on_doubt(&mut self, at: Duration, doubt: Doubt) {
+        let from = at;
+        let until = None;
+        self.taints.push(Taint { from, until, doubt });
+    }
+
+    /// A process begins to lie.
+    pub fn on_lie(&mut self, at: Duration, id: Id) {
+        self.liars.entry(id).or_insert(at);
+    }
+
+    /// The graph is exact, and nobody lies.
+    pub fn on_exact(&mut self, at: Duration) {
+        let open = self.taints.iter_mut().filter(|taint| taint.until.is_none());
+        let ended = open.map(|taint| taint.until = Some(at)).count();
+        if ended > 0 {
+            // Where everybody stands now is where it stands by right.
+            for (id, (epoch, rank)) in &self.places {
+                self.firsts.insert((*epoch, *id), *rank);
+                let ranks = self.holders.get_mut(epoch).into_iter().flatten();
+                let others = ranks.filter(|(other, _)| *other != rank);
+                let untrue = others.filter_map(|(_, holders)| holders.get_mut(id));
+                untrue.for_each(|until| _ = until.get_or_insert(at));
+            }
         }
     }
 
-    /// Two live processes hold one rank of one epoch.
-    pub fn on_double_rank(&mut self, at: Duration, rank: u32, a: Id, b: Id) {
-        self.found.push(Violation::DoubleRank { at, rank, a, b });
+    /// A peer, or its lines, is disturbed for a while: it may be called down,
+    /// and stays so until it is heard again.
+    pub fn on_hindered(&mut self, id: Id, from: Duration, until: Duration) {
+        let until = until.saturating_add(REFUTED_WITHIN);
+        self.hindered.push((id, from, until));
+    }
+
+    /// Whether anything is doubtful now.
+    pub fn is_doubtful(&self, now: Duration) -> bool {
+        self.doubt(now, now).is_some()
+    }
+
+    /// What was doubtful between two times.
+    fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
+        let meanwhile = self
+            .taints
+            .iter()
+            .filter(|taint| taint.from <= until && taint.until.is_none_or(|end| end >= from));
+        meanwhile.map(|taint| taint.doubt).max()
+    }
+
+    /// A process has taken a place, or still has it.
+    pub fn on_place(&mut self, at: Duration, id: Id, boot: u64, placement: Placement<Id>) {
+        let Placement { epoch, rank, .. } = placement;
+        if self.places.get(&id) == Some(&(epoch, rank)) {
+            return;
+        }
+        self.give_up_place(id);
+        self.places.insert(id, (epoch, rank));
+        let other = self.current.insert((epoch, rank), id);
+        let is_certain = self.doubt(at, at).is_none();
+        if let Some(other) = other.filter(|_| is_certain) {
+            let rank = rank.0;
+            let (a, b) = (other, id);
+            self.found.push(Violation::DoubleRank { at, rank, a, b });
+        }
+        self.firsts.entry((epoch, id)).or_insert(rank);
+        let ranks = self.holders.entry(epoch).or_default();
+        ranks.entry(rank).or_default().insert(id, None);
+        let stands = self.stands.entry((id, boot)).or_default();
+        if stands.last().is_none_or(|(_, last)| *last != placement) {
+            stands.push((at, placement));
+        }
+    }
+
+    fn give_up_place(&mut self, id: Id) {
+        let place = self.places.remove(&id);
+        if let Some(place) = place.filter(|place| self.current.get(place) == Some(&id)) {
+            self.current.remove(&place);
+        }
     }
 
     /// A relay has accepted a message.
@@ -174,10 +281,20 @@ impl Checker {
         self.judge_arrivals(&mut found);
         for (id, accepted) in &self.accepted {
             match self.receipts.get(id) {
-                Some((at, receipt)) => {
-                    self.judge_lines(accepted, receipt, &mut found);
-                    unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
-                }
+                Some((at, receipt)) => match self.doubt(accepted.at, *at) {
+                    None => {
+                        self.judge_reached(accepted, receipt, true, &mut found);
+                        self.judge_lines(accepted, *at, receipt, &mut found);
+                        unnamed += self.judge_reach(accepted, *at, receipt, &mut found);
+                    }
+                    Some(Doubt::Overlay) => {
+                        let mut wrong = Vec::new();
+                        self.judge_reached(accepted, receipt, false, &mut wrong);
+                        self.excuse_liars(accepted, *at, receipt, &mut wrong);
+                        found.append(&mut wrong);
+                    }
+                    Some(Doubt::Reports) => {}
+                },
                 None if self.is_live(id.origin, id.boot) => {
                     found.push(Violation::NoReceipt { message: Name(*id) });
                 }
@@ -225,28 +342,71 @@ impl Checker {
                 if arrival.payload != accepted.payload {
                     found.push(Violation::WrongBytes { message, by });
                 }
-                if by == id.origin || !self.is_meant(accepted, by) {
+                let is_certain = self.doubt(accepted.at, Duration::MAX).is_none();
+                if by == id.origin || is_certain && !self.is_meant(*id, accepted, by) {
                     found.push(Violation::NotMeant { message, by });
                 }
             }
         }
     }
 
-    fn is_meant(&self, accepted: &Accepted, by: Id) -> bool {
+    fn is_meant(&self, id: PacketId<Id>, accepted: &Accepted, by: Id) -> bool {
+        let is_member = |placement: &Placement<Id>| {
+            let ranks = self.holders.get(&placement.epoch);
+            ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains_key(&by)))
+        };
         match &accepted.audience {
             Audience::Peers(peers) => peers.contains(&by),
-            Audience::Members => {
-                let ranks = self.holders.get(&accepted.placement.epoch);
-                ranks.is_some_and(|ranks| ranks.values().any(|ids| ids.contains(&by)))
-            }
+            Audience::Members => match self.receipts.get(&id) {
+                Some((at, receipt)) => self
+                    .issued_in(accepted, *at, receipt)
+                    .is_some_and(|placement| is_member(&placement)),
+                None => self.stood(id, accepted.at, Duration::MAX).any(is_member),
+            },
         }
     }
 
-    /// The peers that were ever at a rank of an epoch.
-    fn at(&self, epoch: Epoch<Id>, rank: Rank) -> impl Iterator<Item = Id> + '_ {
+    /// The origin's place in the epoch that a receipt names, if it stood there
+    /// between acceptance and receipt. A broadcast is issued when the roster of
+    /// an epoch is complete, which may be a later one than that of acceptance.
+    fn issued_in(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+    ) -> Option<Placement<Id>> {
+        let first = Some(accepted.placement).filter(|first| first.epoch == receipt.epoch);
+        let mut later = self.stood(receipt.id, accepted.at, closed);
+        first.or_else(|| {
+            let is_broadcast = accepted.audience == Audience::Members;
+            let found = later.find(|placement| placement.epoch == receipt.epoch);
+            found.filter(|_| is_broadcast).copied()
+        })
+    }
+
+    /// Where the origin of a message stood meanwhile.
+    fn stood(
+        &self,
+        message: PacketId<Id>,
+        from: Duration,
+        until: Duration,
+    ) -> impl Iterator<Item = &Placement<Id>> + '_ {
+        let stands = self.stands.get(&(message.origin, message.boot));
+        let stands = stands.map(Vec::as_slice).unwrap_or_default();
+        let current = stands.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
+        let meanwhile = stands.iter().skip(current);
+        let meanwhile = meanwhile.take_while(move |(at, _)| *at <= until);
+        meanwhile.map(|(_, placement)| placement)
+    }
+
+    /// The peers that were ever at a rank of an epoch, as far as that was not
+    /// found to be untrue before the message was accepted.
+    fn at(&self, epoch: Epoch<Id>, rank: Rank, accepted: Duration) -> impl Iterator<Item = Id> {
         let ranks = self.holders.get(&epoch);
         let ids = ranks.and_then(|ranks| ranks.get(&rank));
-        ids.into_iter().flatten().copied()
+        let ids = ids.into_iter().flatten();
+        let true_then = ids.filter(move |(_, until)| until.is_none_or(|at| at >= accepted));
+        true_then.map(|(id, _)| *id)
     }
 
     fn has_delivered(&self, message: PacketId<Id>, id: Id) -> bool {
@@ -254,33 +414,29 @@ impl Checker {
         arrivals.is_some_and(|arrivals| arrivals.keys().any(|(by, _)| *by == id))
     }
 
-    /// Exactly one line per expected member, and each line true.
-    fn judge_lines(&self, accepted: &Accepted, receipt: &Receipt<Id>, found: &mut Vec<Violation>) {
-        let (message, epoch) = (Name(receipt.id), receipt.epoch);
-        let mut named = BTreeSet::new();
-        let reached: Vec<Rank> = (receipt.reached.iter())
-            .flat_map(|run| (run.first.0..=run.last.0).map(Rank))
-            .collect();
-        for rank in &reached {
-            if !named.insert(*rank) {
-                found.push(Violation::NamedTwice {
-                    message,
-                    rank: rank.0,
-                });
-            }
-            if !self
-                .at(epoch, *rank)
-                .any(|id| self.has_delivered(receipt.id, id))
-            {
-                let peer = self.at(epoch, *rank).next();
+    /// Who stands at a rank that is called delivered has delivered; and so has
+    /// who is named, if names are certain.
+    fn judge_reached(
+        &self,
+        accepted: &Accepted,
+        receipt: &Receipt<Id>,
+        with_names: bool,
+        found: &mut Vec<Violation>,
+    ) {
+        let message = Name(receipt.id);
+        for rank in reached(receipt) {
+            let mut holders = self.at(receipt.epoch, rank, accepted.at);
+            if !holders.any(|id| self.has_delivered(receipt.id, id)) {
+                let peer = self.at(receipt.epoch, rank, accepted.at).next();
+                let rank = rank.0;
                 found.push(Violation::FalselyDelivered {
                     message,
-                    rank: rank.0,
+                    rank,
                     peer,
                 });
             }
         }
-        for peer in &receipt.reached_peers {
+        for peer in receipt.reached_peers.iter().filter(|_| with_names) {
             if !self.has_delivered(receipt.id, *peer) {
                 let (peer, rank) = (Some(*peer), 0);
                 found.push(Violation::FalselyDelivered {
@@ -290,17 +446,62 @@ impl Checker {
                 });
             }
         }
+    }
+
+    /// Each liar that has delivered may stand for one member that is gone.
+    fn excuse_liars(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        wrong: &mut Vec<Violation>,
+    ) {
+        let has_lied = |since: Duration| since <= closed;
+        let liars = self.liars.iter().filter(|(_, since)| has_lied(**since));
+        let mut liars = liars
+            .filter(|(id, _)| self.has_delivered(receipt.id, **id))
+            .count();
+        wrong.retain(|violation| {
+            let Violation::FalselyDelivered { rank, .. } = violation else {
+                return true;
+            };
+            let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
+            let is_there = holders
+                .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
+            let is_excused = !is_there && liars > 0;
+            liars -= usize::from(is_excused);
+            !is_excused
+        });
+    }
+
+    /// Exactly one line per expected member, and each line true.
+    fn judge_lines(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) {
+        let (message, epoch) = (Name(receipt.id), receipt.epoch);
+        let mut named = BTreeSet::new();
+        let reached: Vec<Rank> = reached(receipt).collect();
+        for rank in &reached {
+            if !named.insert(*rank) {
+                let rank = rank.0;
+                found.push(Violation::NamedTwice { message, rank });
+            }
+        }
         for line in &receipt.unreached {
             let rank = line.rank.0;
             if !named.insert(line.rank) {
                 found.push(Violation::NamedTwice { message, rank });
             }
-            let mut holders = self.at(epoch, line.rank);
+            let mut holders = self.at(epoch, line.rank, accepted.at);
             if line.state == State::Refused && holders.any(|id| self.has_delivered(receipt.id, id))
             {
                 found.push(Violation::FalselyRefused { message, rank });
             }
-            let is_wrong = |peer: Id| !self.at(epoch, line.rank).any(|id| id == peer);
+            let is_wrong = |peer: Id| !self.at(epoch, line.rank, accepted.at).any(|id| id == peer);
             if let Some(peer) = line.peer.filter(|peer| is_wrong(*peer)) {
                 found.push(Violation::WrongName {
                     message,
@@ -309,12 +510,13 @@ impl Checker {
                 });
             }
         }
-        let expected = self.expected(accepted);
+        let placement = self.issued_in(accepted, closed, receipt);
+        let expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
         let counted = receipt.expected_count as usize;
         let is_exact = named == expected
             && counted == expected.len()
             && receipt.reached_count as usize == reached.len()
-            && receipt.epoch == accepted.placement.epoch;
+            && placement.is_some();
         if !is_exact {
             found.push(Violation::WrongLines {
                 message,
@@ -325,25 +527,27 @@ impl Checker {
     }
 
     /// The ranks that a receipt must name.
-    fn expected(&self, accepted: &Accepted) -> BTreeSet<Rank> {
+    fn expected(&self, accepted: &Accepted, placement: Placement<Id>) -> BTreeSet<Rank> {
         let Placement {
             epoch,
             population,
             rank,
-        } = accepted.placement;
+        } = placement;
         let others = (0..population.get())
             .map(Rank)
             .filter(|other| *other != rank);
         match &accepted.audience {
             Audience::Members => others.collect(),
-            Audience::Peers(peers) => others
-                .filter(|rank| self.at(epoch, *rank).any(|id| peers.contains(&id)))
-                .collect(),
+            Audience::Peers(peers) => {
+                let ranks = peers.iter().filter_map(|id| self.firsts.get(&(epoch, *id)));
+                ranks.copied().filter(|other| *other != rank).collect()
+            }
         }
     }
 
     /// Who stayed up and a member from the publication to the receipt is
-    /// reached, unless the deadline came before. A member that an epoch of the
+    /// reached, unless the deadline came before, or it was hard to reach, or had
+    /// just been started again, and is called down. A member that an epoch of the
     /// origin left out may be called left: to the origin it was not connected.
     /// Returns how many were given up because their names were not learned.
     fn judge_reach(
@@ -358,8 +562,12 @@ impl Checker {
             if line.reason == Reason::Deadline {
                 continue;
             }
-            let stayed = self.at(receipt.epoch, line.rank).find(|id| {
-                self.was_up(*id, accepted.at, closed)
+            let stayed = self.at(receipt.epoch, line.rank, accepted.at).find(|id| {
+                let was_away =
+                    self.was_hindered(*id, accepted.at, closed) || !self.had_place(*id, accepted);
+                let may_be_down = line.reason == Reason::Down && was_away;
+                !may_be_down
+                    && self.was_up(*id, accepted.at, closed)
                     && self.was_member(*id, receipt.id, accepted.at, closed)
             });
             if line.peer.is_none() && line.reason == Reason::Epoch {
@@ -376,6 +584,23 @@ impl Checker {
         unnamed
     }
 
+    fn was_hindered(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let mut all = self.hindered.iter();
+        all.any(|(who, start, end)| *who == id && *start <= until && *end >= from)
+    }
+
+    /// Whether a peer already stood in the epoch of acceptance in the life that it
+    /// was in: before that it has not come back to those who were there.
+    fn had_place(&self, id: Id, accepted: &Accepted) -> bool {
+        let (at, epoch) = (accepted.at, accepted.placement.epoch);
+        let lives = self.lives.range((id, 0)..=(id, u64::MAX));
+        let begun = lives.filter(|(_, life)| life.from <= at);
+        let life = begun.max_by_key(|(_, life)| life.from);
+        let stands = life.and_then(|(life, _)| self.stands.get(life));
+        let mut stands = stands.into_iter().flatten();
+        stands.any(|(since, placement)| *since <= at && placement.epoch == epoch)
+    }
+
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
         let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
@@ -383,16 +608,16 @@ impl Checker {
 
     /// Whether a peer stood in every epoch that the origin stood in meanwhile.
     fn was_member(&self, id: Id, message: PacketId<Id>, from: Duration, until: Duration) -> bool {
-        let stands = self.stands.get(&(message.origin, message.boot));
-        let stands = stands.map(Vec::as_slice).unwrap_or_default();
-        let current = stands.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
-        let meanwhile = stands
-            .iter()
-            .skip(current)
-            .take_while(|(at, _)| *at <= until);
-        let mut epochs = meanwhile.map(|(_, epoch)| self.holders.get(epoch));
+        let stood = self.stood(message, from, until);
+        let mut epochs = stood.map(|placement| self.holders.get(&placement.epoch));
         epochs.all(|ranks| {
-            ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains(&id)))
+            ranks.is_some_and(|ranks| ranks.values().any(|holders| holders.contains_key(&id)))
         })
     }
+}
+
+/// The ranks that a receipt calls delivered.
+fn reached(receipt: &Receipt<Id>) -> impl Iterator<Item = Rank> + '_ {
+    let runs = receipt.reached.iter();
+    runs.flat_map(|run| (run.first.0..=run.last.0).map(Rank))
 }

@@ -1,296 +1,435 @@
-//! One seed of a chaos run: a world, faults and messages, then quiet.
+//! One scenario played: a world, faults and messages, then quiet, with every
+//! promise watched.
 //!
 //! ```text
 //!   deploy ── faults and messages ──▶ faults end ──▶ healed? ──▶ receipts ──▶ quiet?
+//!                └── quiet for long enough: healed? ──┘
 //! ```
-//!
-//! Every choice is drawn from the seed, so that it replays the same run.
 
-mod faults;
+mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use binomesh::peer::Event;
-use binomesh::world::{Id, Network, Shape, Told, World};
+use binomesh::peer::{Event, Peer};
+use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
+use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use bytes::Bytes;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::checker::{Accepted, Audience, Checker};
+use super::checker::{Accepted, Audience, Checker, Doubt};
+use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
+use watch::Watch;
 
 /// How many seeds each node knows, DESIGN's smallest sensible number.
 const SEEDS: usize = 3;
-/// How long a leaving node waits for its open messages.
-const DRAIN: Duration = Duration::from_secs(5);
-/// How often healing is looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often the world is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How often the bounds of all lists are looked at.
+const WEIGHING: Duration = Duration::from_secs(1);
 /// How long after the last receipt everything must have come to rest, and how
-/// long the silence is listened to.
+/// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
 /// How many messages per deployed node and virtual second are a storm, which
-/// ends the run: hundreds of times what a busy second takes.
-const STORM: u64 = 10_000;
+/// ends the run: a hundred times what a busy second takes.
+const STORM: u64 = 2_000;
+/// Messages after the last fault, by as many nodes.
+const LAST_MESSAGES: usize = 8;
 
-/// What all seeds of a run share.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// How many nodes are deployed.
-    pub nodes: u32,
-    /// How long faults and messages go on.
-    pub faulty: Duration,
-    /// The most that is lost while they do.
-    pub loss_per_million: u32,
-    /// The longest allowed time from the last fault to the exact binomial graph,
-    /// and from there to the last receipt.
-    pub heal_limit: Duration,
-    /// A bug to run with.
-    pub planted: Planted,
-}
-
-/// What one seed showed.
+/// What one scenario showed.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Which seed.
+    /// Its seed.
     pub seed: u64,
     /// What was broken, empty if nothing.
     pub violations: Vec<Violation>,
-    /// Crashes, restarts, pauses, leaves and joins.
+    /// How many faults there were.
     pub faults: u64,
+    /// Of how many kinds.
+    pub kinds: BTreeSet<&'static str>,
     /// Accepted messages.
     pub published: u64,
+    /// Those of them that were for all members.
+    pub broadcasts: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
     /// Members that stayed and were given up for want of their names.
     pub unnamed: u64,
-    /// From the last fault to the exact graph.
-    pub healed_after: Option<Duration>,
+    /// From the last fault of each burst to the exact graph.
+    pub healed: Vec<Duration>,
     /// How long the world lived.
     pub lived: Duration,
+    /// How many messages were sent.
+    pub sent: u64,
 }
 
-/// Run one seed.
-pub fn run(seed: u64, settings: Settings) -> Outcome {
-    let mut trial = Trial::new(seed, settings);
+impl Outcome {
+    /// Of a run that did not come to its end.
+    pub fn failed(seed: u64, violation: Violation) -> Self {
+        Self {
+            seed,
+            violations: vec![violation],
+            faults: 0,
+            kinds: BTreeSet::new(),
+            published: 0,
+            broadcasts: 0,
+            deliveries: 0,
+            unnamed: 0,
+            healed: Vec::new(),
+            lived: Duration::ZERO,
+            sent: 0,
+        }
+    }
+}
+
+/// Play a scenario, with a bug if one is planted.
+pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
+    let mut trial = Trial::new(scenario, planted);
+    trial.deploy();
     trial.disturb();
     trial.calm();
-    let healed_after = trial.heal();
-    if healed_after.is_some() {
+    if trial.heal() {
         trial.conclude();
     }
-    trial.outcome(healed_after)
+    trial.outcome()
 }
 
-struct Trial {
-    settings: Settings,
-    rng: ChaCha8Rng,
+struct Trial<'a> {
+    scenario: &'a Scenario,
+    planted: Planted,
     world: World,
     checker: Checker,
-    /// The deployment, for contacts.
-    configs: BTreeMap<Id, Config<Id>>,
-    down: BTreeSet<Id>,
-    /// Who is draining, and until when.
-    leaving: BTreeMap<Id, Duration>,
+    watch: Watch,
+    next_glance: Duration,
+    next_weighing: Duration,
     faults: u64,
+    kinds: BTreeSet<&'static str>,
     published: u64,
-    events: usize,
+    broadcasts: u64,
+    /// Whatever was told, and what was told of the overlay.
+    told: (usize, usize),
     /// The second that is measured for storms, and the messages before it.
     second: (Duration, u64),
     violations: Vec<Violation>,
 }
 
-impl Trial {
-    fn new(seed: u64, settings: Settings) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let slowest = [1, 5, 20, 80].choose(&mut rng).copied().unwrap_or(1);
-        let loss = rng.random_range(0..=settings.loss_per_million);
-        let fastest = Duration::from_micros(50);
-        let network = Network::new(fastest, Duration::from_millis(slowest), loss);
-        let mut world = World::new(seed, network);
-        world.relay().planted = settings.planted;
-        let mut trial = Self {
-            settings,
-            rng,
+impl<'a> Trial<'a> {
+    fn new(scenario: &'a Scenario, planted: Planted) -> Self {
+        let mut world = World::new(scenario.seed, Network::with(scenario.network));
+        *world.relay() = scenario.relay(planted);
+        Self {
+            scenario,
+            planted,
             world,
             checker: Checker::default(),
-            configs: BTreeMap::new(),
-            down: BTreeSet::new(),
-            leaving: BTreeMap::new(),
+            watch: Watch::default(),
+            next_glance: Duration::ZERO,
+            next_weighing: Duration::ZERO,
             faults: 0,
+            kinds: BTreeSet::new(),
             published: 0,
-            events: 0,
+            broadcasts: 0,
+            told: (0, 0),
             second: (Duration::ZERO, 0),
             violations: Vec::new(),
-        };
-        trial.deploy();
-        trial
-    }
-
-    fn deploy(&mut self) {
-        use Shape::{Binary, Binomial, Chain, Flat, Random};
-        let shapes = [Flat, Binary, Binomial, Random, Chain];
-        let shape = shapes.choose(&mut self.rng).copied().unwrap_or(Random);
-        let count = self.settings.nodes;
-        for index in 0..count {
-            let parent = shape.parent(index, &mut self.rng);
-            let mut config = self.config(index, parent);
-            config.slot = Some(index);
-            if shape == Flat {
-                config.limits.max_children = u16::try_from(count).unwrap_or(u16::MAX);
-            }
-            self.start(config);
         }
     }
 
-    fn config(&mut self, id: Id, parent: Option<Id>) -> Config<Id> {
-        let mut config = Config::new(id, 1, self.rng.random());
-        config.parent = parent;
-        let others: Vec<Id> = (0..self.settings.nodes).filter(|at| *at != id).collect();
-        config.seeds = others
-            .choose_multiple(&mut self.rng, SEEDS)
-            .copied()
-            .collect();
-        config.planted = self.settings.planted;
-        config
-    }
-
-    fn start(&mut self, config: Config<Id>) {
-        let (id, boot) = (config.me, config.boot);
-        self.checker.on_start(self.world.now(), id, boot);
-        self.configs.insert(id, config.clone());
-        self.world.start(config);
+    /// Start all nodes. What each is told follows from the seed and its number.
+    fn deploy(&mut self) {
+        let Scenario {
+            seed, nodes, shape, ..
+        } = *self.scenario;
+        for id in 0..nodes {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed ^ u64::from(id) << 40);
+            let mut noise = Noise::new(seed.wrapping_add(u64::from(id) << 32));
+            let mut config = Config::new(id, super::draw::FIRST_BOOT, noise.next());
+            config.parent = shape.parent(id, &mut rng);
+            config.slot = Some(id);
+            let others: Vec<Id> = (0..nodes).filter(|other| *other != id).collect();
+            config.seeds = (0..SEEDS).filter_map(|_| noise.pick(&others)).collect();
+            self.adjust(&mut config);
+            self.world.start(config);
+        }
         self.observe();
     }
 
-    /// Faults and messages until their time is over.
-    fn disturb(&mut self) {
-        let end = self.world.now() + self.settings.faulty;
-        while self.world.now() < end && !self.is_storm() {
-            let pause = Duration::from_millis(self.rng.random_range(1..400));
-            self.run_to((self.world.now() + pause).min(end));
-            match self.rng.random_range(0..100) {
-                0..82 => self.publish(),
-                82..86 => (0..self.rng.random_range(1..=3)).for_each(|_| self.crash()),
-                86..91 => self.restart(),
-                91..96 => self.pause(),
-                96..98 => self.leave(),
-                98..99 => self.join(),
-                _ => self.bounce(),
-            }
-            let now = self.world.now();
-            let overdue = self.leaving.iter().find(|(_, until)| **until <= now);
-            if let Some((id, _)) = overdue {
-                self.go(*id);
-            }
-        }
+    fn adjust(&self, config: &mut Config<Id>) {
+        adjust(self.scenario, self.planted, config);
     }
 
-    /// The faults end. In half of the runs everybody comes back; otherwise only
-    /// as many as it takes for the living to know a way to each other.
-    fn calm(&mut self) {
-        self.world.network().loss_per_million = 0;
-        for id in self.leaving.keys().copied().collect::<Vec<_>>() {
-            self.go(id);
-        }
-        let everybody = self.rng.random_bool(0.5);
-        while let Some(id) = self.down.first().copied() {
-            if !everybody && self.is_connected() {
+    /// Faults and messages at their times, until the faults end.
+    fn disturb(&mut self) {
+        let scenario = self.scenario;
+        let (mut faults, mut messages) = (scenario.faults.iter(), scenario.messages.iter());
+        let (mut fault, mut message) = (faults.next(), messages.next());
+        let end = Duration::from_millis(scenario.faulty_ms);
+        loop {
+            let fault_at = fault.map_or(end, Timed::at).min(end);
+            let message_at = message.map_or(end, Timed::at).min(end);
+            let next = fault_at.min(message_at);
+            self.run_to(next);
+            if next >= end || self.has_ended() {
                 break;
             }
-            self.start_again(id);
+            if fault_at <= message_at {
+                fault.into_iter().for_each(|fault| self.act(&fault.what));
+                fault = faults.next();
+            } else {
+                let post = message.map(|message| &message.what);
+                post.into_iter().for_each(|post| self.publish(post));
+                message = messages.next();
+            }
         }
     }
 
-    fn heal(&mut self) -> Option<Duration> {
-        let start = self.world.now();
-        let end = start + self.settings.heal_limit;
-        while self.world.now() < end && !self.is_storm() {
-            if self.world.defect().is_none() {
-                return Some(self.world.now() - start);
-            }
-            self.run_to(self.world.now() + GLANCE);
+    fn act(&mut self, fault: &Fault) {
+        self.faults += 1;
+        self.kinds.insert(fault.kind());
+        let (scenario, planted, now) = (self.scenario, self.planted, self.world.now());
+        if let Fault::Lie { node, .. } = fault {
+            self.checker.on_lie(now, *node);
         }
-        let defect = self.world.defect()?;
-        let after = self.settings.heal_limit;
-        self.violations.push(Violation::NotHealed { after, defect });
-        None
+        match fault {
+            Fault::Lie { lie, .. } if lie.is_of_relay() => {
+                self.checker.on_doubt(now, Doubt::Reports);
+            }
+            Fault::Lie { .. } | Fault::Scramble { .. } | Fault::Flood { .. } => {
+                self.checker.on_doubt(now, Doubt::Overlay);
+            }
+            _ => {}
+        }
+        let end = fault.lasts().map_or(Duration::MAX, |length| now + length);
+        for id in self.hindered_by(fault) {
+            self.checker.on_hindered(id, now, end);
+        }
+        self.world
+            .act(fault, |config| adjust(scenario, planted, config));
+        self.observe();
+        let limit = self.scenario.heal_limit();
+        self.watch.on_fault(&self.world, fault, limit);
+    }
+
+    /// Who is harder to reach while a fault lasts.
+    fn hindered_by(&self, fault: &Fault) -> Vec<Id> {
+        match fault {
+            Fault::Pause { node, .. } | Fault::Skew { node, .. } => vec![*node],
+            Fault::Cut { from: a, to: b, .. }
+            | Fault::Sever { a, b, .. }
+            | Fault::Slow { a, b, .. }
+            | Fault::Narrow { from: a, to: b, .. } => vec![*a, *b],
+            Fault::Partition { groups, .. } => groups.concat(),
+            Fault::Weather { .. } => self.world.peers().map(|(id, _)| id).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The faults end. Everybody comes back, or only as many as it takes for the
+    /// living to know a way to each other.
+    fn calm(&mut self) {
+        self.world.calm();
+        let now = self.world.now();
+        let dead = |world: &World| -> Vec<Id> {
+            let all = 0..self.scenario.nodes;
+            all.filter(|id| !world.is_up(*id)).collect()
+        };
+        for id in dead(&self.world) {
+            if !self.scenario.all_return && watch::is_connected(&self.world, |_| true) {
+                break;
+            }
+            let memory = Memory::Boot;
+            self.world.act(&Fault::Restart { node: id, memory }, |_| {});
+        }
+        self.observe();
+        self.watch.on_calm(&self.world, now);
+    }
+
+    /// Wait for the exact graph. False if it does not come.
+    fn heal(&mut self) -> bool {
+        let end = self.watch.since() + self.scenario.heal_limit() + GLANCE;
+        while !self.watch.is_healed() && self.world.now() < end && !self.has_ended() {
+            self.run_to((self.world.now() + GLANCE).min(end));
+        }
+        self.watch.is_healed() && !self.has_ended()
     }
 
     /// The rest of the receipts, and silence.
     fn conclude(&mut self) {
-        (0..8).for_each(|_| self.publish());
-        let end = self.world.now() + self.settings.heal_limit;
-        while self.world.now() < end && !self.is_storm() && self.checker.open_count() > 0 {
+        let up: Vec<Id> = self.world.peers().map(|(id, _)| id).collect();
+        for from in up.into_iter().take(LAST_MESSAGES) {
+            let post = Post {
+                from,
+                to: Vec::new(),
+                bytes: 16,
+                deadline_ms: None,
+            };
+            self.publish(&post);
+        }
+        let end = self.world.now() + self.scenario.heal_limit();
+        while self.world.now() < end && !self.has_ended() && self.checker.open_count() > 0 {
             self.run_to(self.world.now() + GLANCE);
         }
+        let least = Duration::from_millis(self.scenario.least_ms);
         self.run_to(self.world.now() + REST);
-        self.events = 0;
-        self.run_to(self.world.now() + SILENCE);
-        let (events, length) = (self.events, SILENCE);
+        self.told = (0, 0);
+        let start = self.world.now();
+        self.run_to((start + SILENCE).max(least));
+        let (events, length) = (self.told.0, self.world.now() - start);
         if events > 0 {
             self.violations.push(Violation::NotQuiet { events, length });
         }
+        let after = self.world.now() - self.watch.since();
         if let Some(defect) = self.world.defect() {
-            let after = REST + SILENCE;
             self.violations.push(Violation::NotHealed { after, defect });
         }
+        let busy = |(id, peer): (Id, &Peer<Id>)| (!peer.relay().is_idle()).then_some(id);
+        let busy = self.world.peers().find_map(busy);
+        self.violations
+            .extend(busy.map(|id| Violation::Retained { id }));
     }
 
-    fn outcome(self, healed_after: Option<Duration>) -> Outcome {
+    fn outcome(mut self) -> Outcome {
         let deliveries = self.checker.deliveries();
+        let is_healed = self.watch.is_healed();
         let (mut violations, unnamed) = self.checker.judge();
-        if healed_after.is_none() {
+        if !is_healed {
             // Without an overlay there is no end to a broadcast either.
             violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
         }
-        violations.extend(self.violations);
+        let adopted = self.world.orphan_with_child();
+        let adopted =
+            adopted.map(|(at, orphan, child)| Violation::OrphanWithChild { at, orphan, child });
+        self.violations.extend(adopted);
+        self.violations.append(&mut self.watch.violations);
+        self.violations.append(&mut violations);
         Outcome {
             seed: self.world.seed(),
-            violations,
+            violations: self.violations,
             faults: self.faults,
+            kinds: self.kinds,
             published: self.published,
+            broadcasts: self.broadcasts,
             deliveries,
             unnamed,
-            healed_after,
+            healed: self.watch.healed,
             lived: self.world.now(),
+            sent: self.world.sent(),
         }
     }
 
     fn run_to(&mut self, end: Duration) {
-        while !self.is_storm() && self.world.step(end) {
-            self.observe();
+        loop {
+            let stop = end.min(self.next_glance);
+            while !self.is_storm() && self.world.step(stop) {
+                self.observe();
+            }
+            if self.is_storm() {
+                let at = self.second.0;
+                return self.violations.push(Violation::Storm { at });
+            }
+            if self.world.now() >= self.next_glance {
+                self.next_glance = self.world.now() + GLANCE;
+                self.glance();
+            }
+            if stop == end || self.has_ended() {
+                return;
+            }
         }
+    }
+
+    fn glance(&mut self) {
+        let now = self.world.now();
+        if now - self.second.0 >= Duration::from_secs(1) {
+            self.second = (now, self.world.sent());
+        }
+        let limit = self.scenario.heal_limit();
+        self.watch.glance(&self.world, limit);
+        if self.watch.is_healed() {
+            self.checker.on_exact(self.world.now());
+        }
+        if self.world.now() >= self.next_weighing {
+            self.next_weighing = self.world.now() + WEIGHING;
+            self.weigh();
+        }
+    }
+
+    /// Whether every list is within its bound.
+    fn weigh(&mut self) {
+        let at = self.world.now();
+        // Corruption may leave a node with more children than it would take.
+        let is_doubtful = self.checker.is_doubtful(at);
+        let bounds = *self.world.relay();
+        for (id, peer) in self.world.peers() {
+            let stats = peer.relay().stats();
+            let relay = [
+                ("open messages", stats.open_messages, bounds.window as usize),
+                ("open duties", stats.open_duties, bounds.max_duties),
+                ("held packets", stats.held_packets, bounds.max_held),
+                ("bytes of duties", stats.duty_bytes, bounds.max_duty_bytes),
+                (
+                    "bytes of messages",
+                    stats.message_bytes,
+                    bounds.max_message_bytes,
+                ),
+                (
+                    "bytes of held packets",
+                    stats.held_bytes,
+                    bounds.max_held_bytes,
+                ),
+            ];
+            let overlay = peer.overlay().sizes();
+            let overlay = overlay.map(|size| (size.name, size.length, size.bound));
+            let all = relay.into_iter().chain(overlay);
+            let beyond = all.filter(|(name, length, bound)| {
+                length > bound && !(is_doubtful && ["children", "infos"].contains(name))
+            });
+            for (name, length, bound) in beyond {
+                self.violations.push(Violation::Unbounded {
+                    at,
+                    id,
+                    name,
+                    length,
+                    bound,
+                });
+            }
+        }
+    }
+
+    /// Whether there is no point in going on.
+    fn has_ended(&self) -> bool {
+        let storm = |found: &Violation| {
+            matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. })
+        };
+        self.watch.has_ended() || self.violations.iter().any(storm)
     }
 
     /// Whether more is sent than anything could need. Time stands still then.
-    fn is_storm(&mut self) -> bool {
-        let (now, sent) = (self.world.now(), self.world.sent());
-        let (since, before) = self.second;
-        if sent - before > STORM * u64::from(self.settings.nodes) {
-            let storm = Violation::Storm { at: since };
-            if !self.violations.contains(&storm) {
-                self.violations.push(storm);
-            }
-            return true;
-        }
-        if now - since >= Duration::from_secs(1) {
-            self.second = (now, sent);
-        }
-        false
+    fn is_storm(&self) -> bool {
+        self.world.sent() - self.second.1 > STORM * u64::from(self.scenario.nodes)
     }
 
-    /// Enter in the books what the processes told since the last time.
+    /// Enter in the books what began, what ended and what was told.
     fn observe(&mut self) {
+        for turn in self.world.take_turns() {
+            match turn.begins {
+                true => self.checker.on_start(turn.at, turn.id, turn.boot),
+                false => self.checker.on_end(turn.at, turn.id, turn.boot),
+            }
+        }
         for told in self.world.take_events() {
-            self.events += 1;
+            self.told.0 += 1;
             match &told.event {
-                Event::Overlay(overlay::overlay::Event::View) => self.on_view(&told),
-                Event::Overlay(_) => {}
+                Event::Overlay(event) => {
+                    self.told.1 += 1;
+                    if *event == overlay::overlay::Event::View {
+                        self.on_view(&told);
+                    }
+                }
                 Event::Relay(routing::Event::Deliver { id, payload, .. }) => {
                     self.checker.on_delivery(&told, *id, payload);
                 }
@@ -298,12 +437,7 @@ impl Trial {
                     self.checker.on_receipt(&told, receipt);
                 }
                 Event::Relay(routing::Event::RosterComplete(_)) => {}
-                Event::Relay(routing::Event::Drained) => {
-                    self.checker.on_drained(&told);
-                    if self.leaving.contains_key(&told.by) {
-                        self.go(told.by);
-                    }
-                }
+                Event::Relay(routing::Event::Drained) => self.checker.on_drained(&told),
             }
         }
     }
@@ -314,45 +448,35 @@ impl Trial {
             let (at, id, boot) = (told.at, told.by, told.boot);
             self.checker.on_place(at, id, boot, placement);
         }
-        if let Some((_, rank, a, b)) = self.world.double_rank() {
-            self.checker.on_double_rank(told.at, rank, a, b);
-        }
     }
 
-    fn publish(&mut self) {
-        let placed = |id: &Id| {
-            let peer = self.world.peer(*id);
-            peer.is_some_and(|peer| peer.overlay().placement().is_some())
-        };
-        let ready: Vec<Id> = self.standing().into_iter().filter(placed).collect();
-        let Some(origin) = ready.choose(&mut self.rng).copied() else {
+    fn publish(&mut self, post: &Post) {
+        let place = |peer: &Peer<Id>| peer.relay().placement();
+        let placement = self.world.peer(post.from).and_then(place);
+        let (Some(placement), true) = (placement, self.world.is_standing(post.from)) else {
             return;
         };
-        let place = |peer: &binomesh::peer::Peer<Id>| peer.relay().placement();
-        let Some(placement) = self.world.peer(origin).and_then(place) else {
-            return;
+        let (destination, audience) = match post.to.is_empty() {
+            true => (Destination::All, Audience::Members),
+            false => {
+                let peers = post.to.iter().copied().collect();
+                (Destination::Peers(post.to.clone()), Audience::Peers(peers))
+            }
         };
-        let (destination, audience) = self.destination(origin);
-        let length = if self.rng.random_ratio(1, 8) {
-            5000
-        } else {
-            16
-        };
-        let payload: Bytes = (0..length).map(|_| self.rng.random::<u8>()).collect();
-        let seconds = self.rng.random_range(1..10);
-        let has_deadline = self.rng.random_ratio(1, 8);
         let Ok(topic) = Topic::new("chaos") else {
             return;
         };
+        let payload = self.payload(post);
         let publish = Publish {
             topic,
             payload: payload.clone(),
             destination,
-            deadline: has_deadline.then(|| Duration::from_secs(seconds)),
+            deadline: post.deadline_ms.map(Duration::from_millis),
         };
-        let act = |peer: &mut binomesh::peer::Peer<Id>, out: &mut _| peer.publish(publish, out);
-        if let Some(Ok(id)) = self.world.with_peer(origin, act) {
+        let act = |peer: &mut Peer<Id>, out: &mut _| peer.publish(publish, out);
+        if let Some(Ok(id)) = self.world.with_peer(post.from, act) {
             self.published += 1;
+            self.broadcasts += u64::from(post.to.is_empty());
             let accepted = Accepted {
                 at: self.world.now(),
                 placement,
@@ -364,19 +488,22 @@ impl Trial {
         self.observe();
     }
 
-    fn destination(&mut self, origin: Id) -> (Destination<Id>, Audience) {
-        if self.rng.random_ratio(3, 4) {
-            return (Destination::All, Audience::Members);
-        }
-        let count = self.rng.random_range(1..=3);
-        let others: Vec<Id> = (0..self.settings.nodes)
-            .filter(|id| *id != origin)
-            .collect();
-        let peers: Vec<Id> = others
-            .choose_multiple(&mut self.rng, count)
-            .copied()
-            .collect();
-        let audience = Audience::Peers(peers.iter().copied().collect());
-        (Destination::Peers(peers), audience)
+    /// Bytes that no other message of the run has.
+    fn payload(&self, post: &Post) -> Bytes {
+        let mut bytes = self.world.now().as_nanos().to_le_bytes().to_vec();
+        bytes.extend(post.from.to_le_bytes());
+        bytes.resize((post.bytes as usize).max(bytes.len()), 0x5a);
+        bytes.into()
     }
+}
+
+fn adjust(scenario: &Scenario, planted: Planted, config: &mut Config<Id>) {
+    config.planted = planted;
+    config.pace = scenario.profile.pace();
+    config.pace.grace = Duration::from_millis(scenario.grace_ms);
+    let most = match scenario.shape {
+        Shape::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
+        _ => 0,
+    };
+    config.limits.max_children = most.max(scenario.max_children);
 }

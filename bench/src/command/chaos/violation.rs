@@ -80,10 +80,61 @@ pub enum Violation {
         a: Id,
         b: Id,
     },
+    #[error("at {at:?} {orphan} took {child} for a child though it had lost its own parent")]
+    OrphanWithChild { at: Duration, orphan: Id, child: Id },
+    #[error("{id} keeps something of its messages, though all have their receipts")]
+    Retained { id: Id },
+    #[error("at {at:?} {id} holds {length} {name}, the bound is {bound}")]
+    Unbounded {
+        at: Duration,
+        id: Id,
+        name: &'static str,
+        length: usize,
+        bound: usize,
+    },
+    #[error("the {members} of a part did not heal within {after:?}: {defect}")]
+    PartNotHealed {
+        after: Duration,
+        members: usize,
+        defect: Defect,
+    },
+    #[error("a panic: {text}")]
+    Panicked { text: String },
     #[error("a storm of messages at {at:?}")]
     Storm { at: Duration },
     #[error("not healed {after:?} after the last fault: {defect}")]
     NotHealed { after: Duration, defect: Defect },
     #[error("healed, but not quiet: {events} events in the last {length:?}")]
     NotQuiet { events: usize, length: Duration },
+}
+
+impl Violation {
+    /// Which promise it is, whoever broke it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::DeliveredTwice { .. } => "delivered-twice",
+            Self::NeverPublished { .. } => "never-published",
+            Self::WrongBytes { .. } => "wrong-bytes",
+            Self::NotMeant { .. } => "not-meant",
+            Self::ForeignReceipt { .. } => "foreign-receipt",
+            Self::SecondReceipt { .. } => "second-receipt",
+            Self::NoReceipt { .. } => "no-receipt",
+            Self::DrainedEarly { .. } => "drained-early",
+            Self::FalselyDelivered { .. } => "falsely-delivered",
+            Self::FalselyRefused { .. } => "falsely-refused",
+            Self::NamedTwice { .. } => "named-twice",
+            Self::WrongName { .. } => "wrong-name",
+            Self::WrongLines { .. } => "wrong-lines",
+            Self::Forsaken { .. } => "forsaken",
+            Self::DoubleRank { .. } => "double-rank",
+            Self::OrphanWithChild { .. } => "orphan-with-child",
+            Self::Retained { .. } => "retained",
+            Self::Unbounded { .. } => "unbounded",
+            Self::PartNotHealed { .. } => "part-not-healed",
+            Self::Panicked { .. } => "panicked",
+            Self::Storm { .. } => "storm",
+            Self::NotHealed { .. } => "not-healed",
+            Self::NotQuiet { .. } => "not-quiet",
+        }
+    }
 }

@@ -1,17 +1,13 @@
 //! One test per rule of [BMG09] Algorithm 2.
 
 use binomesh_overlay::fingers::{Fingers, Forwarding, Message, Rules};
-use binomesh_overlay::stamp::{Mark, Stamp};
-use binomesh_overlay::{Changed, Effect, Epoch, Outbox, Placement, Population, Rank};
+use binomesh_overlay::stamp::Mark;
+use binomesh_overlay::{Changed, Outbox, Population};
+
+use crate::bed::{mark, on, placed, population, run, sent};
 
 /// The paper's process: nothing proves an entry.
 type Plain = Fingers<u32, ()>;
-/// One that knows its placement; member r is called 100 + r.
-type Placed = Fingers<u32, Placement<u32>>;
-
-fn population(n: u32) -> Population {
-    Population::new(n).expect("a small population")
-}
 
 fn up(level: u8, subject: u32) -> Message<u32, ()> {
     Message::Up {
@@ -27,37 +23,6 @@ fn down(level: u8, subject: u32) -> Message<u32, ()> {
         subject,
         mark: (),
     }
-}
-
-fn sent<K>(out: &mut Outbox<u32, Message<u32, K>>) -> Vec<(u32, Message<u32, K>)> {
-    out.drain()
-        .map(|effect| match effect {
-            Effect::Send { to, message } => (to, message),
-            _ => panic!("fingers only send"),
-        })
-        .collect()
-}
-
-fn on<S: Stamp>(
-    fingers: &mut Fingers<u32, S>,
-    from: u32,
-    message: Message<u32, S::Mark>,
-) -> Vec<(u32, Message<u32, S::Mark>)> {
-    run(fingers, from, message, Rules::default())
-}
-
-fn run<S: Stamp>(
-    fingers: &mut Fingers<u32, S>,
-    from: u32,
-    message: Message<u32, S::Mark>,
-    rules: Rules,
-) -> Vec<(u32, Message<u32, S::Mark>)> {
-    let tables = |f: &Fingers<u32, S>| (f.clockwise().to_vec(), f.counterclockwise().to_vec());
-    let before = tables(fingers);
-    let mut out = Outbox::new();
-    let changed = fingers.on_message(from, message, rules, &mut out);
-    assert_eq!(changed, Changed(tables(fingers) != before), "{message:?}");
-    sent(&mut out)
 }
 
 /// Process 0 of `n`, whose ring neighbours are `n - 1` and 1.
@@ -196,31 +161,6 @@ fn alg2_literal_forwarding_begets_both() {
     run(&mut fingers, 1, down(1, 2), rules);
     let both = [(2, up(2, 14)), (14, down(2, 2))];
     assert_eq!(run(&mut fingers, 15, up(1, 14), rules), both);
-}
-
-fn epoch(counter: u64) -> Epoch<u32> {
-    Epoch {
-        root: 100,
-        boot: 1,
-        counter,
-        nonce: 0,
-    }
-}
-
-fn mark(counter: u64, rank: u32) -> Mark<u32> {
-    Mark {
-        epoch: epoch(counter),
-        rank: Rank(rank),
-    }
-}
-
-fn placed(n: u32, rank: u32) -> Placed {
-    let placement = Placement {
-        epoch: epoch(1),
-        population: population(n),
-        rank: Rank(rank),
-    };
-    Placed::new(100 + rank, placement.population, placement)
 }
 
 #[test]

@@ -1,76 +1,15 @@
 //! The visits between the rounds of rule 1: one level at a time.
 
 use Direction::{Clockwise, Counterclockwise};
+use binomesh_overlay::Outbox;
 use binomesh_overlay::fingers::{Direction, Fingers, Message, Rules};
-use binomesh_overlay::stamp::{Mark, Stamp};
-use binomesh_overlay::{Changed, Effect, Epoch, Outbox, Placement, Population, Rank};
+use binomesh_overlay::stamp::Mark;
 
-/// One that knows its placement; member r is called 100 + r.
-type Placed = Fingers<u32, Placement<u32>>;
-
-fn population(n: u32) -> Population {
-    Population::new(n).expect("a small population")
-}
-
-fn sent<K>(out: &mut Outbox<u32, Message<u32, K>>) -> Vec<(u32, Message<u32, K>)> {
-    out.drain()
-        .map(|effect| match effect {
-            Effect::Send { to, message } => (to, message),
-            _ => panic!("fingers only send"),
-        })
-        .collect()
-}
-
-fn on<S: Stamp>(
-    fingers: &mut Fingers<u32, S>,
-    from: u32,
-    message: Message<u32, S::Mark>,
-) -> Vec<(u32, Message<u32, S::Mark>)> {
-    run(fingers, from, message, Rules::default())
-}
-
-fn run<S: Stamp>(
-    fingers: &mut Fingers<u32, S>,
-    from: u32,
-    message: Message<u32, S::Mark>,
-    rules: Rules,
-) -> Vec<(u32, Message<u32, S::Mark>)> {
-    let tables = |f: &Fingers<u32, S>| (f.clockwise().to_vec(), f.counterclockwise().to_vec());
-    let before = tables(fingers);
-    let mut out = Outbox::new();
-    let changed = fingers.on_message(from, message, rules, &mut out);
-    assert_eq!(changed, Changed(tables(fingers) != before), "{message:?}");
-    sent(&mut out)
-}
-
-fn epoch(counter: u64) -> Epoch<u32> {
-    Epoch {
-        root: 100,
-        boot: 1,
-        counter,
-        nonce: 0,
-    }
-}
-
-fn mark(counter: u64, rank: u32) -> Mark<u32> {
-    Mark {
-        epoch: epoch(counter),
-        rank: Rank(rank),
-    }
-}
-
-fn placed(n: u32, rank: u32) -> Placed {
-    let placement = Placement {
-        epoch: epoch(1),
-        population: population(n),
-        rank: Rank(rank),
-    };
-    Placed::new(100 + rank, placement.population, placement)
-}
+use crate::bed::{Placed, mark, on, placed, population, sent};
 
 fn asks(fingers: &mut Placed, level: usize) -> Vec<(u32, Message<u32, Mark<u32>>)> {
     let mut out = Outbox::new();
-    fingers.confirm(level, &mut out);
+    fingers.confirm(level, 0, &[], &mut out);
     sent(&mut out)
 }
 

@@ -1,0 +1,180 @@
+//! A chaos run as data: what is deployed, what is done to it and what is said
+//! in it, each with its time.
+//!
+//! The text form is JSON with one fault or message per line, so that a person
+//! can read a short one and a tool can replay it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use binomesh::world::{Conditions, Fault, Id, Shape};
+use binomesh_overlay::Planted;
+use binomesh_overlay::config::Pace;
+use binomesh_routing as routing;
+use serde::{Deserialize, Serialize};
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Fixes what messages suffer, nodes' jitter and their contacts.
+    pub seed: u64,
+    /// How many nodes are deployed, called 0, 1, …
+    pub nodes: u32,
+    /// The deployment tree.
+    pub shape: Shape,
+    /// How fast the nodes beat.
+    pub profile: Profile,
+    /// How long a dead member's rank stays vacant.
+    #[serde(default = "half_a_minute")]
+    pub grace_ms: u64,
+    /// The most children of a node, unless the shape says more.
+    pub max_children: u16,
+    /// Whether relays have room for little.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tight: bool,
+    /// How messages travel when nothing is wrong.
+    pub network: Conditions,
+    /// When the faults that have no end are ended.
+    pub faulty_ms: u64,
+    /// How long the world lives at least.
+    pub least_ms: u64,
+    /// The longest healing that is allowed.
+    pub heal_ms: u64,
+    /// Whether all that are dead are started again when the faults end, or only
+    /// as many as it takes for the living to know a way to each other.
+    pub all_return: bool,
+    /// What is done.
+    pub faults: Vec<Timed<Fault>>,
+    /// What is said.
+    pub messages: Vec<Timed<Post>>,
+}
+
+/// Something and its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timed<T> {
+    /// When, since the world began.
+    pub at_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub what: T,
+}
+
+/// A message to publish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Post {
+    /// By whom; if that node is not up and placed, nothing is said.
+    pub from: Id,
+    /// To whom; all members if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<Id>,
+    /// The length of the payload.
+    pub bytes: u32,
+    /// The deadline of the receipt, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+/// A profile of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "named as on the command line of the node")]
+pub enum Profile {
+    #[default]
+    Default,
+    Fast,
+    Quiet,
+}
+
+impl Profile {
+    /// What it stands for.
+    pub fn pace(self) -> Pace {
+        match self {
+            Self::Default => Pace::default(),
+            Self::Fast => Pace::fast(),
+            Self::Quiet => Pace::quiet(),
+        }
+    }
+}
+
+const fn half_a_minute() -> u64 {
+    30_000
+}
+
+impl<T> Timed<T> {
+    /// When, since the world began.
+    pub const fn at(&self) -> Duration {
+        Duration::from_millis(self.at_ms)
+    }
+}
+
+impl Scenario {
+    /// The relays' parameters.
+    pub fn relay(&self, planted: Planted) -> routing::Config {
+        let config = routing::Config {
+            planted,
+            ..routing::Config::default()
+        };
+        match self.tight {
+            false => config,
+            true => routing::Config {
+                window: 16,
+                max_duties: 8,
+                max_duty_bytes: 32 << 10,
+                max_finished: 64,
+                max_waiters: 2,
+                max_exceptions: 4,
+                max_held: 4,
+                max_held_bytes: 16 << 10,
+                max_message_bytes: 64 << 10,
+                ..config
+            },
+        }
+    }
+
+    /// The longest healing that is allowed.
+    pub const fn heal_limit(&self) -> Duration {
+        Duration::from_millis(self.heal_ms)
+    }
+
+    /// Read the text form.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The text form.
+    pub fn text(&self) -> String {
+        let head = Self {
+            faults: Vec::new(),
+            messages: Vec::new(),
+            ..self.clone()
+        };
+        let mut text = String::from("{\n");
+        if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(head) {
+            let plain = fields
+                .iter()
+                .filter(|(name, _)| !["faults", "messages"].contains(&name.as_str()));
+            for (name, value) in plain {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "  \"{name}\": {value},");
+            }
+        }
+        let _ = writeln!(text, "  \"faults\": {},", lines(&self.faults));
+        let _ = writeln!(text, "  \"messages\": {}", lines(&self.messages));
+        text.push_str("}\n");
+        text
+    }
+}
+
+fn lines(list: &[impl Serialize]) -> String {
+    let lines: Vec<String> = list
+        .iter()
+        .filter_map(|item| serde_json::to_string(item).ok())
+        .map(|line| format!("    {line}"))
+        .collect();
+    match lines.is_empty() {
+        true => "[]".to_owned(),
+        false => format!("[\n{}\n  ]", lines.join(",\n")),
+    }
+}

@@ -1,0 +1,171 @@
+//! Whether a disturbed world heals: looked at whenever nothing has disturbed it
+//! for a while.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh::world::{Fault, Id, World};
+
+use super::super::violation::Violation;
+
+/// The watch over one world.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// When the last disturbance ends; [`Duration::MAX`] if one has no end.
+    since: Duration,
+    /// Whether the graph was seen to be wrong since then.
+    is_wrong: bool,
+    is_healed: bool,
+    /// Whether those who are up can find each other at all.
+    is_connected: Option<bool>,
+    /// A partition that is long enough for its parts to heal.
+    parts: Option<Parts>,
+    /// How long each healing took.
+    pub(super) healed: Vec<Duration>,
+    pub(super) violations: Vec<Violation>,
+}
+
+impl Watch {
+    pub(super) fn on_fault(&mut self, world: &World, fault: &Fault, limit: Duration) {
+        let end = fault.lasts().map(|length| world.now() + length);
+        self.since = self.since.max(end.unwrap_or(Duration::MAX));
+        self.is_wrong = false;
+        self.is_healed = false;
+        self.is_connected = None;
+        self.parts = Parts::of(world, fault, limit);
+    }
+
+    /// All faults have ended.
+    pub(super) fn on_calm(&mut self, world: &World, now: Duration) {
+        self.since = now;
+        self.is_wrong = false;
+        self.is_healed = false;
+        self.is_connected = Some(is_connected(world, |_| true));
+    }
+
+    /// Since when nothing disturbs the world.
+    pub(super) const fn since(&self) -> Duration {
+        self.since
+    }
+
+    /// Whether the graph was exact since the last disturbance.
+    pub(super) const fn is_healed(&self) -> bool {
+        self.is_healed
+    }
+
+    /// Whether it did not heal and will not.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.violations.is_empty()
+    }
+
+    pub(super) fn glance(&mut self, world: &World, limit: Duration) {
+        let (now, since) = (world.now(), self.since);
+        if self.parts.as_ref().is_some_and(|parts| parts.due <= now) {
+            let parts = self.parts.take();
+            let found = parts.and_then(|parts| parts.violation(world, limit));
+            self.violations.extend(found);
+        }
+        if since > now || self.is_healed {
+            return;
+        }
+        if is_agreed(world) && world.defect().is_none() {
+            self.is_healed = true;
+            self.healed.extend(self.is_wrong.then(|| now - since));
+            return;
+        }
+        // Forming is another matter.
+        self.is_wrong = !since.is_zero();
+        if now - since >= limit && self.is_connected(world) {
+            let after = now - since;
+            let defect = world.defect();
+            let found = defect.map(|defect| Violation::NotHealed { after, defect });
+            self.violations.extend(found);
+        }
+    }
+
+    fn is_connected(&mut self, world: &World) -> bool {
+        *self
+            .is_connected
+            .get_or_insert_with(|| is_connected(world, |_| true))
+    }
+}
+
+/// The parts of a partition, which go on by themselves.
+#[derive(Debug)]
+struct Parts {
+    /// When each must be whole, unless something else is done meanwhile.
+    due: Duration,
+    groups: Vec<Vec<Id>>,
+}
+
+impl Parts {
+    fn of(world: &World, fault: &Fault, limit: Duration) -> Option<Self> {
+        let Fault::Partition { groups, ms } = fault else {
+            return None;
+        };
+        let is_long = Duration::from_millis(*ms) > limit;
+        is_long.then(|| Self {
+            due: world.now() + limit,
+            groups: groups.clone(),
+        })
+    }
+
+    /// The first part that is not legitimate though its members could find each
+    /// other.
+    fn violation(&self, world: &World, after: Duration) -> Option<Violation> {
+        let broken = |group: &Vec<Id>| {
+            let up: Vec<Id> = group
+                .iter()
+                .copied()
+                .filter(|id| world.is_up(*id))
+                .collect();
+            let can = is_connected(world, |id| up.contains(&id));
+            let defect = world.defect_among(&up).filter(|_| can)?;
+            let members = up.len();
+            Some(Violation::PartNotHealed {
+                after,
+                members,
+                defect,
+            })
+        };
+        self.groups.iter().find_map(broken)
+    }
+}
+
+/// Whether all live peers stand in one epoch: a quick look before a close one.
+fn is_agreed(world: &World) -> bool {
+    let mut epochs = world
+        .peers()
+        .map(|(_, peer)| peer.overlay().placement().map(|place| place.epoch));
+    match epochs.next() {
+        Some(first) => first.is_some() && epochs.all(|epoch| epoch == first),
+        None => false,
+    }
+}
+
+/// Whether the living of a group could all find each other by what they were
+/// told at their start.
+pub(super) fn is_connected(world: &World, is_in: impl Fn(Id) -> bool) -> bool {
+    let up: BTreeSet<Id> = world
+        .peers()
+        .map(|(id, _)| id)
+        .filter(|id| is_in(*id))
+        .collect();
+    let told = |id: &Id| {
+        let config = world.config(*id);
+        config
+            .into_iter()
+            .flat_map(|config| config.seeds.iter().chain(&config.parent).copied())
+    };
+    let mut found: BTreeSet<Id> = up.first().copied().into_iter().collect();
+    loop {
+        let knows = |id: &Id| found.contains(id) || told(id).any(|at| found.contains(&at));
+        let told_of: BTreeSet<Id> = found.iter().flat_map(told).collect();
+        let reached = |id: &&Id| knows(id) || told_of.contains(id);
+        let next: BTreeSet<Id> = up.iter().filter(reached).copied().collect();
+        if next.len() == found.len() {
+            return found.len() == up.len();
+        }
+        found = next;
+    }
+}

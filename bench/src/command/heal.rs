@@ -1,0 +1,321 @@
+//! `binomesh-bench heal`: one disturbance of a formed cluster in the seeded
+//! world, and what healing from it takes.
+
+mod trial;
+
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::converge::Sizes;
+use super::{Failure, Finding};
+use crate::record::{self, Stopwatch};
+use trial::{Case, Healed, Outcome};
+
+/// A round: the default period of the beat, in which failure detection counts.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// Do one thing to formed clusters, and count what healing takes.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench heal --nodes 1000 --victims 50% --seeds 20
+  binomesh-bench heal --nodes 16 --victims 75% --seeds 100 --json
+  binomesh-bench heal --fault scramble --victims 100% --nodes 2..64 --seeds 5000
+  binomesh-bench heal --nodes 2000 --victims 1 --grace-seconds 30
+
+Whole peers in virtual time, on a network of 50 to 500 microseconds one way, with
+the default profile. 'relinked' is when tree, ring and fingers of the live members
+are as they should be, with the ranks of the dead vacant; 'exact' is when no rank is
+vacant any more: the exact binomial graph of those who live. Both must then stand
+for five seconds. A round is 500 ms, one beat. Time is looked at every 20 ms.
+Dialled links are those that neither end used before. The exit status is 1 if a
+seed does not heal in time.")]
+pub struct Heal {
+    /// What is done to the victims.
+    #[arg(long, value_enum, default_value = "crash")]
+    pub fault: FaultName,
+    /// How many they are: a number, or a share of all such as 50%.
+    #[arg(long, default_value = "1")]
+    pub victims: Victims,
+    /// How many nodes; A..B for every size in turn, one per seed.
+    #[arg(long, default_value = "64")]
+    pub nodes: Sizes,
+    /// The shape of the deployment tree.
+    #[arg(long, value_enum, default_value = "random")]
+    pub shape: ShapeName,
+    /// How many seeds.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// The first seed.
+    #[arg(long, visible_alias = "seed", default_value_t = 0)]
+    pub first_seed: u64,
+    /// How long a rank stays vacant, in seconds.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(..=86_400))]
+    pub grace_seconds: u32,
+    /// Give up after so many virtual seconds.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit_seconds: u32,
+    /// How many seeds run at once.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: u8,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is done to the victims, all at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultName {
+    /// They are killed; nobody is told.
+    Crash,
+    /// They are killed and start again at once, with nothing but their
+    /// configuration.
+    Restart,
+    /// Every field of their state is overwritten with noise.
+    Scramble,
+}
+
+/// The shape of the deployment tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShapeName {
+    /// Node i hangs under i without its lowest bit.
+    Binomial,
+    /// Node i hangs under (i − 1) / 2.
+    Binary,
+    /// Node i hangs under a node drawn among those before it.
+    Random,
+    /// Every node hangs under the root.
+    Flat,
+}
+
+/// How many nodes are disturbed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Victims {
+    /// So many.
+    Count(u32),
+    /// So many of a hundred.
+    Percent(f64),
+}
+
+impl Victims {
+    /// Of `nodes`; at least one.
+    pub fn of(self, nodes: u32) -> u32 {
+        let count = match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => (f64::from(nodes) * percent / 100.0) as u32,
+        };
+        count.clamp(1, nodes)
+    }
+}
+
+/// A text that is neither a number of victims nor a share.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected a number above 0, or a share such as 50%")]
+pub struct InvalidVictims;
+
+impl FromStr for Victims {
+    type Err = InvalidVictims;
+
+    fn from_str(text: &str) -> Result<Self, InvalidVictims> {
+        match text.strip_suffix('%') {
+            Some(share) => {
+                let share = share.parse().ok();
+                let share = share.filter(|share| *share > 0.0 && *share <= 100.0);
+                share.map(Self::Percent).ok_or(InvalidVictims)
+            }
+            None => {
+                let count = text.parse().ok().filter(|count| *count > 0);
+                count.map(Self::Count).ok_or(InvalidVictims)
+            }
+        }
+    }
+}
+
+/// What all seeds showed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What was done.
+    pub fault: FaultName,
+    /// The fewest nodes of a seed.
+    pub nodes_min: usize,
+    /// The most.
+    pub nodes_max: usize,
+    /// The most victims of a seed.
+    pub victims_max: u32,
+    /// How long ranks stayed vacant.
+    pub grace_seconds: u32,
+    /// How many seeds ran.
+    pub seeds: u64,
+    /// How many healed.
+    pub healed: u64,
+    /// The first that did not.
+    pub first_failing_seed: Option<u64>,
+    /// What was wrong there at the end.
+    pub defect: Option<String>,
+    /// The depth D of the deepest tree before.
+    pub depth_max: u32,
+    /// ⌈log2 N⌉ of the largest cluster.
+    pub levels_max: u32,
+    /// Until ring, tree and fingers of the living stood.
+    pub relinked: Stage,
+    /// Until no rank was vacant.
+    pub exact: Stage,
+    /// Real time.
+    pub wall_seconds: f64,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+/// The way to one stage of healing, over all seeds that came there.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stage {
+    /// Virtual seconds.
+    pub seconds_p50: Option<f64>,
+    /// The slowest of the best 99 in 100.
+    pub seconds_p99: Option<f64>,
+    /// The slowest.
+    pub seconds_max: Option<f64>,
+    /// In beats of 500 ms.
+    pub rounds_max: Option<u64>,
+    /// How many who lived through it had another rank, or one of another epoch,
+    /// than before.
+    pub ranks_moved_max: Option<u64>,
+    /// How many links were dialled.
+    pub dialled_p50: Option<u64>,
+    /// The most.
+    pub dialled_max: Option<u64>,
+}
+
+impl Stage {
+    fn of(healed: &[Healed]) -> Self {
+        let sorted = |of: fn(&Healed) -> u64| {
+            let mut values: Vec<u64> = healed.iter().map(of).collect();
+            values.sort_unstable();
+            values
+        };
+        let micros = sorted(|healed| healed.after.as_micros() as u64);
+        let dialled = sorted(|healed| healed.dialled);
+        let seconds = |share| Some(record::quantile(&micros, share)? as f64 / 1e6);
+        let longest = micros.last().copied().map(Duration::from_micros);
+        Self {
+            seconds_p50: seconds(0.5),
+            seconds_p99: seconds(0.99),
+            seconds_max: seconds(1.0),
+            rounds_max: longest.map(|length| length.div_duration_f64(ROUND).ceil() as u64),
+            ranks_moved_max: sorted(|healed| healed.ranks_moved).last().copied(),
+            dialled_p50: record::quantile(&dialled, 0.5),
+            dialled_max: dialled.last().copied(),
+        }
+    }
+}
+
+impl Heal {
+    /// Run it and print its row.
+    pub fn run(self) -> Result<Finding, Failure> {
+        if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
+            return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
+        }
+        let row = self.measure();
+        record::progress_done();
+        if let Some(seed) = row.first_failing_seed {
+            let defect = row.defect.as_deref().unwrap_or_default();
+            eprintln!("seed {seed} did not heal: {defect}");
+        }
+        if self.json {
+            record::print_json(&row)?;
+        } else {
+            record::print_table(&row)?;
+        }
+        Ok(Finding::good_if(row.healed == row.seeds))
+    }
+
+    /// Run it.
+    pub fn measure(&self) -> Row {
+        let watch = Stopwatch::start();
+        let outcomes = self.outcomes();
+        let relinked: Vec<Healed> = outcomes.iter().filter_map(|o| o.relinked).collect();
+        let exact: Vec<Healed> = outcomes.iter().filter_map(|o| o.exact).collect();
+        let failing = outcomes.iter().find(|outcome| outcome.exact.is_none());
+        Row {
+            fault: self.fault,
+            nodes_min: self.nodes.first(),
+            nodes_max: self.nodes.last(),
+            victims_max: self.victims.of(self.nodes.last() as u32),
+            grace_seconds: self.grace_seconds,
+            seeds: self.seeds,
+            healed: exact.len() as u64,
+            first_failing_seed: failing.map(|outcome| outcome.seed),
+            defect: failing.and_then(|outcome| outcome.defect.clone()),
+            depth_max: outcomes.iter().map(|o| o.depth).max().unwrap_or(0),
+            levels_max: self.nodes.last().next_power_of_two().ilog2(),
+            relinked: Stage::of(&relinked),
+            exact: Stage::of(&exact),
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            version: record::VERSION,
+        }
+    }
+
+    /// By seed, whichever thread ran them.
+    fn outcomes(&self) -> Vec<Outcome> {
+        let next = AtomicU64::new(0);
+        let outcomes = Mutex::new(Vec::new());
+        let work = || loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.seeds {
+                break;
+            }
+            let outcome = trial::play(&self.case(number));
+            let mut outcomes = outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
+            outcomes.push(outcome);
+            let healed = outcomes.iter().filter(|o| o.exact.is_some()).count();
+            let (done, all) = (outcomes.len(), self.seeds);
+            record::progress(format_args!("{done} of {all} seeds, {healed} healed"));
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(work);
+            }
+        });
+        let outcomes = outcomes.into_inner();
+        let mut outcomes = outcomes.unwrap_or_else(|poison| poison.into_inner());
+        outcomes.sort_by_key(|outcome| outcome.seed);
+        outcomes
+    }
+
+    fn case(&self, number: u64) -> Case {
+        let nodes = self.nodes.turn(number) as u32;
+        Case {
+            seed: self.first_seed.wrapping_add(number),
+            nodes,
+            shape: self.shape,
+            fault: self.fault,
+            victims: self.victims.of(nodes),
+            grace: Duration::from_secs(self.grace_seconds.into()),
+            limit: Duration::from_secs(self.limit_seconds.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn victims_are_a_number_or_a_share() {
+        assert_eq!("3".parse(), Ok(Victims::Count(3)));
+        assert_eq!("12.5%".parse(), Ok(Victims::Percent(12.5)));
+        for text in ["", "0", "-1", "0%", "101%", "half", "NaN%"] {
+            assert_eq!(text.parse::<Victims>(), Err(InvalidVictims), "{text}");
+        }
+        assert_eq!(Victims::Percent(50.0).of(15), 7);
+        assert_eq!(Victims::Percent(1.0).of(15), 1);
+        assert_eq!(Victims::Count(99).of(15), 15);
+    }
+}

@@ -1,0 +1,79 @@
+//! `binomesh-bench live`: clusters of real `binomesh` processes on this machine,
+//! disturbed and measured from outside.
+//!
+//! Nothing but the admin API, `/proc` and the nodes' subscribers is believed;
+//! what counts as an observation is in [`sight`] alone.
+
+pub mod busy;
+pub mod counters;
+pub mod idle;
+pub mod kill;
+pub mod ledger;
+pub mod namespace;
+pub mod partition;
+pub mod pause;
+pub mod receivers;
+pub mod saturate;
+pub mod setup;
+pub mod sight;
+pub mod udp_relay;
+pub mod watch;
+
+use clap::{Args, Subcommand};
+
+use super::{Failure, Finding};
+
+/// Measure clusters of real processes on this machine.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench live kill --nodes 32 --kill 1,4,30% --repeat 10
+  binomesh-bench live pause --profile fast --json
+  binomesh-bench live saturate --minutes 10
+  binomesh-bench live partition --nodes 16 --seconds 30
+  binomesh-bench live idle --nodes 64 --minutes 5 --profile quiet
+
+The nodes are processes of the `binomesh` beside this program. They and all else
+that a run makes are gone when it ends, on Ctrl-C too. Exit status 1 when the
+property that a workload states did not hold; a run that could not be made is 1
+too, with the reason on stderr.")]
+pub struct Live {
+    /// What to do to the cluster.
+    #[command(subcommand)]
+    pub workload: Workload,
+}
+
+/// What to do to the cluster.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Workload {
+    /// Kill random nodes at once; time avoidance, the ring and the graph.
+    Kill(kill::Kill),
+    /// Stop a process shortly, then for long, and let it go on.
+    Pause(pause::Pause),
+    /// Keep every core busy and count false verdicts.
+    Saturate(saturate::Saturate),
+    /// Cut the cluster in two halves for a while.
+    Partition(partition::Partition),
+    /// Let it be; count bytes, processor time and changes.
+    Idle(idle::Idle),
+    /// Keep one core busy until standard input closes.
+    #[command(hide = true)]
+    Busy,
+}
+
+impl Live {
+    /// Do it.
+    pub fn run(self) -> Result<Finding, Failure> {
+        match self.workload {
+            Workload::Kill(kill) => setup::block_on(async |stop| kill.run(stop).await),
+            Workload::Pause(pause) => setup::block_on(async |stop| pause.run(stop).await),
+            Workload::Saturate(saturate) => setup::block_on(async |stop| saturate.run(stop).await),
+            Workload::Partition(cut) => setup::block_on(async |stop| cut.run(stop).await),
+            Workload::Idle(idle) => {
+                idle.enter_namespace()?;
+                setup::block_on(async |stop| idle.run(stop).await)
+            }
+            Workload::Busy => busy::run(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What happened to a watched cluster, counted from the nodes' own answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::sight::{Sight, Sights, epochs_between};
+use super::watch::Seen;
+
+/// The events of a time in which the nodes were watched. A victim, if there is
+/// one, is watched by the others; what it says itself is not counted.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    nodes: u32,
+    victim: Option<String>,
+    epochs: BTreeSet<String>,
+    observers: BTreeMap<String, Observer>,
+    accused: BTreeSet<(String, String)>,
+    has_lists: bool,
+    population_min: u32,
+    tables_changed: u64,
+}
+
+/// What one node went through.
+#[derive(Debug, Clone, Copy, Default)]
+struct Observer {
+    epochs: u64,
+    is_without: bool,
+    leaves: u64,
+    returns: u64,
+}
+
+/// The counts of a ledger, as rows print them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tallied {
+    /// Epochs that the nodes adopted, each name once.
+    pub epochs_distinct: usize,
+    /// The most that one node adopted, with those between two answers.
+    pub epochs_of_one_node_max: u64,
+    /// The most times that one node counted somebody less, or called the victim
+    /// down.
+    pub leaves_max: u64,
+    /// The most times that this ended.
+    pub returns_max: u64,
+    /// The smallest population that a node counted.
+    pub population_min: u32,
+    /// Pairs of a node and another, no victim, that it called down; `null` if
+    /// the nodes keep no list of the down.
+    pub false_verdicts: Option<usize>,
+    /// Answers in which a table differed from the one before.
+    pub tables_changed: u64,
+}
+
+impl Ledger {
+    /// Nothing has happened yet to a cluster of so many nodes.
+    pub fn new(nodes: u32, victim: Option<&str>, sights: &Sights) -> Self {
+        Self {
+            nodes,
+            victim: victim.map(str::to_owned),
+            epochs: BTreeSet::new(),
+            observers: BTreeMap::new(),
+            accused: BTreeSet::new(),
+            has_lists: sights.values().any(|sight| sight.down.is_some()),
+            population_min: nodes,
+            tables_changed: 0,
+        }
+    }
+
+    /// A node has said something new.
+    pub fn note(&mut self, seen: &Seen, sights: &Sights) {
+        let victim = self.victim.as_deref();
+        let (Some(sight), false) = (sights.get(&seen.name), victim == Some(&*seen.name)) else {
+            return;
+        };
+        let observer = self.observers.entry(seen.name.clone()).or_default();
+        let epoch_before = seen
+            .before
+            .as_ref()
+            .and_then(|one| one.report.epoch.as_deref());
+        let epoch = sight.report.epoch.as_deref();
+        if let Some(epoch) = epoch.filter(|_| epoch != epoch_before) {
+            let steps = epoch_before.and_then(|before| epochs_between(before, epoch));
+            observer.epochs += steps.unwrap_or(1).max(1);
+            self.epochs.insert(epoch.to_owned());
+        }
+        let is_less = |population: u32| population < self.nodes;
+        let is_down = victim.is_some_and(|victim| sight.takes_for_down(victim));
+        let is_without = is_down || sight.report.population.is_some_and(is_less);
+        observer.leaves += u64::from(is_without && !observer.is_without);
+        observer.returns += u64::from(!is_without && observer.is_without);
+        observer.is_without = is_without;
+        self.population_min = self
+            .population_min
+            .min(sight.report.population.unwrap_or(u32::MAX));
+        for accused in sight
+            .down
+            .iter()
+            .flatten()
+            .filter(|name| victim != Some(name))
+        {
+            self.accused.insert((seen.name.clone(), accused.clone()));
+        }
+        self.has_lists |= sight.down.is_some();
+        let is_changed = |before: &Sight| before.tables() != sight.tables();
+        self.tables_changed += u64::from(seen.before.as_ref().is_some_and(is_changed));
+    }
+
+    /// The counts.
+    pub fn tallied(&self) -> Tallied {
+        let most = |of: fn(&Observer) -> u64| self.observers.values().map(of).max().unwrap_or(0);
+        Tallied {
+            epochs_distinct: self.epochs.len(),
+            epochs_of_one_node_max: most(|observer| observer.epochs),
+            leaves_max: most(|observer| observer.leaves),
+            returns_max: most(|observer| observer.returns),
+            population_min: self.population_min,
+            false_verdicts: self.has_lists.then_some(self.accused.len()),
+            tables_changed: self.tables_changed,
+        }
+    }
+}
+
+impl Tallied {
+    /// Whether nothing happened: no epoch, nobody less, nobody called down.
+    pub fn is_nothing(&self) -> bool {
+        self.epochs_of_one_node_max == 0
+            && self.leaves_max == 0
+            && self.false_verdicts.unwrap_or(0) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::now;
+    use super::super::sight::tests::ring;
+    use super::*;
+
+    fn say(ledger: &mut Ledger, sights: &mut Sights, name: &str, edit: fn(&mut Sight)) {
+        let before = sights.get(name).cloned();
+        edit(sights.get_mut(name).unwrap());
+        let seen = Seen {
+            name: name.to_owned(),
+            at: now(),
+            before,
+        };
+        ledger.note(&seen, sights);
+    }
+
+    #[test]
+    fn a_leave_and_a_return_are_counted_once_each() {
+        let mut sights = ring();
+        let mut ledger = Ledger::new(3, Some("c"), &sights);
+        say(&mut ledger, &mut sights, "a", |one| {
+            one.report.epoch = Some("r-7-2-00".into());
+            one.report.population = Some(2);
+        });
+        say(&mut ledger, &mut sights, "a", |one| {
+            one.report.healthy = false
+        });
+        say(&mut ledger, &mut sights, "a", |one| {
+            one.report.epoch = Some("r-7-4-00".into());
+            one.report.population = Some(3);
+        });
+        // What the victim says of itself does not count.
+        say(&mut ledger, &mut sights, "c", |one| {
+            one.report.population = Some(1)
+        });
+        let found = ledger.tallied();
+        assert_eq!((found.leaves_max, found.returns_max), (1, 1));
+        assert_eq!(
+            (found.epochs_distinct, found.epochs_of_one_node_max),
+            (2, 3)
+        );
+        assert_eq!((found.population_min, found.tables_changed), (2, 2));
+        assert!(found.false_verdicts.is_none() && !found.is_nothing());
+    }
+
+    #[test]
+    fn verdicts_on_others_than_the_victim_are_false() {
+        let mut sights = ring();
+        let mut ledger = Ledger::new(3, Some("c"), &sights);
+        say(&mut ledger, &mut sights, "a", |one| {
+            one.down = Some(["c".into()].into())
+        });
+        assert_eq!(ledger.tallied().false_verdicts, Some(0));
+        assert_eq!(ledger.tallied().leaves_max, 1, "the verdict on the victim");
+        say(&mut ledger, &mut sights, "a", |one| {
+            one.down = Some(["b".into()].into())
+        });
+        let found = ledger.tallied();
+        assert_eq!((found.false_verdicts, found.returns_max), (Some(1), 1));
+        let mut ledger = Ledger::new(3, None, &ring());
+        assert!(ledger.tallied().is_nothing());
+        say(&mut ledger, &mut sights, "b", |one| {
+            one.down = Some(["c".into()].into())
+        });
+        assert!(
+            !ledger.tallied().is_nothing(),
+            "without a victim every verdict is false"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! A network namespace of this run alone, so that nobody else's traffic is
+//! counted. It has no name: it goes with the last process in it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::Failure;
+
+/// Tells the program inside which namespace it has left.
+const OUTSIDE: &str = "BINOMESH_BENCH_OUTSIDE";
+
+/// Run this very command again in a namespace of its own. Returns only there, or
+/// with the reason why it cannot be.
+pub fn enter() -> Result<(), Failure> {
+    let here = current()?;
+    if let Some(outside) = std::env::var_os(OUTSIDE) {
+        return match outside == here {
+            false => Ok(()),
+            true => Err(Failure::Run(
+                "the network namespace was not made".to_owned(),
+            )),
+        };
+    }
+    for (program, package) in [("unshare", "util-linux"), ("ip", "iproute2")] {
+        if !is_installed(program) {
+            return Err(Failure::Run(format!(
+                "`{program}` is not installed, which makes the network namespace to count in; \
+                 install the package {package}"
+            )));
+        }
+    }
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        // Root in a user namespace of its own, where the system allows that.
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+        .args(["--net", "--", "sh", "-c"])
+        .arg(r#"PATH="$PATH:/usr/sbin:/sbin" ip link set lo up && exec "$0" "$@""#)
+        .arg(std::env::current_exe().map_err(Failure::run)?)
+        .args(std::env::args_os().skip(1))
+        .env(OUTSIDE, here);
+    // Replaces this process: there is nobody left to forward signals.
+    let error = command.exec();
+    Err(Failure::Run(format!("cannot run unshare: {error}")))
+}
+
+fn current() -> Result<OsString, Failure> {
+    let link = std::fs::read_link("/proc/self/ns/net");
+    let link = link
+        .map_err(|error| Failure::Run(format!("there are no network namespaces here: {error}")))?;
+    Ok(link.into_os_string())
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // `ip` is often outside an ordinary user's path.
+    let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.any(|folder| Path::new(&folder).join(program).is_file())
+}

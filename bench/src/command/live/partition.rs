@@ -1,0 +1,301 @@
+//! `live partition`: two halves that cannot hear each other for a while, serve
+//! their own, and become one again.
+
+use std::time::Duration;
+
+use binomesh::cluster::{Cluster, Member};
+use clap::Args;
+use rand::SeedableRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::receivers::Receivers;
+use super::setup::{Context, Setup, now};
+use super::sight::{Sights, is_graph};
+use super::udp_relay::UdpRelay;
+use super::watch::Watch;
+use crate::command::{Failure, Finding};
+use crate::record;
+
+/// Between two broadcasts of one half.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// How long before the end of the cut a broadcast must have begun to be judged.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Cut the cluster in two halves for a while.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench live partition --nodes 16 --seconds 30
+  binomesh-bench live partition --nodes 8 --seconds 10 --profile fast --json
+
+Every datagram goes through a relay of ours, which drops those between the halves
+silently; which nodes are in which half is random. During the cut each half sends
+a broadcast per second from a random node of its own. What was accepted 5 s before
+the end or sooner must have come to all others of that half by the end, counted at
+the receivers and never twice; once a half is the exact graph of its own, it
+accepts every broadcast. When mended, all must be one exact graph within
+--heal-seconds. Exit status 1 otherwise.")]
+pub struct Partition {
+    /// How many nodes.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=253))]
+    pub nodes: u32,
+    /// How long they are cut.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(6..=86_400))]
+    pub seconds: u64,
+    /// How long becoming one again may take.
+    #[arg(long, default_value_t = 10.0)]
+    pub heal_seconds: f64,
+    /// How often each node is asked.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub poll_milliseconds: u64,
+    /// The cluster.
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// How one half fared.
+#[derive(Debug, Clone, Serialize)]
+pub struct Half {
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// From the cut until it was the exact graph of its own.
+    pub graph_seconds: Option<f64>,
+    /// Broadcasts that were to be judged.
+    pub broadcasts: usize,
+    /// Of them, those that its nodes did not accept.
+    pub refused: usize,
+    /// Of these, those sent after it was the graph.
+    pub refused_as_graph: usize,
+    /// Deliveries that were due, to others of this half.
+    pub due: usize,
+    /// Of them, those that did not come by the end of the cut.
+    pub undelivered: usize,
+    /// From a broadcast until the last of the half had it, the slowest.
+    pub delivery_seconds_max: Option<f64>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// How long the cut was.
+    pub cut_seconds: u64,
+    /// The half that had the root.
+    pub with_root: Half,
+    /// The other one.
+    pub without_root: Half,
+    /// From the end of the cut until all were one exact graph.
+    pub heal_seconds: Option<f64>,
+    /// Its limit.
+    pub heal_seconds_limit: f64,
+    /// Deliveries beyond the first.
+    pub duplicates: u64,
+    /// Datagrams that the cut swallowed.
+    pub datagrams_dropped: u64,
+    /// Whether all was as promised.
+    pub ok: bool,
+}
+
+/// A broadcast and what became of it at its origin.
+struct Sent {
+    topic: String,
+    origin: String,
+    begun: Instant,
+    accepted: bool,
+}
+
+impl Partition {
+    /// Run it and print its row.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
+        let mut sides: Vec<bool> = (0..self.nodes).map(|node| node % 2 == 0).collect();
+        sides.shuffle(&mut rng);
+        let relay = UdpRelay::start(sides.clone()).await?;
+        let body = async |cluster: &Cluster| self.once(cluster, &relay, &sides, rng).await;
+        let row = self
+            .setup
+            .with_cluster(self.nodes, relay.places(), stop, body)
+            .await?;
+        record::progress_done();
+        self.setup.print(&row)?;
+        Ok(Finding::good_if(row.ok))
+    }
+
+    async fn once(
+        &self,
+        cluster: &Cluster,
+        relay: &UdpRelay,
+        sides: &[bool],
+        mut rng: ChaCha8Rng,
+    ) -> Result<Row, Failure> {
+        let members: Vec<Member> = cluster.members().cloned().collect();
+        // The root is node-0.
+        let with_root = sides.first().copied().unwrap_or_default();
+        let halves = [with_root, !with_root].map(|side| -> Vec<Member> {
+            let of_side = members.iter().zip(sides).filter(|(_, one)| **one == side);
+            of_side.map(|(member, _)| member.clone()).collect()
+        });
+        let period = Duration::from_millis(self.poll_milliseconds);
+        let receivers = Receivers::open(&members, "cut/#").await?;
+        let mut watch = Watch::open(&members, period, self.setup.timeout()).await;
+
+        relay.set_cut(true);
+        let begun = now();
+        let end = begun + Duration::from_secs(self.seconds);
+        let mut sending = |topic, half: &[Member]| {
+            let rng = ChaCha8Rng::from_rng(&mut rng);
+            tokio::spawn(broadcasts(topic, half.to_vec(), end, rng))
+        };
+        let [first, second] = &halves;
+        let first = sending("cut/with-root", first);
+        let second = sending("cut/without-root", second);
+        let graphs = graphs_until(&mut watch, &halves, end).await;
+        relay.set_cut(false);
+        let mended = now();
+        record::progress(format_args!("mended"));
+        let heal_seconds = self.healed(&mut watch, mended).await;
+
+        let sent = [
+            first.await.map_err(Failure::run)?,
+            second.await.map_err(Failure::run)?,
+        ];
+        let judged = |number: usize| {
+            let (half, sent, graph) = (halves.get(number)?, sent.get(number)?, graphs.get(number)?);
+            Some(judge(half, sent, begun, *graph, mended, &receivers))
+        };
+        let (Some(with_root), Some(without_root)) = (judged(0), judged(1)) else {
+            return Err(Failure::Run("there are no two halves".to_owned()));
+        };
+        let duplicates = receivers.duplicates();
+        let ok = with_root.is_served()
+            && without_root.is_served()
+            && duplicates == 0
+            && receivers.missed() == 0
+            && heal_seconds.is_some_and(|seconds| seconds <= self.heal_seconds);
+        Ok(Row {
+            context: self.setup.context("partition", self.nodes),
+            cut_seconds: self.seconds,
+            with_root,
+            without_root,
+            heal_seconds,
+            heal_seconds_limit: self.heal_seconds,
+            duplicates,
+            datagrams_dropped: relay.dropped(),
+            ok,
+        })
+    }
+
+    async fn healed(&self, watch: &mut Watch, mended: Instant) -> Option<f64> {
+        let until = mended + self.setup.timeout();
+        let mut at = mended;
+        while !is_graph(watch.latest()) {
+            at = watch.next(until).await?.at;
+        }
+        Some(at.saturating_duration_since(mended).as_secs_f64())
+    }
+}
+
+impl Half {
+    /// Whether it served its own.
+    pub fn is_served(&self) -> bool {
+        let has_served = self.broadcasts > self.refused && self.graph_seconds.is_some();
+        has_served && self.undelivered == 0 && self.refused_as_graph == 0
+    }
+}
+
+/// Since when each half has been the exact graph of its own.
+async fn graphs_until(
+    watch: &mut Watch,
+    halves: &[Vec<Member>; 2],
+    end: Instant,
+) -> [Option<Instant>; 2] {
+    let mut since = [None; 2];
+    while let Some(seen) = watch.next(end).await {
+        for (since, half) in since.iter_mut().zip(halves) {
+            let sight = |member: &Member| watch.latest().get_key_value(&member.name);
+            let own = half.iter().filter_map(sight);
+            let own: Sights = own
+                .map(|(name, sight)| (name.clone(), sight.clone()))
+                .collect();
+            *since = since.or(Some(seen.at)).filter(|_| is_graph(&own));
+        }
+    }
+    since
+}
+
+/// Broadcast from random nodes of a half, on topics of their own, until `end`.
+async fn broadcasts(
+    topic: &'static str,
+    half: Vec<Member>,
+    end: Instant,
+    mut rng: ChaCha8Rng,
+) -> Vec<Sent> {
+    let mut asked = JoinSet::new();
+    let mut next = now();
+    for number in 0.. {
+        next += BETWEEN;
+        let Some(origin) = half.choose(&mut rng).filter(|_| next < end) else {
+            break;
+        };
+        sleep_until(next).await;
+        let (client, topic) = (origin.client(), format!("{topic}/{number}"));
+        let (origin, begun) = (origin.name.clone(), now());
+        asked.spawn(async move {
+            let rest = end.saturating_duration_since(begun);
+            let answer = client.broadcast(&topic, "a word", Some(rest)).await;
+            // A late receipt is one all the same.
+            let accepted = answer.map_or_else(|error| error.is_timeout(), |_| true);
+            Sent {
+                topic,
+                origin,
+                begun,
+                accepted,
+            }
+        });
+    }
+    asked.join_all().await
+}
+
+fn judge(
+    half: &[Member],
+    sent: &[Sent],
+    begun: Instant,
+    graph: Option<Instant>,
+    mended: Instant,
+    receivers: &Receivers,
+) -> Half {
+    let judged: Vec<&Sent> = sent
+        .iter()
+        .filter(|one| one.begun + LAST <= mended)
+        .collect();
+    let refused = judged.iter().filter(|one| !one.accepted);
+    let is_late = |one: &&&Sent| graph.is_some_and(|graph| one.begun > graph);
+    let (mut due, mut undelivered, mut slowest) = (0, 0, None);
+    for one in judged.iter().filter(|one| one.accepted) {
+        for member in half.iter().filter(|member| member.name != one.origin) {
+            due += 1;
+            let delivered = receivers.delivered(&one.topic, &member.name);
+            match delivered.filter(|at| *at <= mended) {
+                None => undelivered += 1,
+                Some(at) => slowest = slowest.max(Some(at.saturating_duration_since(one.begun))),
+            }
+        }
+    }
+    Half {
+        nodes: half.len(),
+        graph_seconds: graph.map(|at| at.saturating_duration_since(begun).as_secs_f64()),
+        broadcasts: judged.len(),
+        refused: refused.clone().count(),
+        refused_as_graph: refused.filter(is_late).count(),
+        due,
+        undelivered,
+        delivery_seconds_max: slowest.map(|length| length.as_secs_f64()),
+    }
+}

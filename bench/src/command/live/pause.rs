@@ -1,0 +1,216 @@
+//! `live pause`: a process that stands still for half the detection timeout, and
+//! one that does so for five times as long.
+
+use std::time::Duration;
+
+use binomesh::cluster::{Cluster, Member};
+use clap::Args;
+use rand::SeedableRng;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::{Ledger, Tallied};
+use super::setup::{Context, Setup, now};
+use super::sight::is_graph;
+use super::watch::Watch;
+use crate::command::{Failure, Finding};
+use crate::record;
+
+/// Stop a process shortly, then for long, and let it go on.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench live pause --nodes 16
+  binomesh-bench live pause --profile fast --repeat 5 --json
+
+SIGSTOP of a random node for half the detection timeout: nothing may happen, no
+epoch and no verdict, at any node. Then of a random node for five times as long:
+the others see one leave and one return in at most --epochs epochs, count nobody
+else less, call nobody else down, and the exact graph of all stands again. The timeout is the profile's beat
+times the beats until a verdict, unless given. Exit status 1 otherwise.")]
+pub struct Pause {
+    /// How many nodes.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(3..=1024))]
+    pub nodes: u32,
+    /// How often both are done, each time to new random nodes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// The detection timeout.
+    #[arg(long)]
+    pub detection_seconds: Option<f64>,
+    /// The most epochs that a leave and a return may take: orphans of the paused
+    /// node that find a new place may take one more each time.
+    #[arg(long, default_value_t = 4)]
+    pub epochs: u64,
+    /// How often each node is asked.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub poll_milliseconds: u64,
+    /// The cluster.
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// How long a node is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// Half the detection timeout.
+    Half,
+    /// Five times the detection timeout.
+    FiveTimes,
+}
+
+/// One pause.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// How long it was.
+    pub length: Length,
+    /// In seconds.
+    pub paused_seconds: f64,
+    /// The timeout that this is measured by.
+    pub detection_seconds: f64,
+    /// Who.
+    pub paused_name: String,
+    /// Whether that was the root.
+    pub paused_root: bool,
+    /// What the others saw; after a short pause, what all saw.
+    #[serde(flatten)]
+    pub tallied: Tallied,
+    /// From the end of the pause until the graph of all stood again.
+    pub graph_seconds: Option<f64>,
+    /// Whether it went as promised.
+    pub ok: bool,
+}
+
+impl Pause {
+    /// Run it and print its rows.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
+        let places = Vec::new();
+        let body = async |cluster: &Cluster| self.all(cluster).await;
+        self.setup
+            .with_cluster(self.nodes, places, stop, body)
+            .await
+    }
+
+    async fn all(&self, cluster: &Cluster) -> Result<Finding, Failure> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
+        let members: Vec<Member> = cluster.members().cloned().collect();
+        let mut all_ok = true;
+        for _ in 0..self.repeat {
+            for length in [Length::Half, Length::FiveTimes] {
+                let Some(victim) = members.choose(&mut rng) else {
+                    continue;
+                };
+                let row = self.once(cluster, &members, &victim.name, length).await?;
+                record::progress_done();
+                self.setup.print(&row)?;
+                all_ok &= row.ok;
+            }
+        }
+        Ok(Finding::good_if(all_ok))
+    }
+
+    async fn once(
+        &self,
+        cluster: &Cluster,
+        members: &[Member],
+        victim: &str,
+        length: Length,
+    ) -> Result<Row, Failure> {
+        let detection = self.detection();
+        let pause = match length {
+            Length::Half => detection / 2,
+            Length::FiveTimes => detection * 5,
+        };
+        record::progress(format_args!("{victim} is paused for {pause:?}"));
+        let period = Duration::from_millis(self.poll_milliseconds);
+        let watch = Watch::open(members, period, self.setup.timeout()).await;
+        let root = |sight: &super::sight::Sight| sight.report.parent.is_none();
+        let paused_root = watch.latest().get(victim).is_some_and(root);
+        let excused = (length == Length::FiveTimes).then_some(victim);
+        let ledger = Ledger::new(self.nodes, excused, watch.latest());
+
+        cluster.pause(victim).await.map_err(Failure::run)?;
+        let mut view = View { watch, ledger };
+        view.watch_until(now() + pause, None).await;
+        cluster.resume(victim).await.map_err(Failure::run)?;
+        let resumed = now();
+        let graph = is_graph(view.watch.latest()).then_some(resumed);
+        // What the pause has set going must have ended in twice the timeout.
+        let linger = detection * 2;
+        let graph = view.watch_until(resumed + linger, graph).await;
+        let until = resumed + self.setup.timeout();
+        let graph = match graph {
+            Some(graph) => Some(graph),
+            None => {
+                let graph = view.watch_until_graph(until).await;
+                view.watch_until(now() + linger, graph).await
+            }
+        };
+
+        let tallied = view.ledger.tallied();
+        let ok = graph.is_some()
+            && match length {
+                Length::Half => tallied.is_nothing(),
+                Length::FiveTimes => {
+                    (tallied.leaves_max, tallied.returns_max) == (1, 1)
+                        && tallied.epochs_of_one_node_max <= self.epochs
+                        && tallied.population_min + 1 >= self.nodes
+                        && tallied.false_verdicts.unwrap_or(0) == 0
+                }
+            };
+        Ok(Row {
+            context: self.setup.context("pause", self.nodes),
+            length,
+            paused_seconds: pause.as_secs_f64(),
+            detection_seconds: detection.as_secs_f64(),
+            paused_name: victim.to_owned(),
+            paused_root,
+            tallied,
+            graph_seconds: graph.map(|at| (at - resumed).as_secs_f64()),
+            ok,
+        })
+    }
+
+    fn detection(&self) -> Duration {
+        let given = self.detection_seconds.map(Duration::from_secs_f64);
+        given.unwrap_or_else(|| self.setup.detection())
+    }
+}
+
+/// The nodes' answers and what they come to.
+struct View {
+    watch: Watch,
+    ledger: Ledger,
+}
+
+impl View {
+    /// Since when the graph of all has stood, `since` being what is known so far.
+    async fn watch_until(&mut self, until: Instant, since: Option<Instant>) -> Option<Instant> {
+        let mut since = since;
+        while let Some(seen) = self.watch.next(until).await {
+            self.ledger.note(&seen, self.watch.latest());
+            since = since
+                .or(Some(seen.at))
+                .filter(|_| is_graph(self.watch.latest()));
+        }
+        since
+    }
+
+    /// When the graph of all stood first.
+    async fn watch_until_graph(&mut self, until: Instant) -> Option<Instant> {
+        loop {
+            let seen = self.watch.next(until).await?;
+            self.ledger.note(&seen, self.watch.latest());
+            if is_graph(self.watch.latest()) {
+                return Some(seen.at);
+            }
+        }
+    }
+}

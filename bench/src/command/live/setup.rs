@@ -1,0 +1,254 @@
+//! The cluster of a measurement: how it is asked for, made and taken away.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use binomesh::Profile;
+use binomesh::cluster::{Cluster, ClusterConfig, Place};
+use binomesh::demo::Demo;
+use binomesh::shape::Shape;
+use binomesh_overlay::config::Pace;
+use clap::Args;
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{Failure, Finding};
+use crate::record;
+
+/// What all workloads are told about their cluster.
+#[derive(Debug, Clone, Args)]
+pub struct Setup {
+    /// How eagerly the nodes watch each other: default, fast or quiet.
+    #[arg(long, default_value_t = Profile::Default)]
+    pub profile: Profile,
+    /// The deployment tree: binomial, binary, flat or random.
+    #[arg(long, default_value_t = Shape::Binomial)]
+    pub shape: Shape,
+    /// How long a dead node's rank stays vacant.
+    #[arg(long, default_value_t = 0)]
+    pub grace_seconds: u64,
+    /// Draws whatever is random: victims, halves, origins.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How long forming and healing may take.
+    #[arg(long, default_value_t = 120)]
+    pub timeout_seconds: u64,
+    /// The nodes' program; `binomesh` beside this one if not given.
+    #[arg(long)]
+    pub binary: Option<PathBuf>,
+    /// Which log lines the nodes write.
+    #[arg(long, default_value = "info")]
+    pub log: String,
+    /// Copy the nodes' logs to this folder before they are removed.
+    #[arg(long)]
+    pub keep_logs: Option<PathBuf>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What every row says of its run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Context {
+    /// What was done.
+    pub workload: &'static str,
+    /// How many nodes.
+    pub nodes: u32,
+    /// How eagerly they watch each other.
+    pub profile: String,
+    /// The deployment tree.
+    pub shape: String,
+    /// How long a rank stays vacant.
+    pub grace_seconds: u64,
+    /// What was random.
+    pub seed: u64,
+    /// The processors of this machine.
+    pub cores: usize,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+impl Setup {
+    /// What every row says.
+    pub fn context(&self, workload: &'static str, nodes: u32) -> Context {
+        Context {
+            workload,
+            nodes,
+            profile: self.profile.to_string(),
+            shape: self.shape.to_string(),
+            grace_seconds: self.grace_seconds,
+            seed: self.seed,
+            cores: cores(),
+            version: record::VERSION,
+        }
+    }
+
+    /// Print a row, one line of JSON or a table.
+    pub fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
+        if self.json {
+            record::print_json(row)?;
+        } else {
+            record::print_table(row)?;
+        }
+        Ok(())
+    }
+
+    /// The patience for forming and healing.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
+    }
+
+    /// How long a silent neighbour is given until it is taken as down.
+    pub fn detection(&self) -> Duration {
+        let pace = match self.profile {
+            Profile::Default => Pace::default(),
+            Profile::Fast => Pace::fast(),
+            Profile::Quiet => Pace::quiet(),
+        };
+        pace.beat * (pace.suspect_after + pace.down_after)
+    }
+
+    /// Make a cluster, wait until it is the verified graph, do `body` with it,
+    /// and take it away whatever came of that.
+    pub async fn with_cluster<T>(
+        &self,
+        nodes: u32,
+        places: Vec<Place>,
+        stop: &CancellationToken,
+        body: impl AsyncFnOnce(&Cluster) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let config = self.config(nodes, places)?;
+        let asked = || Failure::Run("stopped before the end".to_owned());
+        let cluster = tokio::select! {
+            spawned = Cluster::spawn(config) => spawned.map_err(Failure::run)?,
+            () = stop.cancelled() => return Err(asked()),
+        };
+        let work = async {
+            verified(&cluster, self.timeout()).await?;
+            body(&cluster).await
+        };
+        let outcome = tokio::select! {
+            outcome = work => outcome,
+            () = stop.cancelled() => Err(asked()),
+        };
+        let names: Vec<String> = cluster.members().map(|one| one.name.clone()).collect();
+        let killed = cluster.kill_all(&names).await;
+        if let Some(folder) = &self.keep_logs {
+            keep_logs(&cluster, folder)?;
+        }
+        killed.map_err(Failure::run)?;
+        outcome
+    }
+
+    fn config(&self, nodes: u32, places: Vec<Place>) -> Result<ClusterConfig, Failure> {
+        let mut config = ClusterConfig::new(nodes);
+        config.shape = match self.shape {
+            Shape::Random { .. } => Shape::Random { seed: self.seed },
+            shape => shape,
+        };
+        config.profile = self.profile;
+        config.grace_seconds = self.grace_seconds;
+        config.places = places;
+        config.log.clone_from(&self.log);
+        config.binary = Some(match &self.binary {
+            Some(binary) => binary.clone(),
+            None => beside()?,
+        });
+        Ok(config)
+    }
+}
+
+/// Wait until the live nodes are one overlay whose tables are the graph.
+pub async fn verified(cluster: &Cluster, patience: Duration) -> Result<(), Failure> {
+    let begun = now();
+    let mut demo = Demo::new(cluster, begun, begun + patience, |_| ());
+    demo.formed().await.map_err(Failure::run)?;
+    demo.verified().await.map_err(Failure::run)?;
+    Ok(())
+}
+
+/// The nodes' program in the folder of this one.
+fn beside() -> Result<PathBuf, Failure> {
+    let me = std::env::current_exe().map_err(Failure::run)?;
+    let found = me.with_file_name("binomesh");
+    found.is_file().then_some(found).ok_or_else(|| {
+        let dir = me.parent().unwrap_or(Path::new(".")).display();
+        Failure::Usage(format!(
+            "there is no `binomesh` in {dir}; build it (cargo build --release --workspace) or \
+             name it with --binary"
+        ))
+    })
+}
+
+fn keep_logs(cluster: &Cluster, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(Failure::run)?;
+    for member in cluster.members() {
+        let to = folder.join(format!("{}.log", member.name));
+        std::fs::copy(cluster.log_file(&member.name), to).map_err(Failure::run)?;
+    }
+    Ok(())
+}
+
+/// Run a measurement; its token is cancelled by SIGINT and SIGTERM.
+pub fn block_on(
+    body: impl AsyncFnOnce(&CancellationToken) -> Result<Finding, Failure>,
+) -> Result<Finding, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::run)?;
+    let stop = CancellationToken::new();
+    let finding = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::run)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::run)?;
+        let asked = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            asked.cancel();
+        });
+        body(&stop).await
+    });
+    record::progress_done();
+    finding
+}
+
+/// How many processors there are.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The clock of the measurements.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "real processes are measured by the clock"
+)]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// The smallest value that is not below this share of all.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values = [3.0, 1.0, 2.0, 4.0];
+        for (share, expected) in [(0.0, 1.0), (0.5, 2.0), (0.51, 3.0), (1.0, 4.0)] {
+            assert_eq!(quantile(&values, share), Some(expected), "{share}");
+        }
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a node says of itself at one moment, and what is concluded from it.
+//! Every observation has its source here and nowhere else.
+//!
+//! A node that keeps a list of the peers it takes for down, `down` in its
+//! answer, is taken at its word; of one that does not, only the tables are known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh::NodeReport;
+use binomesh::client::{ClientError, Session};
+use binomesh::verify::verify;
+use binomesh_overlay::legitimate::is_ring;
+use serde::Deserialize;
+
+/// What one node said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// Its tables.
+    pub report: NodeReport,
+    /// The peers that it takes for down, if it keeps such a list.
+    pub down: Option<BTreeSet<String>>,
+}
+
+/// What all asked nodes said last, by name.
+pub type Sights = BTreeMap<String, Sight>;
+
+impl Sight {
+    /// Ask a node.
+    pub async fn ask(session: &mut Session) -> Result<Option<Self>, ClientError> {
+        Ok(Self::understand(&session.get("/v1/topology").await?))
+    }
+
+    fn understand(answer: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Verdicts {
+            down: Option<BTreeSet<String>>,
+        }
+        let Verdicts { down } = serde_json::from_slice(answer).ok()?;
+        let report = serde_json::from_slice(answer).ok()?;
+        Some(Self { report, down })
+    }
+
+    /// Whether this node routes round `peer`: it takes it for down, or none of
+    /// its tables leads there.
+    pub fn avoids(&self, peer: &str) -> bool {
+        self.takes_for_down(peer) || !self.refers_to(peer)
+    }
+
+    /// Whether this node says that `peer` is down.
+    pub fn takes_for_down(&self, peer: &str) -> bool {
+        self.down.as_ref().is_some_and(|down| down.contains(peer))
+    }
+
+    fn refers_to(&self, peer: &str) -> bool {
+        let NodeReport {
+            parent,
+            children,
+            successor,
+            predecessor,
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.report;
+        let fingers = clockwise.iter().chain(counterclockwise);
+        let single = [parent, successor, predecessor].into_iter().chain(fingers);
+        let mut all = single.flatten().chain(children);
+        all.any(|name| name == peer)
+    }
+
+    /// The tables alone: what must not change in a quiet cluster.
+    pub fn tables(&self) -> impl PartialEq + '_ {
+        let NodeReport {
+            epoch,
+            rank,
+            parent,
+            children,
+            successor,
+            predecessor,
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.report;
+        (
+            (epoch, rank, parent, children),
+            (successor, predecessor, clockwise, counterclockwise),
+        )
+    }
+}
+
+/// Whether every one of these nodes avoids all of `dead`.
+pub fn all_avoid(sights: &Sights, dead: &[String]) -> bool {
+    let avoids = |sight: &Sight| dead.iter().all(|peer| sight.avoids(peer));
+    sights.values().all(avoids)
+}
+
+/// Whether the ring passes exactly these nodes, once each, both ways.
+pub fn is_relinked(sights: &Sights) -> bool {
+    let numbers: BTreeMap<&str, usize> = sights.keys().map(String::as_str).zip(0..).collect();
+    let ways: Vec<[Option<usize>; 2]> = sights
+        .values()
+        .map(|Sight { report, .. }| {
+            [&report.successor, &report.predecessor]
+                .map(|name| numbers.get(name.as_deref()?).copied())
+        })
+        .collect();
+    let nodes: Vec<usize> = (0..ways.len()).collect();
+    let way = |node: usize, which: usize| *ways.get(node)?.get(which)?;
+    is_ring(&nodes, |node| way(node, 0), |node| way(node, 1))
+}
+
+/// Whether these nodes, and they alone, are one exact binomial graph.
+pub fn is_graph(sights: &Sights) -> bool {
+    let reports: Vec<NodeReport> = sights.values().map(|one| one.report.clone()).collect();
+    let expected = u32::try_from(reports.len()).unwrap_or(u32::MAX);
+    verify(&reports, expected).is_ok()
+}
+
+/// How many epochs lie between two names of epochs of one root's life.
+pub fn epochs_between(before: &str, after: &str) -> Option<u64> {
+    let parts = |name: &str| -> Option<(String, u64)> {
+        let (rest, _nonce) = name.rsplit_once('-')?;
+        let (life, counter) = rest.rsplit_once('-')?;
+        Some((life.to_owned(), counter.parse().ok()?))
+    };
+    let ((life, from), (same, to)) = (parts(before)?, parts(after)?);
+    (life == same).then(|| to.checked_sub(from)).flatten()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A ring of three, as its nodes report it.
+    pub(crate) fn ring() -> Sights {
+        let names = ["a", "b", "c"];
+        let sight = |number: usize| {
+            let near = |step: usize| names.get((number + step) % 3).copied();
+            let answer = serde_json::json!({
+                "name": near(0), "id": "00000000000000000000000000000000", "pid": 1, "boot": 1,
+                "address": "127.0.0.1:1", "rank": number, "epoch": "r-7-1-00", "population": 3,
+                "parent": (number > 0).then_some("a"),
+                "children": if number == 0 { vec!["b", "c"] } else { vec![] },
+                "successor": near(1), "predecessor": near(2),
+                "clockwise": [near(1), near(2)], "counterclockwise": [near(2), near(1)],
+                "links": [near(1), near(2)], "healthy": true, "reason": null,
+            });
+            Sight::understand(answer.to_string().as_bytes()).unwrap()
+        };
+        (0..3).map(|n| (names[n].to_owned(), sight(n))).collect()
+    }
+
+    #[test]
+    fn a_dead_peer_is_avoided_when_called_down_or_gone_from_all_tables() {
+        let mut sights = ring();
+        let dead = ["c".to_owned()];
+        sights.remove("c");
+        assert!(!all_avoid(&sights, &dead));
+        let Sight { report, down } = sights.get_mut("a").unwrap();
+        *down = Some(BTreeSet::from(["c".to_owned()]));
+        assert!(report.children.contains(&"c".to_owned()));
+        assert!(sights["a"].avoids("c") && !sights["b"].avoids("c"));
+        let report = &mut sights.get_mut("b").unwrap().report;
+        report.successor = Some("a".into());
+        report.clockwise = vec![Some("a".into())];
+        report.counterclockwise = vec![None];
+        assert!(all_avoid(&sights, &dead));
+    }
+
+    #[test]
+    fn the_ring_passes_exactly_the_live() {
+        let mut sights = ring();
+        assert!(is_relinked(&sights) && is_graph(&sights));
+        sights.remove("c");
+        assert!(!is_relinked(&sights), "it leads to a dead node");
+        let link = |sights: &mut Sights, name: &str, to: &str| {
+            let report = &mut sights.get_mut(name).unwrap().report;
+            report.successor = Some(to.into());
+            report.predecessor = Some(to.into());
+        };
+        link(&mut sights, "a", "b");
+        assert!(!is_relinked(&sights), "one way only");
+        link(&mut sights, "b", "a");
+        assert!(is_relinked(&sights) && !is_graph(&sights));
+    }
+
+    #[test]
+    fn a_list_of_the_down_is_read_if_there_is_one() {
+        let mut answer = serde_json::to_value(&ring()["a"].report).unwrap();
+        answer["down"] = serde_json::json!(["x"]);
+        let sight = Sight::understand(answer.to_string().as_bytes()).unwrap();
+        assert!(sight.takes_for_down("x") && !sight.takes_for_down("b"));
+        assert_eq!(Sight::understand(b"{}"), None);
+    }
+
+    #[test]
+    fn epochs_are_counted_within_one_life_of_a_root() {
+        assert_eq!(epochs_between("aa-17-3-0f", "aa-17-5-0e"), Some(2));
+        assert_eq!(epochs_between("aa-17-3-0f", "aa-18-1-0e"), None);
+        assert_eq!(epochs_between("aa-17-3-0f", "e"), None);
+    }
+}

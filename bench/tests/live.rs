@@ -1,0 +1,162 @@
+//! `binomesh-bench live`, in small, with real processes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
+/// Long enough for a loaded machine; what takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Clusters compete for the processor, and deaths are noticed by the clock.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    let nodes = Path::new(BENCH).with_file_name("binomesh");
+    assert!(
+        nodes.is_file(),
+        "no {}: build the workspace, or `cargo build -p binomesh`",
+        nodes.display()
+    );
+    ALONE.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+fn start(line: &str) -> Child {
+    let mut command = Command::new(BENCH);
+    command
+        .arg("live")
+        .args(line.split_whitespace())
+        .arg("--json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("started")
+}
+
+fn rows(line: &str) -> (ExitStatus, Vec<Value>) {
+    let output = start(line).wait_with_output().expect("ended");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let rows: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let rows = rows.unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert!(!rows.is_empty(), "{line}: {errors}");
+    (output.status, rows)
+}
+
+#[test]
+fn the_dead_are_avoided_and_the_graph_closes_over_the_living() {
+    let _alone = alone();
+    let line = "kill --nodes 8 --kill 1,30% --repeat 1 --profile fast --seed 3";
+    let limits = " --avoid-seconds 60 --relink-seconds 60 --graph-seconds 60";
+    let (status, found) = rows(&format!("{line}{limits}"));
+    assert!(status.success(), "{found:?}");
+    let [one, summary, three, _] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (&one["row"], &summary["row"]),
+        (&"run".into(), &"summary".into())
+    );
+    assert_eq!((&one["killed"], &three["killed"]), (&1.into(), &3.into()));
+    assert_eq!(three["killed_names"].as_array().map(Vec::len), Some(3));
+    let seconds = |name: &str| summary[name].as_f64().expect("a figure");
+    // Not seen before it can be: one beat of silence at least.
+    assert!(seconds("avoided_seconds_max") > 0.1, "{summary}");
+    assert!(seconds("relinked_seconds_max") <= seconds("graph_seconds_max"));
+
+    let (status, found) = rows(&format!("{line} --kill 1 --relink-seconds 0.001"));
+    assert_eq!(status.code(), Some(1), "{found:?}");
+}
+
+#[test]
+fn a_pause_is_nothing_or_one_leave_and_one_return() {
+    let _alone = alone();
+    let (status, found) = rows("pause --nodes 6 --profile fast --seed 2");
+    assert!(status.success(), "{found:?}");
+    let [short, long] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (&short["length"], &long["length"]),
+        (&"half".into(), &"five_times".into())
+    );
+    assert_eq!(short["epochs_distinct"], 0);
+    assert_eq!(
+        (&long["leaves_max"], &long["returns_max"]),
+        (&1.into(), &1.into())
+    );
+
+    // A timeout taken as six times too long: the half of it is no short pause.
+    let wrong = "pause --nodes 6 --profile fast --seed 2 --detection-seconds 3";
+    let (status, found) = rows(wrong);
+    assert_eq!(status.code(), Some(1), "{found:?}");
+    assert_ne!(found[0]["leaves_max"], 0);
+}
+
+/// The processes whose parent is `pid`.
+fn children(pid: u32) -> BTreeSet<u32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |child: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let parent = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(1));
+        parent == Some(&pid.to_string())
+    };
+    pids.filter(is_child).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "patience is wall time")]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nothing_is_left_when_it_is_interrupted() {
+    let _alone = alone();
+    let bench = start("saturate --nodes 3 --busy 1 --minutes 100");
+    let pid = bench.id();
+    // Three nodes and a busy process.
+    until("all processes run", || children(pid).len() == 4);
+    let processes = children(pid);
+    let interrupted = Command::new("kill")
+        .args(["-s", "INT", &pid.to_string()])
+        .status();
+    assert!(interrupted.expect("kill runs").success());
+    let output = bench.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped before the end"));
+    until("all processes are gone", || {
+        let runs = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+        !processes.iter().any(runs)
+    });
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_usage() {
+    for line in [
+        "kill --kill 0",
+        "kill --kill 100%",
+        "partition --nodes 254",
+        "idle --minutes 0",
+    ] {
+        let output = start(line).wait_with_output().expect("ended");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+    }
+    let output = start("kill --binary /nowhere --repeat 1").wait_with_output();
+    let output = output.expect("ended");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("/nowhere"),
+        "{output:?}"
+    );
+}

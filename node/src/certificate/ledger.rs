@@ -1,0 +1,211 @@
+//! What an authority remembers in its folder: every certificate that it issued and
+//! those of them that it revoked, one file each, named by serial.
+//!
+//! ```text
+//!   issued/SERIAL.pem     written before the certificate is handed out
+//!   revoked/SERIAL.pem    a copy; lists are made of these
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use x509_parser::prelude::GeneralName;
+
+use super::{Authority, CertificateError, Issued, Validity, private_dir, read, replace};
+use crate::state::wall_clock_ms;
+
+/// The memory of the authority in a folder.
+#[derive(Debug)]
+pub struct Ledger {
+    dir: PathBuf,
+}
+
+/// A certificate that was issued.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Entry {
+    /// The node's name.
+    pub name: String,
+    /// The certificate's serial number, hexadecimal.
+    pub serial: String,
+    /// Its first second since 1970.
+    pub from: i64,
+    /// Its last second.
+    pub until: i64,
+    /// Whether it was revoked.
+    pub revoked: bool,
+}
+
+impl Ledger {
+    /// The memory of the authority in `dir`.
+    pub fn of(dir: &Path) -> Self {
+        let dir = dir.to_owned();
+        Self { dir }
+    }
+
+    /// Remember a certificate, before it is handed out.
+    pub fn record(&self, issued: &Issued) -> Result<(), CertificateError> {
+        let entry = entry(&issued.certificate_pem).map_err(CertificateError::Unreadable)?;
+        self.write("issued", &entry.serial, &issued.certificate_pem)
+    }
+
+    /// All that was issued, by name.
+    pub fn list(&self) -> Result<Vec<Entry>, CertificateError> {
+        let revoked = self.all("revoked")?;
+        let is_revoked = |pem: &str| revoked.iter().any(|(other, _)| other == pem);
+        let mut entries = Vec::new();
+        for (pem, mut entry) in self.all("issued")? {
+            entry.revoked = is_revoked(&pem);
+            entries.push(entry);
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    /// Revoke every certificate of a node, and make the list, PEM, of all that are
+    /// revoked and have not expired.
+    pub fn revoke(
+        &self,
+        authority: &Authority,
+        name: &str,
+        validity: Validity,
+    ) -> Result<String, CertificateError> {
+        let mut found = false;
+        for (pem, entry) in self.all("issued")? {
+            if entry.name == name {
+                self.write("revoked", &entry.serial, &pem)?;
+                found = true;
+            }
+        }
+        if !found {
+            return Err(CertificateError::NeverIssued(
+                name.chars().take(64).collect(),
+            ));
+        }
+        let now = i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX);
+        let mut revoked = self.all("revoked")?;
+        revoked.retain(|(_, entry)| entry.until >= now);
+        let revoked: Vec<&str> = revoked.iter().map(|(pem, _)| pem.as_str()).collect();
+        authority.revoke(&revoked, validity)
+    }
+
+    fn write(&self, folder: &str, serial: &str, pem: &str) -> Result<(), CertificateError> {
+        let dir = self.dir.join(folder);
+        private_dir(&dir).map_err(failed("create", &dir))?;
+        let path = dir.join(format!("{serial}.pem"));
+        replace(&path, pem.as_bytes()).map_err(failed("write", &path))
+    }
+
+    /// All certificates of a folder. One that cannot be read is an error: a list
+    /// without it would let a revoked node in again.
+    fn all(&self, folder: &str) -> Result<Vec<(String, Entry)>, CertificateError> {
+        let dir = self.dir.join(folder);
+        let files = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(failed("read", &dir))?,
+        };
+        let mut all = Vec::new();
+        for file in files {
+            let path = file.map_err(failed("read", &dir))?.path();
+            if path.extension().is_some_and(|extension| extension == "pem") {
+                let pem = read(&path)?;
+                let entry = entry(&pem).map_err(|error| {
+                    let path = path.display();
+                    CertificateError::Unreadable(format!("{path}: {error}; restore it"))
+                })?;
+                all.push((pem, entry));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CertificateError {
+    let path = path.to_owned();
+    move |source| CertificateError::File {
+        doing,
+        path,
+        source,
+    }
+}
+
+fn entry(certificate_pem: &str) -> Result<Entry, String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate_pem.as_bytes())
+        .map_err(|error| error.to_string())?;
+    let certificate = pem.parse_x509().map_err(|error| error.to_string())?;
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let uri = names.and_then(|names| match names.value.general_names.as_slice() {
+        [GeneralName::URI(uri)] => Some(*uri),
+        _ => None,
+    });
+    let name = uri.and_then(|uri| uri.rsplit_once("/node/"));
+    let (_, name) = name.ok_or("it names no node")?;
+    let serial = certificate.raw_serial().iter();
+    Ok(Entry {
+        name: name.to_owned(),
+        serial: serial.map(|byte| format!("{byte:02x}")).collect(),
+        from: certificate.validity().not_before.timestamp(),
+        until: certificate.validity().not_after.timestamp(),
+        revoked: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_all_that_are_revoked_and_only_those() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::generate("test.local", Validity::days(10)).unwrap();
+        let ledger = Ledger::of(dir.path());
+        assert_eq!(ledger.list().unwrap(), []);
+        for name in ["a", "b", "b", "c"] {
+            let issued = authority.issue(name, Validity::days(1)).unwrap();
+            ledger.record(&issued).unwrap();
+        }
+        let revoke = |name| ledger.revoke(&authority, name, Validity::days(1));
+        assert!(matches!(revoke("d"), Err(CertificateError::NeverIssued(_))));
+        revoke("a").unwrap();
+        let list = revoke("b").unwrap();
+        let entries = ledger.list().unwrap();
+        let states: Vec<_> = entries.iter().map(|e| (&*e.name, e.revoked)).collect();
+        assert_eq!(
+            states,
+            [("a", true), ("b", true), ("b", true), ("c", false)]
+        );
+        let pem = x509_parser::pem::parse_x509_pem(list.as_bytes()).unwrap().1;
+        let (_, list) = x509_parser::parse_x509_crl(&pem.contents).unwrap();
+        let mut serials: Vec<String> = list
+            .iter_revoked_certificates()
+            .map(|one| {
+                one.raw_serial()
+                    .iter()
+                    .map(|b| format!("{b:02x}"))
+                    .collect()
+            })
+            .collect();
+        serials.sort();
+        let mut expected: Vec<_> = entries.iter().take(3).map(|e| e.serial.clone()).collect();
+        expected.sort();
+        assert_eq!(serials, expected);
+    }
+
+    #[test]
+    fn nobody_is_let_in_again_by_a_file_that_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::generate("test.local", Validity::days(10)).unwrap();
+        let ledger = Ledger::of(dir.path());
+        for name in ["a", "b"] {
+            let issued = authority.issue(name, Validity::days(1)).unwrap();
+            ledger.record(&issued).unwrap();
+        }
+        let revoke = |name| ledger.revoke(&authority, name, Validity::days(1));
+        revoke("a").unwrap();
+        let file = fs::read_dir(dir.path().join("revoked")).unwrap().next();
+        let path = file.unwrap().unwrap().path();
+        fs::write(&path, "garbage").unwrap();
+        let error = revoke("b").unwrap_err().to_string();
+        assert!(error.contains(&*path.to_string_lossy()), "{error}");
+    }
+}

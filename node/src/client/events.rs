@@ -1,0 +1,177 @@
+//! What a node sends to its subscribers, event by event.
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::{ClientError, Endpoint};
+use crate::report::Delivery;
+
+/// The longest event; with a longer one the stream is garbled. The largest payload
+/// in base64 fits.
+const MAX_EVENT: usize = 96 << 20;
+
+/// What a subscription yields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriptionEvent {
+    /// A message.
+    Delivery(Delivery),
+    /// This many messages were left out because they were not read in time.
+    Missed(u64),
+}
+
+/// A stream of deliveries. Dropping it unsubscribes.
+#[derive(Debug)]
+pub struct Events {
+    endpoint: Endpoint,
+    body: Incoming,
+    blocks: Blocks,
+}
+
+impl Events {
+    pub(super) const fn new(endpoint: Endpoint, body: Incoming) -> Self {
+        Self {
+            endpoint,
+            body,
+            blocks: Blocks::new(MAX_EVENT),
+        }
+    }
+
+    /// The next event, or `None` once the node has stopped.
+    pub async fn next(&mut self) -> Option<Result<SubscriptionEvent, ClientError>> {
+        loop {
+            let (name, data) = match self.next_raw().await? {
+                Ok(event) => event,
+                Err(error) => return Some(Err(error)),
+            };
+            let event = match name.as_str() {
+                "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
+                "missed" => serde_json::from_str(&data)
+                    .map(|Missed { count }| SubscriptionEvent::Missed(count)),
+                // Later versions may say more.
+                _ => continue,
+            };
+            return Some(event.map_err(|error| self.garbled(error.to_string())));
+        }
+    }
+
+    /// The name and data of the next server-sent event; comments are skipped.
+    pub(super) async fn next_raw(&mut self) -> Option<Result<(String, String), ClientError>> {
+        loop {
+            while let Some(block) = self.blocks.next() {
+                if let Some(event) = parse_event(&block) {
+                    return Some(Ok(event));
+                }
+            }
+            let frame = match self.body.frame().await? {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let (endpoint, reason) = (self.endpoint.clone(), error.to_string());
+                    return Some(Err(ClientError::Unreachable { endpoint, reason }));
+                }
+            };
+            let data = frame.data_ref().map(|data| data.as_ref());
+            if !self.blocks.take(data.unwrap_or_default()) {
+                return Some(Err(self.garbled("an event is too long".to_owned())));
+            }
+        }
+    }
+
+    fn garbled(&self, problem: String) -> ClientError {
+        let endpoint = self.endpoint.clone();
+        ClientError::Garbled { endpoint, problem }
+    }
+}
+
+#[derive(Deserialize)]
+struct Missed {
+    count: u64,
+}
+
+/// Bytes on their way to whole blocks, each of which ends with an empty line.
+#[derive(Debug)]
+struct Blocks {
+    bytes: Vec<u8>,
+    /// No block ends before this.
+    searched: usize,
+    most: usize,
+}
+
+impl Blocks {
+    const fn new(most: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            searched: 0,
+            most,
+        }
+    }
+
+    /// Take what came; `false`, and nothing is taken, if a block gets too long.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.bytes.len() + bytes.len() <= self.most;
+        if fits {
+            self.bytes.extend_from_slice(bytes);
+        }
+        fits
+    }
+
+    /// The next whole block.
+    fn next(&mut self) -> Option<String> {
+        let rest = self.bytes.get(self.searched..).unwrap_or_default();
+        let Some(end) = rest.windows(2).position(|pair| pair == b"\n\n") else {
+            // The last byte may be the first of a pair.
+            self.searched = self.bytes.len().saturating_sub(1);
+            return None;
+        };
+        let end = self.searched + end + 2;
+        self.searched = 0;
+        let block: Vec<u8> = self.bytes.drain(..end).collect();
+        Some(String::from_utf8_lossy(&block).into_owned())
+    }
+}
+
+fn parse_event(block: &str) -> Option<(String, String)> {
+    let field = |name: &str| {
+        let lines = block.lines().filter_map(|line| line.strip_prefix(name));
+        let values: Vec<&str> = lines
+            .filter_map(|rest| rest.strip_prefix(':'))
+            .map(|value| value.strip_prefix(' ').unwrap_or(value))
+            .collect();
+        (!values.is_empty()).then(|| values.join("\n"))
+    };
+    Some((field("event")?, field("data").unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_parsed() {
+        let event = parse_event("event: message\ndata: {\"a\":1}\n\n");
+        assert_eq!(event, Some(("message".into(), "{\"a\":1}".into())));
+        assert_eq!(parse_event(":\n\n"), None);
+    }
+
+    #[test]
+    fn blocks_are_found_however_the_bytes_come_and_are_bounded() {
+        let text = b"a\n\nbc\n\n\n\nd";
+        for size in 1..=text.len() {
+            let mut blocks = Blocks::new(64);
+            let mut found = Vec::new();
+            for part in text.chunks(size) {
+                assert!(blocks.take(part));
+                found.extend(std::iter::from_fn(|| blocks.next()));
+            }
+            assert_eq!(found, ["a\n\n", "bc\n\n", "\n\n"], "in parts of {size}");
+        }
+        let mut blocks = Blocks::new(4);
+        assert!(blocks.take(b"abcd"));
+        assert!(!blocks.take(b"e"));
+        assert_eq!(blocks.next(), None);
+        let mut blocks = Blocks::new(4);
+        assert!(blocks.take(b"ab\n\n"));
+        assert_eq!(blocks.next().as_deref(), Some("ab\n\n"));
+        assert!(blocks.take(b"cdef"), "room again");
+    }
+}

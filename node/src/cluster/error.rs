@@ -1,0 +1,57 @@
+//! What can go wrong with a local cluster.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::certificate::CertificateError;
+
+/// A cluster did not start, or a node of it cannot be managed. Processes that
+/// were started are stopped when the [`Cluster`](super::Cluster) is dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A file cannot be read or written.
+    #[error("cannot {doing} {path}: {source}", path = .path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A certificate was not made.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// A process ended before it listened.
+    #[error("{node} ended before it listened; the end of its log:\n{log}")]
+    Ended {
+        /// Which.
+        node: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// A process did not listen in time.
+    #[error("{node} does not listen after {seconds} s; the end of its log:\n{log}")]
+    Silent {
+        /// Which.
+        node: String,
+        /// How long it was awaited.
+        seconds: u64,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// There is no such node.
+    #[error("the cluster has no node {0}")]
+    NoSuchNode(String),
+}
+
+impl ClusterError {
+    pub(super) fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::File {
+            doing,
+            path,
+            source,
+        }
+    }
+}

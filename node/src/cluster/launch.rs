@@ -1,0 +1,112 @@
+//! From a place in the deployment tree to a process that listens.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use super::{Cluster, ClusterError, Listening, Member, Slot};
+use crate::certificate::Validity;
+use crate::process::Process;
+use crate::settings::{NodeConfig, Seed};
+use crate::state::replace;
+
+impl Cluster {
+    /// Write what node `number` needs in order to start.
+    pub(super) fn prepare(
+        &self,
+        number: usize,
+        parent: Option<&Member>,
+        bind: Option<SocketAddr>,
+    ) -> Result<NodeConfig, ClusterError> {
+        let name = format!("node-{number}");
+        let home = self.dir.path().join(&name);
+        if !home.exists() {
+            let issued = self.authority.issue(&name, Validity::days(7))?;
+            issued.save(&home, false)?;
+        }
+        let seed = |member: &Member| Seed {
+            name: member.name.clone(),
+            address: member.address,
+        };
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = NodeConfig::new(name, &home, home.join("state"));
+        let place = self.config.places.get(number);
+        config.bind = bind.unwrap_or(place.map_or(loopback, |place| place.bind));
+        config.advertise = place
+            .and_then(|place| place.advertise)
+            .into_iter()
+            .collect();
+        config.grace_seconds = self.config.grace_seconds;
+        config.parent = parent.map(seed);
+        config.slot = u32::try_from(number).ok();
+        let others = self.live().filter(|member| Some(*member) != parent);
+        config.seeds = others
+            .filter(|other| other.name != config.name)
+            .take(3)
+            .map(seed)
+            .collect();
+        config.profile = self.config.profile;
+        config.max_children = self.max_children;
+        config.admin_socket = Some(home.join("admin.sock"));
+        config.metrics = Some(loopback);
+        config.log.clone_from(&self.config.log);
+        config.watch_stdin = true;
+        #[cfg(feature = "planted")]
+        config.planted.clone_from(&self.config.planted);
+        let path = home.join("node.toml");
+        let text = toml::to_string(&config)
+            .map_err(|error| ClusterError::file("write", &path, io::Error::other(error)))?;
+        replace(&path, text.as_bytes())
+            .map_err(|source| ClusterError::file("write", &path, source))?;
+        Ok(config)
+    }
+
+    /// Start the process of a prepared node and wait until it listens.
+    pub(super) fn start(
+        &self,
+        config: NodeConfig,
+    ) -> impl Future<Output = Result<Slot, ClusterError>> + Send + 'static {
+        let home = self.dir.path().join(&config.name);
+        let log = home.join("log");
+        let binary = self.binary.clone();
+        let mut command = tokio::process::Command::new(&binary);
+        command
+            .arg("run")
+            .arg("--config")
+            .arg(home.join("node.toml"));
+        // Ctrl-C is for us; we then ask the children.
+        command.process_group(0);
+        // Our own settings are not the children's.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BINOMESH_") {
+                command.env_remove(name);
+            }
+        }
+        let (node, limit) = (config.name, self.config.start_timeout);
+        async move {
+            let started = tokio::time::timeout(limit, Process::start(command, &log)).await;
+            let Ok(started) = started else {
+                let (seconds, log) = (limit.as_secs(), tail(&log));
+                return Err(ClusterError::Silent { node, seconds, log });
+            };
+            let (process, line) =
+                started.map_err(|source| ClusterError::file("start", &binary, source))?;
+            let said = line.and_then(|line| serde_json::from_str::<Listening>(&line).ok());
+            match said {
+                Some(Listening { member, .. }) => Ok(Slot { member, process }),
+                None => {
+                    let log = tail(&log);
+                    Err(ClusterError::Ended { node, log })
+                }
+            }
+        }
+    }
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(10);
+    lines.get(from..).unwrap_or_default().join("\n")
+}

@@ -1,0 +1,64 @@
+//! The nodes of a local cluster, as files and standard output name them.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ClusterError;
+use crate::client::{Client, Endpoint};
+
+/// A node of a local cluster, as `cluster.json` and `ready` name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its lasting identity in hexadecimal.
+    pub id: String,
+    /// Its process.
+    pub pid: u32,
+    /// The address that others dial.
+    pub address: SocketAddr,
+    /// Its admin API.
+    pub admin_socket: PathBuf,
+    /// Its metrics, such as `http://127.0.0.1:9464/metrics`.
+    pub metrics_url: String,
+}
+
+impl Member {
+    /// A client of its admin API.
+    pub fn client(&self) -> Client {
+        Client::new(Endpoint::Unix(self.admin_socket.clone()))
+    }
+}
+
+/// The first line that `run` prints.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Listening {
+    /// Always `listening`.
+    pub event: String,
+    /// Who listens where.
+    #[serde(flatten)]
+    pub member: Member,
+}
+
+/// What `cluster.json` holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Directory {
+    /// The process that holds the cluster.
+    pub pid: u32,
+    /// Its nodes.
+    pub nodes: Vec<Member>,
+}
+
+impl Directory {
+    /// Read `cluster.json` in `dir`.
+    pub fn open(dir: &Path) -> Result<Self, ClusterError> {
+        let path = dir.join("cluster.json");
+        let text = fs::read(&path).map_err(|source| ClusterError::file("read", &path, source))?;
+        let wrong = |error| ClusterError::file("understand", &path, io::Error::other(error));
+        serde_json::from_slice(&text).map_err(wrong)
+    }
+}

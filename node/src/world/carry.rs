@@ -1,0 +1,232 @@
+//! From one process to another: links, and messages over them.
+
+use std::time::Duration;
+
+use super::lie::Liar;
+use super::line::{Line, Stream};
+use super::network::Connection;
+use super::{Happening, Id, World};
+use crate::peer::{Input, Message};
+
+impl World {
+    /// Make a link to a live peer, if there is none.
+    pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Connection> {
+        if let Some(link) = self.network.connection(from, to) {
+            return Some(link);
+        }
+        let now = self.now;
+        let answers = self.hosts.get(&to);
+        let answers = answers.is_some_and(|host| host.peer.is_some() && host.paused_until <= now);
+        let is_cut = self.network.is_cut(now, from, to) || self.network.is_cut(now, to, from);
+        if from == to || !answers || is_cut {
+            return None;
+        }
+        let latency = self.network.conditions(now).latency;
+        let chance = self.line(from, to)?.chance().next();
+        let greeting = (latency.draw(chance) + self.network.extra(now, from, to)) * 2;
+        let ends = [from, to].map(|id| (id, self.claimed_boot(id)));
+        let link = self.network.connect(ends[0], ends[1], now + greeting);
+        for (at, peer) in [(from, to), (to, from)] {
+            let boots = (self.boot(at), link.boot_of(peer, at));
+            let number = link.number;
+            let up = Happening::LinkUp {
+                at,
+                peer,
+                boots,
+                number,
+            };
+            self.agenda.insert(link.up, up);
+        }
+        Some(link)
+    }
+
+    /// A greeting is over. The host hears of the end of a former link first.
+    pub(super) fn on_link_up(&mut self, at: Id, peer: Id, boot: u64, number: u64) {
+        let Some(host) = self.hosts.get_mut(&at) else {
+            return;
+        };
+        let former = host.linked.insert(peer, (number, boot));
+        if former.is_some() {
+            self.feed(at, Input::LinkDown { peer });
+        }
+        self.feed(at, Input::LinkUp { peer, boot });
+    }
+
+    /// If nothing has come over a link for its idle timeout, the receiver takes
+    /// it as broken; the other end hears nothing either from then on.
+    pub(super) fn on_silence(&mut self, from: Id, to: Id, number: u64, since: Duration) {
+        if !self.network.is_silent(from, to, number, since) {
+            return;
+        }
+        self.network.disconnect(from, to, number);
+        let timeout = self.network.idle_timeout;
+        for (after, at, peer) in [(Duration::ZERO, to, from), (timeout, from, to)] {
+            let boot = self.boot(at);
+            let down = Happening::LinkDown {
+                at,
+                peer,
+                boot,
+                number,
+            };
+            self.later(after, down);
+        }
+    }
+
+    /// A process sends: what it says may be lies, or in words that nobody knows.
+    pub(super) fn send(&mut self, from: Id, to: Id, message: Message<Id>) {
+        self.sent += 1;
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(&from) else {
+            return;
+        };
+        if (host.mute).is_some_and(|(layer, until)| until > now && layer.has(&message)) {
+            return;
+        }
+        match &mut host.liar {
+            Some(liar) if liar.is_lying(now) => {
+                for (to, message) in liar.twist(from, to, message) {
+                    self.post(from, to, message);
+                }
+            }
+            _ => self.post(from, to, message),
+        }
+    }
+
+    /// Put a message on its line, which may be narrow.
+    pub(super) fn post(&mut self, from: Id, to: Id, message: Message<Id>) {
+        let Some(link) = self.link(from, to) else {
+            return;
+        };
+        let Some(line) = self.line(from, to) else {
+            return;
+        };
+        match &mut line.narrow {
+            None => self.transmit(from, to, link, message),
+            Some(narrow) => {
+                narrow.push(message);
+                if !std::mem::replace(&mut narrow.is_busy, true) {
+                    self.later(Duration::ZERO, Happening::Room { from, to });
+                }
+            }
+        }
+    }
+
+    /// A narrow line takes the next message.
+    pub(super) fn on_room(&mut self, from: Id, to: Id) {
+        let now = self.now;
+        let Some(line) = self.line(from, to) else {
+            return;
+        };
+        let Some(narrow) = &mut line.narrow else {
+            return;
+        };
+        if narrow.until <= now {
+            return self.widen(from, to);
+        }
+        let pause = narrow.pause;
+        let next = narrow.pop();
+        narrow.is_busy = next.is_some();
+        let tell = narrow.take_writable();
+        if let Some(message) = next {
+            if let Some(link) = self.link(from, to) {
+                self.transmit(from, to, link, message);
+            }
+            self.later(pause, Happening::Room { from, to });
+        }
+        if tell {
+            self.feed(from, Input::Writable { peer: to });
+        }
+    }
+
+    /// A line is no longer narrow: all that waits goes at once, and then the
+    /// sender hears of it, once.
+    fn widen(&mut self, from: Id, to: Id) {
+        let narrow = self.line(from, to).and_then(|line| line.narrow.take());
+        let Some(mut narrow) = narrow else {
+            return;
+        };
+        while let Some(message) = narrow.pop() {
+            if let Some(link) = self.link(from, to) {
+                self.transmit(from, to, link, message);
+            }
+        }
+        if narrow.take_writable() {
+            self.feed(from, Input::Writable { peer: to });
+        }
+    }
+
+    /// A message travels, unless it is lost.
+    fn transmit(&mut self, from: Id, to: Id, link: Connection, message: Message<Id>) {
+        let now = self.now;
+        if self.network.is_cut(now, from, to) {
+            return self.fall_silent(from, to);
+        }
+        self.network.note(from, to, None);
+        let conditions = self.network.conditions(now);
+        let extra = self.network.extra(now, from, to);
+        let boots = (self.boot(to), link.boot_of(from, to));
+        let Some(line) = self.line(from, to) else {
+            return;
+        };
+        let mut chance = line.chance();
+        let (fate, travel) = (chance.next(), chance.next());
+        // Four draws of a million in one word.
+        let happens = |shift: u32, per_million: u32| {
+            per_million > 0 && (fate >> shift) % 1_000_000 < u64::from(per_million)
+        };
+        if happens(0, conditions.loss_per_million) {
+            return;
+        }
+        let earliest = now.max(link.up) + conditions.latency.draw(travel) + extra;
+        let arrival = if happens(20, conditions.reordered_per_million) {
+            earliest
+        } else {
+            line.in_order(Stream::of(&message), earliest)
+        };
+        let arrive = |message| Happening::Arrival {
+            to,
+            from,
+            boots,
+            message,
+        };
+        if happens(40, conditions.duplicated_per_million) {
+            let again = earliest + conditions.latency.draw(chance.next());
+            self.agenda.insert(again, arrive(message.clone()));
+        }
+        self.agenda.insert(arrival, arrive(message));
+    }
+
+    /// Nothing comes through from now on: note the time, once.
+    fn fall_silent(&mut self, from: Id, to: Id) {
+        let Some(link) = self.network.connection(from, to) else {
+            return;
+        };
+        if self.network.note(from, to, Some(self.now)) {
+            let silence = Happening::Silence {
+                from,
+                to,
+                number: link.number,
+                since: self.now,
+            };
+            let timeout = self.network.idle_timeout;
+            self.later(timeout, silence);
+        }
+    }
+
+    pub(super) fn line(&mut self, from: Id, to: Id) -> Option<&mut Line> {
+        let seed = self.seed;
+        let host = self.hosts.get_mut(&from)?;
+        let line = host.lines.entry(to);
+        Some(line.or_insert_with(|| Line::new(seed, from, to)))
+    }
+
+    /// Which life of its process a peer says that it is in.
+    fn claimed_boot(&self, id: Id) -> u64 {
+        let host = self.hosts.get(&id);
+        host.map_or(0, |host| {
+            let liar = host.liar.as_ref().filter(|liar| liar.is_lying(self.now));
+            let claimed = liar.and_then(Liar::boot);
+            claimed.unwrap_or(host.config.boot)
+        })
+    }
+}

@@ -1,0 +1,454 @@
+//! Authenticated liars: processes that run the real machine, but say something
+//! else than it does.
+//!
+//! A lie is one kind of untruth, told as often as there is an occasion. What it
+//! may do to the liar's own place and messages is not promised; what it may do
+//! to the others is.
+
+use std::time::Duration;
+
+use binomesh_overlay::noise::Noise;
+use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
+use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
+use binomesh_overlay::{census, detector, fingers, relayed, ring, stamp::Mark};
+use binomesh_routing::{self as routing, packet};
+use serde::{Deserialize, Serialize};
+
+use super::Id;
+use crate::peer::Message;
+
+/// How many messages a liar that adds some lets pass between two.
+const BETWEEN: u64 = 4;
+/// The weight of the greatest tree that can be.
+const GREATEST: u8 = 24;
+
+/// A kind of untruth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lie {
+    /// Its tree has the greatest weight that there is.
+    Weight,
+    /// Its path and its heirs are others.
+    Path,
+    /// Its subtree has another size.
+    Sizes,
+    /// Its subtree has as many members as there can be.
+    Multitudes,
+    /// Its children have other ranks.
+    Ranks,
+    /// The epoch that it hands on has the greatest numbers that there are.
+    Epochs,
+    /// It stands at another rank.
+    Marks,
+    /// It introduces others than its fingers, and denies those who are.
+    Fingers,
+    /// It names other leaves and successors.
+    Ring,
+    /// It says goodbye, or no, to all sorts of peers.
+    Goodbyes,
+    /// Everybody is alive, itself to whoever asks on behalf of another.
+    Alive,
+    /// Peers that are up are down, and those that are down are up.
+    Verdicts,
+    /// Its process is in the last life that there is.
+    Boots,
+    /// Others hold the ranks that it is asked about.
+    Rosters,
+    /// What it takes on is done, and it does nothing.
+    Done,
+    /// It takes everything on and never reports.
+    Custody,
+    /// It takes nothing on, for all sorts of reasons.
+    Refusals,
+    /// What it did is not done: everybody has refused.
+    Exceptions,
+    /// The way of what it hands on was another.
+    Transit,
+    /// The rounds of what it hands on are the greatest that there are.
+    Rounds,
+}
+
+impl Lie {
+    /// All lies.
+    pub const ALL: [Self; 20] = [
+        Self::Weight,
+        Self::Path,
+        Self::Sizes,
+        Self::Multitudes,
+        Self::Ranks,
+        Self::Epochs,
+        Self::Marks,
+        Self::Fingers,
+        Self::Ring,
+        Self::Goodbyes,
+        Self::Alive,
+        Self::Verdicts,
+        Self::Boots,
+        Self::Rosters,
+        Self::Done,
+        Self::Custody,
+        Self::Refusals,
+        Self::Exceptions,
+        Self::Transit,
+        Self::Rounds,
+    ];
+
+    /// Whether receipts can be wrong by it: it is about user messages, or about
+    /// the names of their receivers.
+    pub const fn is_of_relay(self) -> bool {
+        matches!(
+            self,
+            Self::Rosters
+                | Self::Done
+                | Self::Custody
+                | Self::Refusals
+                | Self::Exceptions
+                | Self::Transit
+                | Self::Rounds
+        )
+    }
+}
+
+/// A process that lies.
+#[derive(Debug, Clone)]
+pub(super) struct Liar {
+    lie: Lie,
+    peers: Vec<Id>,
+    until: Duration,
+    noise: Noise,
+}
+
+impl Liar {
+    pub(super) const fn new(lie: Lie, peers: Vec<Id>, until: Duration, seed: u64) -> Self {
+        Self {
+            lie,
+            peers,
+            until,
+            noise: Noise::new(seed),
+        }
+    }
+
+    pub(super) fn is_lying(&self, now: Duration) -> bool {
+        self.until > now
+    }
+
+    /// The boot that it claims, if it lies about that.
+    pub(super) fn boot(&self) -> Option<u64> {
+        (self.lie == Lie::Boots).then_some(u64::MAX)
+    }
+
+    /// What goes out in the place of `message`, and to whom.
+    pub(super) fn twist(
+        &mut self,
+        from: Id,
+        to: Id,
+        message: Message<Id>,
+    ) -> Vec<(Id, Message<Id>)> {
+        let mut said = Vec::new();
+        if matches!(
+            self.lie,
+            Lie::Goodbyes | Lie::Alive | Lie::Verdicts | Lie::Rosters
+        ) {
+            said.extend(self.addition());
+        }
+        let twisted = match message {
+            Message::Overlay(message) => self.overlay(from, message).map(Message::Overlay),
+            Message::Relay(message) => self.relay(from, message).map(Message::Relay),
+        };
+        said.extend(twisted.map(|message| (to, message)));
+        said.retain(|(to, _)| *to != from);
+        said
+    }
+
+    fn anybody(&mut self) -> Id {
+        self.noise.pick(&self.peers).unwrap_or_default()
+    }
+
+    /// What nobody has asked for.
+    fn addition(&mut self) -> Option<(Id, Message<Id>)> {
+        if !self.noise.one_in(BETWEEN) {
+            return None;
+        }
+        let (to, other) = (self.anybody(), self.anybody());
+        let message: overlay::Message<Id> = match (self.lie, self.noise.next() % 4) {
+            (Lie::Alive, _) => detector::Message::Alive(other).into(),
+            (Lie::Verdicts, word) => detector::Message::Rumours(vec![detector::Rumour {
+                peer: other,
+                boot: [0, 1, 2, u64::MAX][word as usize],
+                incarnation: self.noise.pick(&[0, 1, 2, u32::MAX]).unwrap_or(0),
+                mark: None,
+                is_up: self.noise.one_in(2),
+            }])
+            .into(),
+            (Lie::Goodbyes, 0) => Tree::Detach.into(),
+            (Lie::Goodbyes, 1) => Tree::Leave.into(),
+            (Lie::Goodbyes, 2) => Tree::Redirect(other).into(),
+            (Lie::Goodbyes, _) => Tree::Refuse(overlay::tree::Refusal::Unanchored).into(),
+            _ => return None,
+        };
+        Some((to, Message::Overlay(message)))
+    }
+
+    fn overlay(&mut self, me: Id, message: overlay::Message<Id>) -> Option<overlay::Message<Id>> {
+        use overlay::Message as M;
+        Some(match message {
+            M::Tree(message) => M::Tree(self.tree(me, message)),
+            M::Ring(ring::Message::Info(_)) if self.lie == Lie::Ring => {
+                ring::Message::Info(self.anybody()).into()
+            }
+            M::Ring(ring::Message::AskConnect(_)) if self.lie == Lie::Ring => {
+                ring::Message::AskConnect(self.anybody()).into()
+            }
+            M::Census(message) => M::Census(self.census(message)),
+            M::Fingers(message) => M::Fingers(self.fingers(message)),
+            M::Detector(message) => M::Detector(self.detector(message)),
+            M::Relayed(relayed::Message::From { carried, .. }) if self.lie == Lie::Ring => {
+                let from = self.anybody();
+                relayed::Message::From { from, carried }.into()
+            }
+            other @ (M::Ring(_) | M::Relayed(_)) => other,
+        })
+    }
+
+    fn tree(&mut self, me: Id, message: Tree<Id>) -> Tree<Id> {
+        let greatest = |root: RootKey<Id>| RootKey {
+            weight: GREATEST,
+            priority: 0,
+            ..root
+        };
+        match (self.lie, message) {
+            (Lie::Weight, Tree::Lead(lead)) => Tree::Lead(Lead {
+                root: greatest(lead.root),
+                ..lead
+            }),
+            (Lie::Weight, Tree::Probe(root)) => Tree::Probe(greatest(root)),
+            (Lie::Weight, Tree::Together) => Tree::Offer {
+                root: greatest(RootKey {
+                    weight: 0,
+                    priority: 0,
+                    id: me,
+                }),
+                via: me,
+            },
+            (Lie::Weight, Tree::Attach { order, .. }) => Tree::Attach {
+                claim: Claim::Orphan,
+                order,
+            },
+            (Lie::Weight, Tree::Offer { root, via }) => Tree::Offer {
+                root: greatest(root),
+                via,
+            },
+            (Lie::Path, Tree::Lead(lead)) => {
+                let steps = (0..self.noise.next() % 5).map(|_| self.anybody());
+                let steps: Vec<Id> = steps.collect();
+                let heirs = lead.heirs.iter().map(|_| self.anybody()).collect();
+                let path = steps.into_iter().map(|id| Step {
+                    id,
+                    order: Order::default(),
+                });
+                Tree::Lead(Lead {
+                    path: path.collect(),
+                    heirs,
+                    ..lead
+                })
+            }
+            (_, honest) => honest,
+        }
+    }
+
+    fn census(&mut self, message: census::Message<Id>) -> census::Message<Id> {
+        use census::Message::Size;
+        match (self.lie, message) {
+            (
+                Lie::Sizes,
+                Size {
+                    version, standing, ..
+                },
+            ) => {
+                let size = self.noise.pick(&[1, 2, 7, 100]);
+                let size = size.and_then(Population::new);
+                let size = size.unwrap_or(Population::ONE);
+                Size {
+                    version,
+                    size,
+                    standing,
+                }
+            }
+            (
+                Lie::Multitudes,
+                Size {
+                    version, standing, ..
+                },
+            ) => {
+                let size = Population::new(Population::MAX);
+                let size = size.unwrap_or(Population::ONE);
+                Size {
+                    version,
+                    size,
+                    standing,
+                }
+            }
+            (Lie::Ranks, census::Message::Place { placement, version }) => {
+                let n = placement.population.get();
+                let rank = Rank(self.noise.next() as u32 % n);
+                let placement = Placement { rank, ..placement };
+                census::Message::Place { placement, version }
+            }
+            (Lie::Epochs, census::Message::Place { placement, version }) => {
+                let epoch = greatest_epoch(placement.epoch);
+                let placement = Placement { epoch, ..placement };
+                census::Message::Place { placement, version }
+            }
+            (_, honest) => honest,
+        }
+    }
+
+    fn mark(&mut self, mark: Mark<Id>) -> Mark<Id> {
+        let rank = Rank(self.noise.next() as u32 % (2 * self.peers.len() as u32).max(1));
+        Mark { rank, ..mark }
+    }
+
+    fn fingers(
+        &mut self,
+        message: fingers::Message<Id, Mark<Id>>,
+    ) -> fingers::Message<Id, Mark<Id>> {
+        use fingers::Message as F;
+        let other = self.anybody();
+        match (self.lie, message) {
+            (Lie::Fingers, F::Up { level, mark, .. }) => F::Up {
+                level,
+                subject: other,
+                mark,
+            },
+            (Lie::Fingers, F::Down { level, mark, .. }) => F::Down {
+                level,
+                subject: other,
+                mark,
+            },
+            (
+                Lie::Fingers,
+                F::Confirmed {
+                    level,
+                    direction,
+                    mark,
+                },
+            ) => F::Deny {
+                level,
+                direction,
+                mark,
+            },
+            (
+                Lie::Marks,
+                F::Confirm {
+                    level,
+                    direction,
+                    mark,
+                },
+            ) => F::Confirm {
+                level,
+                direction,
+                mark: self.mark(mark),
+            },
+            (
+                Lie::Marks,
+                F::Confirmed {
+                    level,
+                    direction,
+                    mark,
+                },
+            ) => F::Confirmed {
+                level,
+                direction,
+                mark: self.mark(mark),
+            },
+            (_, honest) => honest,
+        }
+    }
+
+    fn detector(&mut self, message: detector::Message<Id>) -> detector::Message<Id> {
+        match (self.lie, message) {
+            (Lie::Marks, detector::Message::Beat { mark, reply }) => detector::Message::Beat {
+                mark: mark.map(|mark| self.mark(mark)),
+                reply,
+            },
+            (_, honest) => honest,
+        }
+    }
+
+    fn relay(&mut self, me: Id, message: routing::Message<Id>) -> Option<routing::Message<Id>> {
+        use routing::Message as R;
+        match (self.lie, message) {
+            (
+                Lie::Rosters,
+                R::RosterTell {
+                    epoch,
+                    start,
+                    peers,
+                },
+            ) => {
+                let peers = peers.iter().map(|_| self.anybody()).collect();
+                Some(R::RosterTell {
+                    epoch,
+                    start,
+                    peers,
+                })
+            }
+            (Lie::Done, R::Custody { errand, .. }) => Some(R::Done {
+                errand,
+                exceptions: Vec::new(),
+                redelegated: 0,
+            }),
+            (Lie::Done | Lie::Custody, R::Packet(packet)) => {
+                (packet.header.errand.id.origin == me).then_some(R::Packet(packet))
+            }
+            (Lie::Custody, R::Done { errand, .. }) => Some(R::Custody {
+                errand,
+                pending: Vec::new(),
+            }),
+            (Lie::Refusals, R::Custody { errand, .. } | R::Done { errand, .. }) => {
+                let reason = self.noise.pick(&packet::Refusal::ALL)?;
+                Some(R::Refused { errand, reason })
+            }
+            (Lie::Exceptions, R::Done { errand, .. }) => {
+                let spans = errand.part.spans().to_vec();
+                let exceptions = spans.into_iter().map(|span| packet::Exception {
+                    span,
+                    peer: Some(self.anybody()),
+                    state: packet::State::Unconfirmed,
+                    reason: packet::Reason::TooLarge,
+                });
+                let exceptions = exceptions.collect();
+                Some(R::Done {
+                    errand,
+                    exceptions,
+                    redelegated: u32::MAX,
+                })
+            }
+            (Lie::Transit, R::Packet(mut packet)) => {
+                if let packet::Part::Routed { visited, .. } = &mut packet.header.errand.part {
+                    let count = self.noise.next() % 9;
+                    let n = 2 * self.peers.len() as u64;
+                    *visited = (0..count)
+                        .map(|_| Rank((self.noise.next() % n.max(1)) as u32))
+                        .collect();
+                }
+                Some(R::Packet(packet))
+            }
+            (Lie::Rounds, R::Packet(mut packet)) => {
+                packet.header.errand.round = u32::MAX;
+                packet.header.closed_below = packet.header.errand.id.sequence;
+                Some(R::Packet(packet))
+            }
+            (_, honest) => Some(honest),
+        }
+    }
+}
+
+const fn greatest_epoch(epoch: Epoch<Id>) -> Epoch<Id> {
+    Epoch {
+        root: epoch.root,
+        boot: u64::MAX,
+        counter: u64::MAX,
+        nonce: epoch.nonce,
+    }
+}

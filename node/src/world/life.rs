@@ -1,0 +1,249 @@
+//! The processes of a world: start, end, pause, return.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use binomesh_overlay::Config;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Layer;
+use super::lie::Liar;
+use super::line::Line;
+use super::{Happening, Id, Turn, World};
+use crate::peer::{Input, Peer, Timer};
+
+/// How many contacts a process that kept its memory starts with besides those
+/// that it was configured with.
+const KEPT_CONTACTS: usize = 16;
+
+/// What a process has left of its former life when it starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// The number of its life, and the peers that it was linked to.
+    Kept,
+    /// The number of its life; otherwise only what it was configured with.
+    #[default]
+    Boot,
+    /// Nothing: its disk is new and its clock was set back, so that it takes a
+    /// number that is smaller than its former one.
+    Lost,
+}
+
+/// A process and what its host keeps for it.
+pub(super) struct Host {
+    pub(super) config: Config<Id>,
+    pub(super) peer: Option<Peer<Id>>,
+    pub(super) paused_until: Duration,
+    pub(super) timers: BTreeMap<Timer, (Duration, u64)>,
+    /// The links that the process knows to be up: their number and the boot at
+    /// the other end.
+    pub(super) linked: BTreeMap<Id, (u64, u64)>,
+    /// The peers that it wants links to.
+    pub(super) claimed: BTreeSet<Id>,
+    /// What it sends, by receiver.
+    pub(super) lines: BTreeMap<Id, Line>,
+    /// How much its clock is slow; negative if fast.
+    pub(super) drift_per_million: i32,
+    pub(super) liar: Option<Liar>,
+    /// Nobody understands this layer of what it says before then.
+    pub(super) mute: Option<(Layer, Duration)>,
+    is_leaving: bool,
+    /// The greatest and the smallest number of its lives.
+    boots: (u64, u64),
+}
+
+impl Host {
+    fn new(config: Config<Id>) -> Self {
+        Self {
+            boots: (config.boot, config.boot),
+            config,
+            peer: None,
+            paused_until: Duration::ZERO,
+            timers: BTreeMap::new(),
+            linked: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+            lines: BTreeMap::new(),
+            drift_per_million: 0,
+            liar: None,
+            mute: None,
+            is_leaving: false,
+        }
+    }
+
+    /// How long a time that this host's clock measures really is.
+    pub(super) fn by_own_clock(&self, length: Duration) -> Duration {
+        if self.drift_per_million == 0 {
+            return length;
+        }
+        let rate = 1_000_000_i64 + i64::from(self.drift_per_million);
+        let nanos = length.as_nanos() * rate.max(1) as u128 / 1_000_000;
+        Duration::from_nanos(nanos as u64)
+    }
+
+    /// The next life, with what is left of this one.
+    fn reborn(&mut self, memory: Memory) -> Config<Id> {
+        let mut config = self.config.clone();
+        config.boot = match memory {
+            Memory::Kept | Memory::Boot => self.boots.0 + 1,
+            Memory::Lost => self.boots.1.saturating_sub(1),
+        };
+        if memory == Memory::Kept {
+            let known = self.linked.keys().copied();
+            let new = known.filter(|id| !config.seeds.contains(id));
+            let new: Vec<Id> = new.take(KEPT_CONTACTS).collect();
+            config.seeds.extend(new);
+        }
+        config.seed = config.seed.wrapping_add(config.boot);
+        config
+    }
+}
+
+impl World {
+    /// Start a process; one that runs already is restarted.
+    pub fn start(&mut self, config: Config<Id>) {
+        let (id, relay) = (config.me, self.relay);
+        self.crash(id);
+        let host = self
+            .hosts
+            .entry(id)
+            .or_insert_with(|| Box::new(Host::new(config.clone())));
+        host.boots.0 = host.boots.0.max(config.boot);
+        host.boots.1 = host.boots.1.min(config.boot);
+        host.peer = Some(Peer::new(config.clone(), relay));
+        host.config = config;
+        host.paused_until = Duration::ZERO;
+        host.is_leaving = false;
+        host.linked.clear();
+        self.turn(id, true);
+        self.feed(id, Input::Start);
+    }
+
+    /// Start a process again, with its old configuration and a new boot.
+    pub fn restart(&mut self, id: Id) {
+        self.restart_with(id, Memory::Boot);
+    }
+
+    /// Start a process again with what is left of its former life.
+    pub fn restart_with(&mut self, id: Id, memory: Memory) {
+        if let Some(host) = self.hosts.get_mut(&id) {
+            let config = host.reborn(memory);
+            self.start(config);
+        }
+    }
+
+    /// Kill a process without warning: its neighbours hear nothing, and their
+    /// links break after the idle timeout.
+    pub fn crash(&mut self, id: Id) {
+        let after = self.network.idle_timeout;
+        self.end(id, after);
+    }
+
+    /// Kill a process whose host says at once that it is gone.
+    pub fn crash_noticed(&mut self, id: Id) {
+        let after = self.network.latency.draw(0);
+        self.end(id, after);
+    }
+
+    fn end(&mut self, id: Id, noticed_after: Duration) {
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.timers.clear();
+            host.claimed.clear();
+            if host.peer.take().is_some() {
+                self.turn(id, false);
+            }
+        }
+        // What others claimed ended with it.
+        for host in self.hosts.values_mut() {
+            host.claimed.remove(&id);
+        }
+        for (peer, link) in self.network.links_of(id) {
+            self.network.disconnect(id, peer, link.number);
+            let down = Happening::LinkDown {
+                at: peer,
+                peer: id,
+                boot: self.boot(peer),
+                number: link.number,
+            };
+            self.later(noticed_after, down);
+        }
+    }
+
+    /// Stop a process for a while: it handles nothing, and then everything. Its
+    /// links outlive that only if it is shorter than the idle timeout.
+    pub fn pause(&mut self, id: Id, length: Duration) {
+        let (now, until) = (self.now, self.now + length);
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.paused_until = host.paused_until.max(until);
+        }
+        if length <= self.network.idle_timeout {
+            return;
+        }
+        let timeout = self.network.idle_timeout;
+        for (peer, link) in self.network.links_of(id) {
+            self.network.note(id, peer, Some(now));
+            let silence = Happening::Silence {
+                from: id,
+                to: peer,
+                number: link.number,
+                since: now,
+            };
+            self.later(timeout, silence);
+        }
+    }
+
+    /// Let a process leave: it finishes what is open, or gives that up after
+    /// `patience`, says goodbye and ends.
+    pub fn leave(&mut self, id: Id, patience: Duration) {
+        let Some(host) = self.hosts.get_mut(&id).filter(|host| host.peer.is_some()) else {
+            return;
+        };
+        host.is_leaving = true;
+        let boot = host.config.boot;
+        self.later(patience, Happening::Go { at: id, boot });
+        self.turn(id, false);
+        self.feed(id, Input::Drain);
+    }
+
+    fn turn(&mut self, id: Id, begins: bool) {
+        let (at, boot) = (self.now, self.boot(id));
+        self.turns.push(Turn {
+            at,
+            id,
+            boot,
+            begins,
+        });
+    }
+
+    /// A leaving process is drained, or has waited long enough.
+    pub(super) fn go(&mut self, id: Id) {
+        if self.hosts.get(&id).is_some_and(|host| host.is_leaving) {
+            self.feed(id, Input::Leave);
+            self.crash(id);
+        }
+    }
+
+    /// Which life of its process a peer is in, or was in last; 0 before the
+    /// first.
+    pub fn boot(&self, id: Id) -> u64 {
+        self.hosts.get(&id).map_or(0, |host| host.config.boot)
+    }
+
+    /// Whether a process runs.
+    pub fn is_up(&self, id: Id) -> bool {
+        self.peer(id).is_some()
+    }
+
+    /// Whether a process runs, is not stopped and is not about to leave.
+    pub fn is_standing(&self, id: Id) -> bool {
+        let host = self.hosts.get(&id);
+        host.is_some_and(|host| {
+            host.peer.is_some() && !host.is_leaving && host.paused_until <= self.now
+        })
+    }
+
+    /// Whether a process is about to leave.
+    pub fn is_leaving(&self, id: Id) -> bool {
+        self.hosts.get(&id).is_some_and(|host| host.is_leaving)
+    }
+}

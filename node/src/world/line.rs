@@ -1,0 +1,156 @@
+//! What one peer sends to another: its order, and what waits when the link is
+//! narrow.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use binomesh_overlay::noise::Noise;
+use binomesh_overlay::{self as overlay, Slot};
+use binomesh_routing::{self as routing, packet};
+
+use super::Id;
+use crate::peer::Message;
+
+/// Maintenance slots that wait at most, as in the transport.
+const SLOTS: usize = 1024;
+/// How many control messages may wait for each packet that may, as there.
+const CONTROL_PER_PACKET: usize = 4;
+
+/// A stream of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Maintenance,
+    Control,
+    Packet,
+}
+
+impl Stream {
+    pub(super) const fn of(message: &Message<Id>) -> Self {
+        match message {
+            Message::Overlay(_) => Self::Maintenance,
+            Message::Relay(message) => match message.class() {
+                packet::Class::Control => Self::Control,
+                packet::Class::Packet => Self::Packet,
+            },
+        }
+    }
+}
+
+/// One direction between two peers.
+pub(super) struct Line {
+    /// Fixes all chance on this line, message by message: what happens elsewhere
+    /// changes nothing here.
+    key: u64,
+    sent: u64,
+    last: [Duration; 3],
+    pub(super) narrow: Option<Box<Narrow>>,
+}
+
+impl Line {
+    pub(super) fn new(seed: u64, from: Id, to: Id) -> Self {
+        let mut noise = Noise::new(seed ^ u64::from(from) << 32 ^ u64::from(to));
+        Self {
+            key: noise.next(),
+            sent: 0,
+            last: [Duration::ZERO; 3],
+            narrow: None,
+        }
+    }
+
+    /// The chance of the next message.
+    pub(super) const fn chance(&mut self) -> Noise {
+        self.sent += 1;
+        Noise::new(self.key ^ self.sent.wrapping_mul(0xd134_2543_de82_ef95))
+    }
+
+    /// When a message arrives that could at `earliest`: behind those sent before
+    /// it on its stream.
+    pub(super) fn in_order(&mut self, stream: Stream, earliest: Duration) -> Duration {
+        let last = &mut self.last[stream as usize];
+        *last = earliest.max(*last);
+        *last
+    }
+}
+
+/// A line that carries few messages: the transport's queue, with less room.
+pub(super) struct Narrow {
+    /// Between two messages.
+    pub(super) pause: Duration,
+    /// When it is wide again.
+    pub(super) until: Duration,
+    /// How many packets wait at most.
+    room: usize,
+    slots: BTreeMap<Slot<Id>, overlay::Message<Id>>,
+    places: VecDeque<Slot<Id>>,
+    control: VecDeque<routing::Message<Id>>,
+    packets: VecDeque<routing::Message<Id>>,
+    owes_writable: bool,
+    /// The next message is on its way out.
+    pub(super) is_busy: bool,
+}
+
+impl Narrow {
+    pub(super) const fn new(pause: Duration, room: usize, until: Duration) -> Self {
+        Self {
+            pause,
+            until,
+            room,
+            slots: BTreeMap::new(),
+            places: VecDeque::new(),
+            control: VecDeque::new(),
+            packets: VecDeque::new(),
+            owes_writable: false,
+            is_busy: false,
+        }
+    }
+
+    /// Queue a message. In a slot it replaces the older one; what finds no room
+    /// in a queue is dropped, and the sender is told when there is some again.
+    pub(super) fn push(&mut self, message: Message<Id>) {
+        match (Stream::of(&message), message) {
+            (_, Message::Overlay(message)) => {
+                let slot = message.slot();
+                let is_new = !self.slots.contains_key(&slot);
+                if is_new && self.slots.len() >= SLOTS {
+                    return;
+                }
+                self.slots.insert(slot, message);
+                if is_new {
+                    self.places.push_back(slot);
+                }
+            }
+            (Stream::Packet, Message::Relay(message)) if self.packets.len() < self.room => {
+                self.packets.push_back(message);
+            }
+            (Stream::Control, Message::Relay(message))
+                if self.control.len() < self.room * CONTROL_PER_PACKET =>
+            {
+                self.control.push_back(message);
+            }
+            (_, Message::Relay(_)) => self.owes_writable = true,
+        }
+    }
+
+    /// The next message, maintenance first.
+    pub(super) fn pop(&mut self) -> Option<Message<Id>> {
+        let slot = self.places.pop_front();
+        if let Some(message) = slot.and_then(|slot| self.slots.remove(&slot)) {
+            return Some(Message::Overlay(message));
+        }
+        let next = self.control.pop_front();
+        let next = next.or_else(|| self.packets.pop_front());
+        next.map(Message::Relay)
+    }
+
+    /// Whether the sender must now be told that there is room.
+    pub(super) fn take_writable(&mut self) -> bool {
+        let is_roomy = self.packets.len() <= self.room / 2
+            && self.control.len() <= self.room * CONTROL_PER_PACKET / 2;
+        is_roomy && std::mem::take(&mut self.owes_writable)
+    }
+
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() + self.control.len() + self.packets.len()
+    }
+}

@@ -1,0 +1,169 @@
+//! Ranks of the dead stay vacant for a while, in the seeded world.
+#![allow(missing_docs, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh::peer::Peer;
+use binomesh::world::{Defect, Network, Shape, World};
+use binomesh_overlay::Placement;
+use rand::seq::index;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn places(world: &World) -> BTreeMap<u32, Placement<u32>> {
+    let placed = |(id, peer): (u32, &Peer<u32>)| Some((id, peer.overlay().placement()?));
+    world.peers().filter_map(placed).collect()
+}
+
+fn formed(seed: u64, count: u32, shape: Shape, grace: Duration) -> World {
+    let mut world = World::new(seed, Network::local());
+    world.deploy(count, shape, |config| config.pace.grace = grace);
+    settle(&mut world, seconds(60));
+    world
+}
+
+#[track_caller]
+fn settle(world: &mut World, limit: Duration) -> Duration {
+    let start = world.now();
+    let settled = world.run_until(start + limit, |w| w.defect().is_none());
+    let (seed, defect) = (world.seed(), world.defect());
+    assert!(settled, "seed {seed}: {defect:?}");
+    world.now() - start
+}
+
+/// Time until no rank is vacant either.
+#[track_caller]
+fn compact(world: &mut World, limit: Duration) -> Duration {
+    let start = world.now();
+    let is_exact = world.run_until(start + limit, |w| w.defect_or_vacancy().is_none());
+    let (seed, defect) = (world.seed(), world.defect_or_vacancy());
+    assert!(is_exact, "seed {seed}: {defect:?}");
+    world.now() - start
+}
+
+#[test]
+fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
+    for victim in 0..16 {
+        let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
+        let mut before = places(&world);
+        world.crash(victim);
+        let relinked = settle(&mut world, seconds(20));
+        assert!(
+            relinked < seconds(4),
+            "{victim}: relinked after {relinked:?}"
+        );
+        before.remove(&victim);
+        assert_eq!(places(&world), before, "victim {victim}");
+        world.run_for(seconds(20));
+        assert_eq!(places(&world), before, "victim {victim}");
+        let compacted = compact(&mut world, seconds(30));
+        assert!(
+            compacted > seconds(5),
+            "{victim}: compacted after {compacted:?}"
+        );
+    }
+}
+
+#[test]
+fn who_returns_within_the_grace_gets_its_rank_back() {
+    for victim in 0..16 {
+        let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
+        let before = places(&world);
+        world.crash(victim);
+        world.run_for(seconds(10));
+        world.restart(victim);
+        let returned = compact(&mut world, seconds(30));
+        assert_eq!(places(&world), before, "victim {victim}");
+        assert!(returned < seconds(10), "{victim}: back after {returned:?}");
+    }
+}
+
+#[test]
+fn who_is_only_restarted_gets_its_rank_back() {
+    for victim in 0..16 {
+        let mut world = formed(victim.into(), 16, Shape::Binary, seconds(30));
+        let before = places(&world);
+        world.restart(victim);
+        compact(&mut world, seconds(30));
+        assert_eq!(places(&world), before, "victim {victim}");
+    }
+}
+
+/// But for the root, whose own restart may lead to a new numbering.
+#[test]
+fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
+    for seed in 0..40 {
+        let mut world = formed(seed, 24, Shape::Random, seconds(30));
+        let before = places(&world);
+        for victim in 0..24 {
+            let is_root = |peer: &Peer<u32>| peer.overlay().tree().is_root();
+            if world.peer(victim).is_some_and(is_root) {
+                continue;
+            }
+            world.crash(victim);
+            world.run_for(seconds(4));
+            world.restart(victim);
+            world.run_for(seconds(6));
+        }
+        compact(&mut world, seconds(30));
+        assert_eq!(places(&world), before, "seed {seed}");
+    }
+}
+
+#[test]
+fn more_than_an_eighth_is_compacted_before_the_grace_is_over() {
+    for seed in 0..10 {
+        let mut world = formed(seed, 32, Shape::Binomial, seconds(300));
+        let victims = index::sample(world.rng(), 32, 6);
+        victims.into_iter().for_each(|id| world.crash(id as u32));
+        let start = world.now();
+        let is_thin = |w: &World| match w.defect_or_vacancy() {
+            None => true,
+            Some(Defect::Vacant(vacant)) => vacant * 8 <= places(w).len() + vacant,
+            Some(_) => false,
+        };
+        assert!(world.run_until(start + seconds(20), is_thin), "seed {seed}");
+    }
+}
+
+#[test]
+fn without_grace_every_death_is_compacted_at_once() {
+    for victim in 0..12 {
+        let mut world = formed(victim.into(), 12, Shape::Binomial, Duration::ZERO);
+        world.crash(victim);
+        let took = compact(&mut world, seconds(20));
+        assert!(took < seconds(4), "victim {victim}: {took:?}");
+    }
+}
+
+/// A newcomer is no returning member: it is counted although ranks are vacant.
+#[test]
+fn who_joins_while_a_rank_is_vacant_is_counted_soon() {
+    let mut world = formed(3, 16, Shape::Binomial, seconds(300));
+    world.crash(5);
+    world.run_for(seconds(10));
+    let mut config = binomesh_overlay::Config::new(100, 1, 9);
+    config.parent = Some(3);
+    world.start(config);
+    let took = compact(&mut world, seconds(60));
+    assert!(took < seconds(10), "{took:?}");
+}
+
+#[test]
+fn a_member_that_was_cut_off_finds_its_place_and_rank() {
+    for lonely in 0..16 {
+        let mut world = formed(lonely.into(), 16, Shape::Binomial, seconds(60));
+        let before = places(&world);
+        for other in (0..16).filter(|other| *other != lonely) {
+            world.network().cut(lonely, other);
+            world.network().cut(other, lonely);
+        }
+        world.run_for(seconds(20));
+        world.network().mend();
+        compact(&mut world, seconds(60));
+        assert_eq!(places(&world), before, "{lonely} was cut off");
+    }
+}

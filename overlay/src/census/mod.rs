@@ -1,0 +1,639 @@
+//! The census: subtree sizes go up, (epoch, N, rank) come down.
+//!
+//! ```text
+//!   Size{version, size, standing}  child → parent  when the count changes, and with the beat
+//!   Place{.., version}             parent → child  per epoch, and with the beat
+//!   InForce{epoch, N}              parent → child  instead, to one that was not counted
+//! ```
+//!
+//! A size carries the version of the count behind it, and the placement echoes
+//! it: ranks are handed on from the child list that was frozen in that version.
+//! A join during the wave is therefore never given a rank that the wave has
+//! given to somebody else: it waits for the next epoch.
+//!
+//! A death changes no rank. The rank stays *vacant*; what the sizes say of the
+//! ranks in force ([`Standing`]) tells the root how many are, and a member that
+//! returns takes its old one again ([`Census::recall`]).
+//!
+//! Not here: who is a child (`tree`), when the root names an epoch (`overlay`).
+
+mod standing;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::noise::Noise;
+use crate::overlay::{Out, scrambled_place};
+use crate::{Epoch, Id, Placement, Population, Rank};
+pub use standing::Standing;
+
+/// How many frozen counts a node keeps. A placement that echoes an older one is
+/// ignored; the newer size is on its way to the root and brings a new epoch.
+const MAX_FROZEN: usize = 4;
+
+/// A message of the census.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message<I> {
+    /// To the parent: how many members my subtree has.
+    Size {
+        /// Which count this is.
+        version: u64,
+        /// The members, myself included.
+        size: Population,
+        /// Which ranks of which epoch they hold; unset if I hold none.
+        standing: Option<Standing<I>>,
+    },
+    /// To a child: its place.
+    Place {
+        /// Epoch, population and the child's own rank.
+        placement: Placement<I>,
+        /// The child's version that the epoch was counted with.
+        version: u64,
+    },
+    /// To a child that the sender can give no rank: what is in force. The child
+    /// may hold a rank in it already, or held one before it restarted.
+    InForce {
+        /// The numbering.
+        epoch: Epoch<I>,
+        /// How many ranks it has.
+        population: Population,
+    },
+}
+
+/// A count of a subtree, as it was when its size was told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Frozen<I> {
+    version: u64,
+    size: Population,
+    /// Each counted child with the version of its count and its size, in order.
+    children: Vec<(I, u64, Population)>,
+}
+
+/// What a child reported last.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Report<I> {
+    version: u64,
+    size: Population,
+    standing: Option<Standing<I>>,
+}
+
+/// What a root has to do about its epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// So many ranks are vacant, and everybody has one.
+    Vacant(u32),
+    /// Somebody has no rank while others are vacant: it may yet find its own.
+    Recall,
+    /// The ranks are not in order, as when a member has moved and is still
+    /// counted where it was.
+    Disorder,
+    /// The epoch does not describe the members: name another.
+    Epoch,
+}
+
+/// The census layer of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Census<I> {
+    reports: BTreeMap<I, Report<I>>,
+    /// The newest last; never empty.
+    frozen: Vec<Frozen<I>>,
+    /// My place, and the count it was handed on with; a rank that was recalled
+    /// is mine alone and is handed on with none.
+    placed: Option<(Placement<I>, Option<Frozen<I>>)>,
+    /// What the parent says is in force, if I have no rank in it.
+    in_force: Option<(Epoch<I>, Population)>,
+    /// The rank in it that the parent says was mine.
+    former: Option<Rank>,
+}
+
+impl<I: Id> Census<I> {
+    /// The census of a node without children. `version` is where its versions
+    /// start: noise, so that no echo meant for an earlier boot fits.
+    pub fn new(version: u64) -> Self {
+        let alone = Frozen {
+            version,
+            size: Population::ONE,
+            children: Vec::new(),
+        };
+        Self {
+            reports: BTreeMap::new(),
+            frozen: vec![alone],
+            placed: None,
+            in_force: None,
+            former: None,
+        }
+    }
+
+    /// An arbitrary census, as a transient fault may leave it.
+    pub fn scrambled(noise: &mut Noise, peers: &[I]) -> Self {
+        let mut census = Self::new(noise.next() % 4);
+        for _ in 0..noise.next() % 4 {
+            let size = Population::new(1 + noise.next() as u32 % 9);
+            if let (Some(peer), Some(size)) = (noise.pick(peers), size) {
+                let version = noise.next() % 4;
+                let standing = noise.one_in(2).then(|| {
+                    let mut standing = Standing::of(&scrambled_place(noise, peer));
+                    standing.count = noise.next() as u32 % 9;
+                    standing.is_ordered = noise.one_in(2);
+                    standing
+                });
+                let report = Report {
+                    version,
+                    size,
+                    standing,
+                };
+                census.reports.insert(peer, report);
+                census.frozen[0]
+                    .children
+                    .push((peer, noise.next() % 4, size));
+                census.frozen[0].size = size;
+            }
+        }
+        let root = noise.pick(peers);
+        let handed = noise.one_in(2).then(|| census.newest().clone());
+        census.placed = root.map(|root| (scrambled_place(noise, root), handed));
+        let in_force = root.map(|root| scrambled_place(noise, root));
+        census.in_force = in_force.map(|place| (place.epoch, place.population));
+        census.former = in_force.map(|place| place.rank);
+        census
+    }
+
+    /// My place in the current epoch.
+    pub fn placement(&self) -> Option<Placement<I>> {
+        self.placed.as_ref().map(|(placement, _)| *placement)
+    }
+
+    /// The members of my subtree, as counted.
+    pub fn size(&self) -> Population {
+        self.newest().size
+    }
+
+    /// The version of the newest count.
+    pub fn version(&self) -> u64 {
+        self.newest().version
+    }
+
+    /// The size of a child's subtree; 0 until it has reported.
+    pub fn size_of(&self, child: I) -> u32 {
+        self.reports
+            .get(&child)
+            .map_or(0, |report| report.size.get())
+    }
+
+    /// Which ranks my subtree holds, as far as it is known.
+    pub fn standing(&self) -> Option<Standing<I>> {
+        let (placement, _) = self.placed.as_ref()?;
+        let mut standing = Standing::of(placement);
+        for (child, ..) in &self.newest().children {
+            let report = self.reports.get(child);
+            if let Some(next) = report.and_then(|report| report.standing.as_ref()) {
+                standing.append(next);
+            }
+        }
+        Some(standing)
+    }
+
+    /// The standing, if the parent should know it at once: everybody in my
+    /// subtree holds a rank, or they are out of order.
+    pub fn news(&self) -> Option<Standing<I>> {
+        let size = self.size().get();
+        self.standing()
+            .filter(|standing| !standing.is_ordered || standing.count == size)
+    }
+
+    /// What a root has to do about its epoch.
+    pub fn need(&self) -> Need {
+        let Some(standing) = self.standing() else {
+            return Need::Epoch;
+        };
+        let placed = self.placed.as_ref();
+        let handed = placed.and_then(|(_, frozen)| frozen.as_ref());
+        let size = self.size().get();
+        if !standing.is_ordered {
+            Need::Disorder
+        } else if handed == Some(self.newest()) && size == standing.population.get() {
+            // As it was counted; the wave may still be on its way.
+            Need::Nothing
+        } else if size != standing.count {
+            match standing.vacant() {
+                0 => Need::Epoch,
+                _ => Need::Recall,
+            }
+        } else {
+            match standing.vacant() {
+                0 => Need::Nothing,
+                vacant => Need::Vacant(vacant),
+            }
+        }
+    }
+
+    /// A child reports its size and the ranks it holds.
+    pub fn on_size(
+        &mut self,
+        child: I,
+        version: u64,
+        size: Population,
+        standing: Option<Standing<I>>,
+    ) {
+        let standing = standing.filter(|standing| standing.is_possible(size));
+        let report = Report {
+            version,
+            size,
+            standing,
+        };
+        self.reports.insert(child, report);
+    }
+
+    /// Count again over the children as they are now, forgetting the reports of
+    /// former ones. Returns whether the count changed; the parent must then be
+    /// told.
+    pub fn recount(&mut self, children: impl Iterator<Item = I>) -> bool {
+        let counted: Vec<_> = children
+            .filter_map(|id| self.reports.get(&id).map(|r| (id, r.version, r.size)))
+            .collect();
+        if counted.len() < self.reports.len() {
+            self.reports
+                .retain(|id, _| counted.iter().any(|(child, ..)| child == id));
+        }
+        let sizes = counted.iter().map(|(_, _, size)| u64::from(size.get()));
+        // A sum above the bound can only come from a liar or from corruption;
+        // saturated, it is wrong but harmless and the next report mends it.
+        let total = (1 + sizes.sum::<u64>()).min(u64::from(Population::MAX)) as u32;
+        let newest = self.newest();
+        if counted == newest.children && total == newest.size.get() {
+            return false;
+        }
+        let version = self.newest().version.wrapping_add(1);
+        if self.frozen.len() >= MAX_FROZEN {
+            self.frozen.remove(0);
+        }
+        self.frozen.push(Frozen {
+            version,
+            size: Population::new(total).unwrap_or(Population::ONE),
+            children: counted,
+        });
+        true
+    }
+
+    /// Tell the parent my size.
+    pub fn report(&self, parent: I, out: &mut Out<I>) {
+        let Frozen { version, size, .. } = *self.newest();
+        let standing = self.standing();
+        out.send(
+            parent,
+            Message::Size {
+                version,
+                size,
+                standing,
+            },
+        );
+    }
+
+    /// As a root: take rank 0 in a new epoch and hand out the others.
+    pub fn open_epoch(&mut self, epoch: Epoch<I>, children: &[I], out: &mut Out<I>) {
+        let frozen = self.newest().clone();
+        let placement = Placement {
+            epoch,
+            population: frozen.size,
+            rank: Rank(0),
+        };
+        self.place(placement, frozen, children, out);
+    }
+
+    /// As a child: the parent says where I am. Returns whether my place
+    /// changed. A place from a count that I do not have, or that my subtree
+    /// does not fit into, is ignored.
+    pub fn on_place(
+        &mut self,
+        placement: Placement<I>,
+        version: u64,
+        children: &[I],
+        out: &mut Out<I>,
+    ) -> bool {
+        let known = self.frozen.iter().find(|f| f.version == version);
+        let current = self.placed.as_ref().and_then(|(_, frozen)| frozen.as_ref());
+        let current = current.filter(|f| f.version == version);
+        let Some(frozen) = known.or(current).cloned() else {
+            // It was given to this node by that count: in an earlier life, or
+            // before more was counted than is kept.
+            self.on_in_force(placement.epoch, placement.population);
+            self.former = Some(placement.rank);
+            return false;
+        };
+        let end = u64::from(placement.rank.0) + u64::from(frozen.size.get());
+        if end > u64::from(placement.population.get()) {
+            return false;
+        }
+        self.in_force = None;
+        if matches!(&self.placed, Some((now, Some(with))) if *now == placement && *with == frozen) {
+            return false;
+        }
+        self.place(placement, frozen, children, out);
+        true
+    }
+
+    /// As a child: the parent says which numbering is in force and cannot give
+    /// me a rank in it.
+    pub fn on_in_force(&mut self, epoch: Epoch<I>, population: Population) {
+        let mine = self.placement().map(|mine| (mine.epoch, mine.population));
+        let in_force = Some((epoch, population)).filter(|told| mine != Some(*told));
+        if self.in_force != in_force {
+            self.in_force = in_force;
+            self.former = None;
+        }
+    }
+
+    /// The numbering that is in force around me while I have no rank in it.
+    pub const fn in_force(&self) -> Option<(Epoch<I>, Population)> {
+        self.in_force
+    }
+
+    /// Take back the rank that was mine in the numbering in force, if one of
+    /// `claims` or what the parent said lies between the ranks of my ring
+    /// neighbours. Nobody else was ever given it; that it lies there shows that
+    /// nobody else claims it. Returns whether I have a place now.
+    pub fn recall(&mut self, claims: &[Rank], before: Rank, after: Rank) -> bool {
+        let Some((epoch, population)) = self.in_force else {
+            return false;
+        };
+        let fits = |rank: &Rank| rank.is_between(before, after, population);
+        let mut claims = self.former.into_iter().chain(claims.iter().copied());
+        let Some(rank) = claims.find(fits) else {
+            return false;
+        };
+        let placement = Placement {
+            epoch,
+            population,
+            rank,
+        };
+        self.placed = Some((placement, None));
+        (self.in_force, self.former) = (None, None);
+        true
+    }
+
+    /// Repeat to the children where they are.
+    pub fn beat(&self, children: &[I], out: &mut Out<I>) {
+        if let Some((placement, frozen)) = &self.placed {
+            hand_out(*placement, frozen.as_ref(), children, out);
+        }
+    }
+
+    fn place(
+        &mut self,
+        placement: Placement<I>,
+        frozen: Frozen<I>,
+        children: &[I],
+        out: &mut Out<I>,
+    ) {
+        hand_out(placement, Some(&frozen), children, out);
+        self.placed = Some((placement, Some(frozen)));
+        (self.in_force, self.former) = (None, None);
+    }
+
+    /// Two counts of one version are one count: mend the older copy of it.
+    pub fn mend(&mut self) {
+        let newest = self.newest().clone();
+        if let Some((_, Some(frozen))) = &mut self.placed
+            && frozen.version == newest.version
+        {
+            *frozen = newest;
+        }
+    }
+
+    fn newest(&self) -> &Frozen<I> {
+        // `new` puts one in, and nothing takes the last one out.
+        &self.frozen[self.frozen.len() - 1]
+    }
+}
+
+/// Tell the children that were counted in `frozen` their places, and the others
+/// what is in force.
+fn hand_out<I: Id>(
+    placement: Placement<I>,
+    frozen: Option<&Frozen<I>>,
+    children: &[I],
+    out: &mut Out<I>,
+) {
+    let counted = frozen.map(|frozen| frozen.children.as_slice());
+    let mut next = placement.rank.0.saturating_add(1);
+    let mut places = BTreeMap::new();
+    for (child, version, size) in counted.unwrap_or_default() {
+        places.insert(*child, (Rank(next), *version));
+        next = next.saturating_add(size.get());
+    }
+    for child in children {
+        let message = match places.get(child) {
+            Some((rank, version)) => Message::Place {
+                placement: Placement {
+                    rank: *rank,
+                    ..placement
+                },
+                version: *version,
+            },
+            None => Message::InForce {
+                epoch: placement.epoch,
+                population: placement.population,
+            },
+        };
+        out.send(*child, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Effect;
+
+    fn population(n: u32) -> Population {
+        Population::new(n).unwrap()
+    }
+
+    fn epoch(counter: u64) -> Epoch<u32> {
+        Epoch {
+            root: 0,
+            boot: 1,
+            counter,
+            nonce: 0,
+        }
+    }
+
+    fn sent(out: &mut Out<u32>) -> impl Iterator<Item = (u32, Message<u32>)> + '_ {
+        out.drain().filter_map(|effect| match effect {
+            Effect::Send {
+                to,
+                message: crate::Message::Census(message),
+            } => Some((to, message)),
+            _ => None,
+        })
+    }
+
+    fn places(out: &mut Out<u32>) -> Vec<(u32, u32, u64)> {
+        let places = sent(out).filter_map(|(to, message)| match message {
+            Message::Place { placement, version } => Some((to, placement.rank.0, version)),
+            _ => None,
+        });
+        places.collect()
+    }
+
+    /// What a child with these ranks of epoch 1 says of itself.
+    fn standing(first: u32, last: u32, count: u32) -> Option<Standing<u32>> {
+        let placement = Placement {
+            epoch: epoch(1),
+            population: population(6),
+            rank: Rank(first),
+        };
+        Some(Standing {
+            last: Rank(last),
+            count,
+            ..Standing::of(&placement)
+        })
+    }
+
+    /// A root at rank 0 of 6 with children at 1 (three members) and 4 (two).
+    fn root_of_six() -> Census<u32> {
+        let mut census = Census::new(0);
+        census.on_size(7, 70, population(3), None);
+        census.on_size(5, 50, population(2), None);
+        census.recount([7, 5].into_iter());
+        census.open_epoch(epoch(1), &[7, 5], &mut Out::new());
+        census.on_size(7, 70, population(3), standing(1, 3, 3));
+        census.on_size(5, 50, population(2), standing(4, 5, 2));
+        census
+    }
+
+    #[test]
+    fn a_death_leaves_a_rank_vacant() {
+        let mut census = root_of_six();
+        census.on_size(7, 71, population(2), standing(1, 2, 2));
+        census.recount([7, 5].into_iter());
+        assert_eq!(census.need(), Need::Vacant(1));
+        // It is back, under another parent, and has no rank yet.
+        census.on_size(5, 51, population(3), standing(4, 5, 2));
+        census.recount([7, 5].into_iter());
+        assert_eq!(census.need(), Need::Recall);
+    }
+
+    #[test]
+    fn what_no_vacancy_explains_needs_an_epoch() {
+        let mut newcomer = root_of_six();
+        newcomer.on_size(5, 51, population(3), standing(4, 5, 2));
+        newcomer.recount([7, 5].into_iter());
+        assert_eq!(newcomer.need(), Need::Epoch);
+        let mut disorder = root_of_six();
+        disorder.on_size(7, 71, population(3), standing(1, 5, 3));
+        disorder.recount([7, 5].into_iter());
+        assert_eq!(disorder.need(), Need::Disorder);
+    }
+
+    #[test]
+    fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
+        let back = || {
+            let mut census: Census<u32> = Census::new(0);
+            census.on_in_force(epoch(1), population(6));
+            census
+        };
+        for (claim, before, after, is_taken) in [
+            (3, 2, 4, true),
+            (3, 1, 5, true),
+            (0, 5, 1, true),
+            (3, 3, 4, false),
+            (3, 2, 3, false),
+            (4, 2, 4, false),
+            (3, 2, 2, true),
+            (2, 2, 2, false),
+            (6, 5, 1, false),
+        ] {
+            let mut census = back();
+            let taken = census.recall(&[Rank(claim)], Rank(before), Rank(after));
+            assert_eq!(taken, is_taken, "{claim} between {before} and {after}");
+            let rank = census.placement().map(|placement| placement.rank.0);
+            assert_eq!(rank, is_taken.then_some(claim));
+        }
+    }
+
+    #[test]
+    fn the_place_of_an_unknown_count_is_one_to_recall() {
+        let mut census: Census<u32> = Census::new(100);
+        let placement = Placement {
+            epoch: epoch(1),
+            population: population(6),
+            rank: Rank(3),
+        };
+        assert!(!census.on_place(placement, 9, &[], &mut Out::new()));
+        assert!(census.recall(&[], Rank(2), Rank(4)));
+        // A recalled rank is mine alone: children are told what is in force.
+        let mut out = Out::new();
+        census.beat(&[8], &mut out);
+        let told: Vec<_> = sent(&mut out).collect();
+        let expected = Message::InForce {
+            epoch: epoch(1),
+            population: population(6),
+        };
+        assert_eq!(told, [(8, expected)]);
+    }
+
+    #[test]
+    fn ranks_follow_the_order_of_children_and_their_sizes() {
+        let mut census = Census::new(0);
+        census.on_size(7, 70, population(3), None);
+        census.on_size(5, 50, population(2), None);
+        assert!(census.recount([7, 5].into_iter()));
+        assert_eq!(census.size(), population(6));
+        let mut out = Out::new();
+        census.open_epoch(epoch(1), &[7, 5], &mut out);
+        assert_eq!(places(&mut out), [(7, 1, 70), (5, 4, 50)]);
+        assert_eq!(census.need(), Need::Nothing);
+    }
+
+    #[test]
+    fn a_join_during_the_wave_is_given_no_rank() {
+        let mut census = Census::new(100);
+        census.on_size(7, 70, population(3), None);
+        census.recount([7].into_iter());
+        census.on_size(5, 50, population(2), None);
+        census.recount([5, 7].into_iter());
+        let placement = Placement {
+            epoch: epoch(1),
+            population: population(9),
+            rank: Rank(4),
+        };
+        let mut out = Out::new();
+        // The root counted with version 101, in which 5 was not yet.
+        assert!(census.on_place(placement, 101, &[5, 7], &mut out));
+        assert_eq!(places(&mut out), [(7, 5, 70)]);
+        let (epoch, population) = (placement.epoch, placement.population);
+        assert!(out.is_empty() && census.in_force().is_none());
+        census.beat(&[5, 7], &mut out);
+        let told: Vec<_> = sent(&mut out).collect();
+        let unknown = Message::InForce { epoch, population };
+        assert!(told.contains(&(5, unknown)), "{told:?}");
+    }
+
+    #[test]
+    fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
+        let mut census: Census<u32> = Census::new(100);
+        census.on_size(7, 70, population(3), None);
+        census.recount([7].into_iter());
+        let mut out = Out::new();
+        let place = |rank| Placement {
+            epoch: epoch(1),
+            population: population(9),
+            rank: Rank(rank),
+        };
+        assert!(!census.on_place(place(4), 99, &[7], &mut out));
+        assert!(!census.on_place(place(6), 101, &[7], &mut out));
+        assert!(census.placement().is_none() && out.is_empty());
+    }
+
+    #[test]
+    fn the_report_of_a_former_child_is_forgotten() {
+        let mut census = Census::new(0);
+        census.on_size(7, 70, population(3), None);
+        census.recount([7].into_iter());
+        assert!(census.recount(std::iter::empty()));
+        assert_eq!((census.size(), census.size_of(7)), (Population::ONE, 0));
+    }
+}

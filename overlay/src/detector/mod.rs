@@ -1,0 +1,525 @@
+//! Failure detection: who is down, and who says so.
+//!
+//! Time is counted in beats; silence in halves of them, since beats are spread by
+//! a quarter and their phases drift: counted in whole ones a peer that is late by
+//! a moment would be suspected. A neighbour in tree or ring that is silent for
+//! `suspect_after` beats is suspected: it is pinged, and two others are asked to
+//! ping it, at best two that have a link to it. Only if nothing comes back within
+//! `down_after` further beats is it down. A link that is down makes suspicion immediate and proves nothing. Who is
+//! heard of through others only is *cut* after twice that time: alive, but not
+//! for us.
+//!
+//! What a node has found out travels to everybody as a [`Rumour`]. Who has a link
+//! to the accused asks it before believing; the accused answers; contact settles
+//! it. Rumours help routers and speed; membership is the census's alone.
+
+mod rumour;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Id;
+use crate::config::{Config, Pace};
+use crate::noise::Noise;
+use crate::overlay::{Out, Timer, beats};
+use crate::planted::{Bug, Planted};
+use crate::stamp::Mark;
+pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour};
+use rumour::{News, Rumours};
+
+/// How many neighbours are asked to ping a suspect.
+const HELPERS: usize = 2;
+/// Silence is looked at so many times in a beat.
+pub const HALVES: u32 = 2;
+/// How many accused are asked at a time; further ones are asked when they are
+/// accused again.
+const MAX_ASKED: usize = 64;
+/// Once in so many beats the accused are reminded by those who hear them, and
+/// hearsay is doubted before one neighbour: what is told once may be lost.
+const REMIND: u32 = 8;
+
+/// A message of the detector. Any message at all is a sign of life of its
+/// sender; these exist for those who have nothing else to say.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message<I> {
+    /// To a ring neighbour: I am alive, and this is my place.
+    Beat {
+        /// Where I stand.
+        mark: Option<Mark<I>>,
+        /// Whether I want to know the same of the receiver.
+        reply: bool,
+    },
+    /// Are you alive? Asked on behalf of another node if `asker` is set.
+    Ping {
+        /// Who wants to know.
+        asker: Option<I>,
+    },
+    /// Yes; returned by the way the question came.
+    Pong {
+        /// Who wanted to know.
+        asker: Option<I>,
+    },
+    /// Ping this peer for me.
+    PingFor(I),
+    /// I have heard this peer answer just now.
+    Alive(I),
+    /// What is said of peers; of these [`MAX_TOLD`] at most are read.
+    Rumours(Vec<Rumour<I>>),
+    /// I have this from hearsay: who knows better? It is answered but not
+    /// believed, so that nothing that is said lives on by being asked about. Of
+    /// these [`MAX_TOLD`] at most are read.
+    Doubts(Vec<Rumour<I>>),
+}
+
+/// What has become of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Nobody has heard of it.
+    Down,
+    /// Others have; this node has not for a long time.
+    Cut,
+    /// It was taken for down and is no longer.
+    Up,
+}
+
+/// Half beats without a sign of life of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Silence {
+    /// From itself or through others.
+    any: u32,
+    /// From itself.
+    direct: u32,
+    /// It says something once in so many beats.
+    every: u32,
+}
+
+impl Silence {
+    /// It was heard.
+    const fn end(&mut self) {
+        (self.any, self.direct) = (0, 0);
+    }
+
+    /// In how many half beats of silence this peer is suspected; a corrupted
+    /// value is mended with the next change of neighbours.
+    const fn suspect_after(&self, pace: &Pace) -> u32 {
+        let seldom = match self.every {
+            0 | 1 => 1,
+            _ => 2,
+        };
+        HALVES * pace.suspect_after * seldom
+    }
+}
+
+/// What the detector needs to know of a node's links.
+pub struct Links<'a, I> {
+    /// The life of each linked peer.
+    pub boots: &'a BTreeMap<I, u64>,
+    /// Those that this node claims a link to.
+    pub claimed: &'a BTreeSet<I>,
+}
+
+/// The detector of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Detector<I> {
+    me: I,
+    boot: u64,
+    planted: Planted,
+    pace: Pace,
+    /// The silence of each watched peer. Bounded by the number of tree and ring
+    /// neighbours.
+    silent: BTreeMap<I, Silence>,
+    /// Accused peers that were asked, and whether a whole wait has gone by.
+    asked: BTreeMap<I, bool>,
+    rumours: Rumours<I>,
+    /// Whether the timer runs that ends in telling others.
+    is_sharing: bool,
+    beats: u32,
+}
+
+impl<I: Id> Detector<I> {
+    /// A detector that watches nobody yet.
+    pub fn new(config: &Config<I>) -> Self {
+        Self {
+            me: config.me,
+            boot: config.boot,
+            planted: config.planted,
+            pace: config.pace,
+            silent: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            rumours: Rumours::new(life_of_rumours(&config.pace)),
+            is_sharing: false,
+            beats: 0,
+        }
+    }
+
+    /// Watch exactly these peers, each of which says something once in so many
+    /// beats; the silence of those watched already goes on.
+    pub fn watch(&mut self, peers: &BTreeMap<I, u32>) {
+        self.silent.retain(|id, _| peers.contains_key(id));
+        for (id, every) in peers {
+            self.silent.entry(*id).or_default().every = *every;
+        }
+    }
+
+    /// Whether `peer` is suspected.
+    pub fn is_suspect(&self, peer: I) -> bool {
+        let silent = self.silent.get(&peer);
+        silent.is_some_and(|silence| silence.any >= silence.suspect_after(&self.pace))
+    }
+
+    /// Whether `peer` is taken for down.
+    pub fn is_down(&self, peer: I) -> bool {
+        self.rumours.is_down(peer)
+    }
+
+    /// Those that are taken for down.
+    pub fn down(&self) -> impl Iterator<Item = I> + '_ {
+        self.rumours.down()
+    }
+
+    /// A sign of life. Returns whether the peer was taken for down.
+    pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+        }
+        self.asked.remove(&peer);
+        let was_down = self.rumours.is_down(peer);
+        if let Some(accusation) = self.rumours.contradict(peer) {
+            // It may answer the accusation where others have heard it.
+            out.send(peer, Message::Rumours(vec![accusation]));
+        }
+        was_down
+    }
+
+    /// A word of this peer was carried here by another: it lives, and that is
+    /// how it is heard.
+    pub fn on_carried(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+        }
+    }
+
+    /// A link to this life of `peer` is there. Returns whether the peer was
+    /// taken for down.
+    pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
+        self.asked.remove(&peer);
+        let was_down = self.rumours.is_down(peer);
+        match self.rumours.contradict(peer) {
+            Some(accusation) if accusation.boot >= boot => {
+                out.send(peer, Message::Rumours(vec![accusation]));
+            }
+            Some(_) => {
+                self.rumours.clear(peer, boot, 0);
+                self.share(out);
+            }
+            None => {}
+        }
+        was_down
+    }
+
+    /// The link to `peer` is down: suspect it with the next half beat.
+    pub fn on_link_down(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            let almost = silence.suspect_after(&self.pace).saturating_sub(1);
+            silence.any = silence.any.max(almost);
+        }
+    }
+
+    /// After a pause of this very process nobody's silence means anything.
+    pub fn forgive(&mut self) {
+        let all = self.silent.values_mut();
+        all.for_each(Silence::end);
+        self.asked.values_mut().for_each(|waited| *waited = false);
+    }
+
+    /// A beat has passed. Returns who is no longer called down.
+    pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
+        let yellowed = self.rumours.on_beat().into_iter();
+        let verdicts = yellowed.map(|id| (id, Verdict::Up)).collect();
+        // Should a timer have been lost.
+        self.is_sharing = false;
+        self.share(out);
+        self.await_answers(out);
+        self.beats = self.beats.wrapping_add(1);
+        if self.beats.is_multiple_of(REMIND) {
+            self.remind(links, out);
+        }
+        verdicts
+    }
+
+    /// The accused may not have heard what is said of them, and this node may not
+    /// have heard what they answered.
+    fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
+        for accusation in self.rumours.contradicted().take(MAX_TOLD) {
+            if links.claimed.contains(&accusation.peer) {
+                out.send(accusation.peer, Message::Rumours(vec![accusation]));
+            }
+        }
+        let doubts: Vec<_> = self.rumours.hearsay().take(MAX_TOLD).collect();
+        let up = |peer: &&I| !self.rumours.is_down(**peer);
+        let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
+        let turn = (self.beats / REMIND) as usize;
+        let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
+        if let Some(peer) = asked.filter(|_| !doubts.is_empty()) {
+            out.send(*peer, Message::Doubts(doubts));
+        }
+    }
+
+    /// Somebody has only heard of these that they are down.
+    fn on_doubts(
+        &mut self,
+        from: I,
+        doubts: Vec<Rumour<I>>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let mut answers = Vec::new();
+        for doubt in doubts.into_iter().take(MAX_TOLD) {
+            let peer = doubt.peer;
+            if peer == self.me {
+                self.answer(from, &doubt, out);
+            } else if let Some(answer) = self.rumours.answer_to(&doubt) {
+                answers.push(answer);
+            } else if links.claimed.contains(&peer)
+                && links.boots.contains_key(&peer)
+                && !self.rumours.is_down(peer)
+            {
+                out.send(peer, Message::Rumours(vec![doubt]));
+            }
+        }
+        if !answers.is_empty() {
+            out.send(from, Message::Rumours(answers));
+        }
+    }
+
+    /// Half a beat has passed. Returns who is down or cut. `linked_to` names
+    /// peers that probably have a link to a suspect: asking them costs no new
+    /// connection, which would come too late anyway.
+    pub fn on_half_beat(
+        &mut self,
+        links: &Links<'_, I>,
+        linked_to: impl Fn(I) -> [Option<I>; HELPERS],
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
+        let is_hasty = self.planted.has(Bug::VerdictWithoutProbe);
+        let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
+        for (id, silence) in &mut self.silent {
+            let suspect_after = silence.suspect_after(&self.pace);
+            let all_after = match is_hasty {
+                true => HALVES,
+                false => suspect_after + HALVES * self.pace.down_after,
+            };
+            silence.any = silence.any.saturating_add(1);
+            silence.direct = silence.direct.saturating_add(1);
+            if silence.any >= all_after {
+                verdicts.push((*id, Verdict::Down));
+            } else if silence.direct >= 2 * all_after {
+                verdicts.push((*id, Verdict::Cut));
+            } else if silence.any == suspect_after {
+                suspects.push(*id);
+            }
+        }
+        for suspect in suspects {
+            self.ask_after(suspect, linked_to(suspect), links, out);
+        }
+        for (id, verdict) in &verdicts {
+            self.silent.remove(id);
+            if *verdict == Verdict::Down && !self.rumours.is_down(*id) {
+                let boot = links.boots.get(id).copied().unwrap_or(0);
+                self.rumours.accuse(*id, boot, None);
+                self.share(out);
+            }
+        }
+        verdicts
+    }
+
+    /// Ping a suspect, and have it pinged by others.
+    fn ask_after(
+        &self,
+        suspect: I,
+        linked: [Option<I>; HELPERS],
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        out.send(suspect, Message::Ping { asker: None });
+        let linked = linked.into_iter().flatten();
+        let others = links.claimed.iter().copied();
+        let mut helpers = Vec::new();
+        for helper in linked.chain(others) {
+            let is_able = helper != suspect && helper != self.me && !self.rumours.is_down(helper);
+            if is_able && helpers.len() < HELPERS && !helpers.contains(&helper) {
+                helpers.push(helper);
+                out.send(helper, Message::PingFor(suspect));
+            }
+        }
+    }
+
+    /// Those asked a whole wait ago have not answered: they are down.
+    pub fn on_judge_timer(&mut self, out: &mut Out<I>) -> Vec<(I, Verdict)> {
+        let mut verdicts = Vec::new();
+        for (id, waited) in std::mem::take(&mut self.asked) {
+            if waited {
+                if self.rumours.witness(id) {
+                    self.silent.remove(&id);
+                    verdicts.push((id, Verdict::Down));
+                }
+            } else {
+                self.asked.insert(id, true);
+            }
+        }
+        self.await_answers(out);
+        verdicts
+    }
+
+    /// Tell `others` what is new.
+    pub fn on_share_timer(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
+        self.is_sharing = false;
+        let told = self.rumours.tell();
+        for peer in links.claimed.iter().filter(|_| !told.is_empty()) {
+            if !self.rumours.is_down(*peer) {
+                out.send(*peer, Message::Rumours(told.clone()));
+            }
+        }
+        self.share(out);
+    }
+
+    /// Handle a message of this layer. Returns what became of peers.
+    pub fn on_message(
+        &mut self,
+        from: I,
+        message: Message<I>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
+        match message {
+            Message::Beat { .. } | Message::Pong { asker: None } => {}
+            Message::Ping { asker } => out.send(from, Message::Pong { asker }),
+            Message::Pong { asker: Some(asker) } => out.send(asker, Message::Alive(from)),
+            Message::PingFor(subject) => out.send(subject, Message::Ping { asker: Some(from) }),
+            // Believed only while it matters, so that nobody can keep the dead
+            // alive for longer than it takes to call them cut.
+            Message::Alive(subject) if self.is_suspect(subject) => {
+                if let Some(silence) = self.silent.get_mut(&subject) {
+                    silence.any = 0;
+                }
+            }
+            Message::Alive(_) => {}
+            Message::Rumours(rumours) => {
+                let heard = rumours.into_iter().take(MAX_TOLD);
+                let verdicts = heard.filter_map(|rumour| self.on_rumour(from, rumour, links, out));
+                return verdicts.collect();
+            }
+            Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
+        }
+        Vec::new()
+    }
+
+    fn on_rumour(
+        &mut self,
+        from: I,
+        rumour: Rumour<I>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) -> Option<(I, Verdict)> {
+        let peer = rumour.peer;
+        if peer == self.me {
+            self.answer(from, &rumour, out);
+            return None;
+        }
+        if peer == from && !rumour.is_up {
+            return None;
+        }
+        let link = links
+            .boots
+            .get(&peer)
+            .filter(|_| links.claimed.contains(&peer));
+        if let Some(boot) = link.filter(|boot| !rumour.is_up && **boot > rumour.boot) {
+            // That life is over; who has no link cannot know of the next.
+            self.rumours.outdate(&rumour, *boot);
+        }
+        let news = self.rumours.hear(rumour, link.copied());
+        self.share(out);
+        match (news, link) {
+            (News::Accused, Some(_)) => {
+                if self.asked.len() < MAX_ASKED {
+                    out.send(peer, Message::Ping { asker: None });
+                    if self.asked.is_empty() {
+                        self.asked.insert(peer, false);
+                        self.await_answers(out);
+                    }
+                    self.asked.entry(peer).or_insert(false);
+                }
+                None
+            }
+            (News::Accused, None) => Some((peer, Verdict::Down)),
+            (News::Cleared, _) => Some((peer, Verdict::Up)),
+            (News::Stale, _) => None,
+        }
+    }
+
+    /// I am called down and am not.
+    fn answer(&mut self, from: I, accusation: &Rumour<I>, out: &mut Out<I>) {
+        if accusation.is_up || self.planted.has(Bug::DroppedRefutation) {
+            return;
+        }
+        if let Some(answer) = self.rumours.answer_to(accusation) {
+            // On its way already, but it has not come everywhere.
+            return out.send(from, Message::Rumours(vec![answer]));
+        }
+        let (boot, incarnation) = match accusation.boot < self.boot {
+            true => (self.boot, 0),
+            false => (accusation.boot, accusation.incarnation.saturating_add(1)),
+        };
+        self.rumours.clear(self.me, boot, incarnation);
+        self.share(out);
+    }
+
+    /// Any state at all, as a transient fault may leave it.
+    pub(crate) fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
+        self.silent.clear();
+        self.asked.clear();
+        self.rumours = Rumours::new(life_of_rumours(&self.pace));
+        self.is_sharing = noise.one_in(2);
+        self.beats = noise.next() as u32;
+        for _ in 0..noise.next() % 4 {
+            let Some(peer) = noise.pick(peers).filter(|peer| *peer != self.me) else {
+                continue;
+            };
+            let any = noise.next() as u32;
+            let direct = noise.next() as u32;
+            let every = noise.next() as u32 % 4;
+            let silence = Silence { any, direct, every };
+            self.silent.insert(peer, silence);
+            self.asked.insert(peer, noise.one_in(2));
+            let boot = noise.next() % 3;
+            match noise.one_in(2) {
+                true => self.rumours.accuse(peer, boot, None),
+                false => self.rumours.clear(peer, boot, noise.next() as u32 % 9),
+            }
+        }
+    }
+
+    /// Tell others soon: what comes within one wait travels together.
+    fn share(&mut self, out: &mut Out<I>) {
+        if !self.is_sharing && self.rumours.has_untold() {
+            self.is_sharing = true;
+            out.arm(Timer::Share, self.pace.share);
+        }
+    }
+
+    fn await_answers(&self, out: &mut Out<I>) {
+        if !self.asked.is_empty() {
+            // Each is judged at the second firing after its question.
+            out.arm(Timer::Judge, self.pace.beat / 4);
+        }
+    }
+}
+
+/// In beats: the dead are avoided for as long as their ranks are vacant.
+fn life_of_rumours(pace: &Pace) -> u32 {
+    beats(pace.rumour.saturating_add(pace.grace), pace.beat)
+}
+
+#[cfg(test)]
+mod tests;

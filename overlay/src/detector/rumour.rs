@@ -1,0 +1,415 @@
+//! What is said of peers that are down, and what they answer.
+//!
+//! Like a lost-property notice: it names exactly one thing, is passed on once by
+//! everybody, is taken down when the owner shows up, and yellows after a while.
+//! An accusation names the incarnation that it is about; the accused answers with
+//! the next. Numbers order what honest peers say and nothing else: an accusation
+//! of an incarnation that is too far ahead is no news, and contact with the
+//! accused settles the matter for whoever has it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Id;
+use crate::stamp::Mark;
+
+/// How many peers a node keeps rumours of; one more displaces the oldest.
+pub const MAX_RUMOURS: usize = 256;
+/// The most rumours in one message; what is beyond is not read.
+pub const MAX_TOLD: usize = 64;
+/// How far an incarnation may be ahead of what is known; more is a lie.
+const MAX_AHEAD: u32 = 8;
+/// How many new rumours a node believes per beat; further ones are not passed
+/// on, so that one liar cannot keep everybody busy.
+const MAX_PER_BEAT: u32 = 128;
+
+/// What is said of one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rumour<I> {
+    /// Of whom.
+    pub peer: I,
+    /// Of which life of its process; 0 if the accuser never knew.
+    pub boot: u64,
+    /// Of which incarnation in it.
+    pub incarnation: u32,
+    /// Where it stood.
+    pub mark: Option<Mark<I>>,
+    /// Whether it is up after all.
+    pub is_up: bool,
+}
+
+/// How much this node makes of an accusation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Belief {
+    /// It has no link to the accused and no reason to doubt.
+    Hearsay,
+    /// It has a link, and asks the accused.
+    Asking,
+    /// It has heard the accused since, which does not seem to know yet what is
+    /// said of it.
+    Contradicted,
+    /// It has found out for itself.
+    Witnessed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Entry<I> {
+    rumour: Rumour<I>,
+    belief: Belief,
+    beats_left: u32,
+    /// Whether others have been told.
+    is_told: bool,
+}
+
+/// The rumours that a node has heard or started.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Rumours<I> {
+    entries: BTreeMap<I, Entry<I>>,
+    new_in_beat: u32,
+    life: u32,
+}
+
+/// What a rumour does to what this node believes of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing.
+    Stale,
+    /// It is called down.
+    Accused,
+    /// It is called up.
+    Cleared,
+}
+
+impl<I: Id> Rumours<I> {
+    /// None yet; each lives for `life` beats.
+    pub(super) const fn new(life: u32) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            new_in_beat: 0,
+            life,
+        }
+    }
+
+    /// Whether `peer` is taken for down.
+    pub(super) fn is_down(&self, peer: I) -> bool {
+        self.entries.get(&peer).is_some_and(Entry::is_down)
+    }
+
+    /// Those that are taken for down.
+    pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
+        let down = self.entries.values().filter(|entry| entry.is_down());
+        down.map(|entry| entry.rumour.peer)
+    }
+
+    /// This node has found out that `peer` is down.
+    pub(super) fn accuse(&mut self, peer: I, boot: u64, mark: Option<Mark<I>>) {
+        let incarnation = self.incarnation(peer, boot);
+        let rumour = Rumour {
+            peer,
+            boot,
+            incarnation,
+            mark,
+            is_up: false,
+        };
+        self.enter(rumour, Belief::Witnessed);
+    }
+
+    /// The accused, which this node has a link to, did not answer. Returns
+    /// whether it is still accused.
+    pub(super) fn witness(&mut self, peer: I) -> bool {
+        let entry = self.entries.get_mut(&peer);
+        let accused = entry.filter(|entry| !entry.rumour.is_up);
+        accused
+            .map(|entry| entry.belief = Belief::Witnessed)
+            .is_some()
+    }
+
+    /// Say of `peer` that it is up: another life of it, or this node itself as
+    /// the answer to an accusation.
+    pub(super) fn clear(&mut self, peer: I, boot: u64, incarnation: u32) {
+        let rumour = Rumour {
+            peer,
+            boot,
+            incarnation,
+            mark: None,
+            is_up: true,
+        };
+        self.enter(rumour, Belief::Witnessed);
+    }
+
+    /// Somebody accuses an earlier life of a peer than `boot`, to which there is a
+    /// link here: say so, once.
+    pub(super) fn outdate(&mut self, accusation: &Rumour<I>, boot: u64) {
+        let is_said = self.answer_to(accusation).is_some();
+        if !is_said && self.new_in_beat < MAX_PER_BEAT {
+            self.new_in_beat += 1;
+            self.clear(accusation.peer, boot, 0);
+        }
+    }
+
+    /// There was contact with `peer`: the accusation, if there was one, is taken
+    /// back here, and returned unless contact has taken it back before.
+    pub(super) fn contradict(&mut self, peer: I) -> Option<Rumour<I>> {
+        let entry = self.entries.get_mut(&peer)?;
+        if entry.rumour.is_up || entry.belief == Belief::Contradicted {
+            return None;
+        }
+        entry.belief = Belief::Contradicted;
+        Some(entry.rumour)
+    }
+
+    /// What the accused, who can be heard here, have not answered yet.
+    pub(super) fn contradicted(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
+        self.of_belief(Belief::Contradicted)
+    }
+
+    /// What others say and nobody here can tell.
+    pub(super) fn hearsay(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
+        self.of_belief(Belief::Hearsay)
+    }
+
+    fn of_belief(&self, belief: Belief) -> impl Iterator<Item = Rumour<I>> + '_ {
+        let entries = self.entries.values();
+        let entries = entries.filter(move |entry| !entry.rumour.is_up && entry.belief == belief);
+        entries.map(|entry| entry.rumour)
+    }
+
+    /// The answer to this accusation, if it is known here.
+    pub(super) fn answer_to(&self, accusation: &Rumour<I>) -> Option<Rumour<I>> {
+        let entry = self.entries.get(&accusation.peer);
+        let answer = entry.map(|entry| entry.rumour).filter(|said| said.is_up);
+        answer.filter(|said| {
+            (said.boot, said.incarnation) > (accusation.boot, accusation.incarnation)
+        })
+    }
+
+    /// Somebody says `rumour`. `link` is the life of that peer that this node
+    /// has a link to, as the transport knows it.
+    pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>) -> News {
+        let known = self.entries.get(&rumour.peer);
+        let life = known.map(|entry| entry.rumour.boot);
+        // A life that may be over says nothing against the next one.
+        let is_accused = known.is_some_and(|entry| !entry.rumour.is_up);
+        let is_next = |boot| is_accused && rumour.is_up && boot < rumour.boot;
+        let is_other_link = link.is_some_and(|boot| boot != rumour.boot && !is_next(boot));
+        if is_other_link || life.is_some_and(|life| life > rumour.boot) {
+            return News::Stale;
+        }
+        let known = known.filter(|entry| entry.rumour.boot == rumour.boot);
+        let incarnation = known.map_or(0, |entry| entry.rumour.incarnation);
+        let ahead = rumour.incarnation.checked_sub(incarnation);
+        let is_possible = ahead.is_some_and(|ahead| ahead <= MAX_AHEAD);
+        let is_news = match known {
+            None => true,
+            // An answer outdoes what it answers, but not what was witnessed.
+            Some(entry) if rumour.is_up => {
+                let is_witnessed = entry.is_down() && entry.belief == Belief::Witnessed;
+                ahead > Some(0) && !is_witnessed
+            }
+            Some(entry) if entry.belief == Belief::Contradicted => true,
+            Some(entry) => entry.rumour.is_up,
+        };
+        let is_told = known.is_some_and(|entry| entry.belief == Belief::Contradicted);
+        if !is_possible || !is_news || self.new_in_beat >= MAX_PER_BEAT {
+            return News::Stale;
+        }
+        self.new_in_beat += 1;
+        let was_down = self.is_down(rumour.peer);
+        let belief = match link {
+            Some(_) => Belief::Asking,
+            None => Belief::Hearsay,
+        };
+        self.enter(rumour, belief);
+        if let Some(entry) = self.entries.get_mut(&rumour.peer).filter(|_| !rumour.is_up) {
+            // Those who can hear the accused must not keep telling each other.
+            entry.is_told = is_told;
+        }
+        match (rumour.is_up, was_down) {
+            (false, _) => News::Accused,
+            (true, true) => News::Cleared,
+            // Passed on all the same: others may have heard the accusation.
+            (true, false) => News::Stale,
+        }
+    }
+
+    /// A beat has passed. Returns those whose accusation has yellowed.
+    pub(super) fn on_beat(&mut self) -> Vec<I> {
+        self.new_in_beat = 0;
+        let mut cleared = Vec::new();
+        let life = self.life;
+        self.entries.retain(|peer, entry| {
+            // A corrupted age must not outlast a whole one.
+            entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
+            if entry.beats_left == 0 && entry.is_down() {
+                cleared.push(*peer);
+            }
+            entry.beats_left > 0
+        });
+        cleared
+    }
+
+    /// What to tell others now. Each neighbour hears it from others too, should
+    /// a message be lost.
+    pub(super) fn tell(&mut self) -> Vec<Rumour<I>> {
+        let untold = self.entries.values_mut().filter(|entry| !entry.is_told);
+        let told = untold.take(MAX_TOLD).map(|entry| {
+            entry.is_told = true;
+            entry.rumour
+        });
+        told.collect()
+    }
+
+    /// Whether there is something to tell.
+    pub(super) fn has_untold(&self) -> bool {
+        self.entries.values().any(|entry| !entry.is_told)
+    }
+
+    /// The last known incarnation of a life of a peer.
+    fn incarnation(&self, peer: I, boot: u64) -> u32 {
+        let entry = self.entries.get(&peer).map(|entry| entry.rumour);
+        let same = entry.filter(|rumour| rumour.boot == boot);
+        same.map_or(0, |rumour| rumour.incarnation)
+    }
+
+    fn enter(&mut self, rumour: Rumour<I>, belief: Belief) {
+        let entry = Entry {
+            rumour,
+            belief,
+            beats_left: self.life,
+            is_told: false,
+        };
+        self.entries.insert(rumour.peer, entry);
+        while self.entries.len() > MAX_RUMOURS {
+            let others = self.entries.iter().filter(|(id, _)| **id != rumour.peer);
+            let oldest = others.min_by_key(|(_, entry)| entry.beats_left);
+            let Some(oldest) = oldest.map(|(id, _)| *id) else {
+                break;
+            };
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+impl<I> Entry<I> {
+    fn is_down(&self) -> bool {
+        let is_open = matches!(self.belief, Belief::Asking | Belief::Contradicted);
+        !self.rumour.is_up && !is_open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: u32 = 10;
+
+    fn says(is_up: bool, boot: u64, incarnation: u32) -> Rumour<u32> {
+        Rumour {
+            peer: 7,
+            boot,
+            incarnation,
+            mark: None,
+            is_up,
+        }
+    }
+
+    #[test]
+    fn the_next_life_of_a_dead_link_is_believed() {
+        let mut rumours = Rumours::new(LIFE);
+        let link = Some(4);
+        assert_eq!(
+            rumours.hear(says(true, 5, 0), link),
+            News::Stale,
+            "the link lives"
+        );
+        assert_eq!(rumours.hear(says(false, 4, 0), link), News::Accused);
+        assert!(rumours.witness(7) && rumours.is_down(7));
+        assert_eq!(rumours.hear(says(true, 3, 0), link), News::Stale);
+        assert_eq!(rumours.hear(says(true, 5, 0), link), News::Cleared);
+        assert!(!rumours.witness(7) && !rumours.is_down(7));
+    }
+
+    #[test]
+    fn an_answer_outdoes_its_accusation_and_is_outdone_by_the_next() {
+        let mut rumours = Rumours::new(LIFE);
+        let story = [
+            (says(false, 1, 0), News::Accused),
+            (says(false, 1, 0), News::Stale),
+            (says(true, 1, 0), News::Stale),
+            (says(true, 1, 1), News::Cleared),
+            (says(false, 1, 0), News::Stale),
+            (says(false, 1, 1), News::Accused),
+            (says(true, 2, 0), News::Cleared),
+            (says(false, 1, 5), News::Stale),
+        ];
+        for (step, (rumour, expected)) in story.into_iter().enumerate() {
+            assert_eq!(rumours.hear(rumour, None), expected, "step {step}");
+        }
+        assert!(!rumours.is_down(7));
+    }
+
+    #[test]
+    fn no_number_is_unbeatable() {
+        let mut rumours = Rumours::new(LIFE);
+        assert_eq!(rumours.hear(says(false, 1, u32::MAX), None), News::Stale);
+        assert_eq!(
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            News::Stale
+        );
+        assert_eq!(rumours.hear(says(false, 1, MAX_AHEAD), None), News::Accused);
+        assert_eq!(
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            News::Cleared
+        );
+    }
+
+    #[test]
+    fn a_link_is_asked_before_it_is_believed_to_be_down() {
+        let mut rumours = Rumours::new(LIFE);
+        assert_eq!(rumours.hear(says(false, 3, 0), Some(4)), News::Stale);
+        assert_eq!(rumours.hear(says(false, 4, 0), Some(4)), News::Accused);
+        assert!(!rumours.is_down(7), "it may yet answer");
+        rumours.witness(7);
+        assert!(rumours.is_down(7));
+        // Others reach it; this node does not.
+        assert_eq!(rumours.hear(says(true, 4, 1), Some(4)), News::Stale);
+        assert!(rumours.is_down(7));
+        assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
+        assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
+        // Said again it is asked again, but not passed on again.
+        rumours.tell();
+        assert_eq!(rumours.hear(says(false, 4, 0), Some(4)), News::Accused);
+        assert!(!rumours.is_down(7) && !rumours.has_untold());
+    }
+
+    #[test]
+    fn rumours_are_told_once_and_yellow() {
+        let mut rumours = Rumours::new(LIFE);
+        rumours.accuse(7, 1, None);
+        assert!(rumours.has_untold());
+        assert_eq!(rumours.tell().len(), 1);
+        assert!(!rumours.has_untold() && rumours.tell().is_empty());
+        let yellowed: Vec<u32> = (0..LIFE).flat_map(|_| rumours.on_beat()).collect();
+        assert_eq!(yellowed, [7]);
+        assert!(!rumours.is_down(7));
+    }
+
+    #[test]
+    fn when_full_the_oldest_goes_and_a_flood_is_cut_off() {
+        let mut rumours = Rumours::new(LIFE);
+        for peer in 0..3 * MAX_RUMOURS as u32 {
+            let rumour = Rumour {
+                peer,
+                ..says(false, 1, 0)
+            };
+            let news = rumours.hear(rumour, None);
+            let is_cut_off = peer >= MAX_PER_BEAT;
+            assert_eq!(news == News::Stale, is_cut_off, "{peer}");
+        }
+        for peer in 1000..1000 + 2 * MAX_RUMOURS as u32 {
+            rumours.accuse(peer, 1, None);
+        }
+        assert_eq!(rumours.entries.len(), MAX_RUMOURS);
+    }
+}

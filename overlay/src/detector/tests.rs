@@ -1,0 +1,415 @@
+//! The detector's own rules, on the detector alone.
+
+use super::*;
+use crate::outbox::Effect;
+
+/// The detector of node 0, with links to 1, 2 and 3, which watches 1 and 2.
+struct Bed {
+    detector: Detector<u32>,
+    out: Out<u32>,
+    boots: BTreeMap<u32, u64>,
+    claimed: BTreeSet<u32>,
+    /// Those that probably have a link to any suspect.
+    linked_to: [Option<u32>; HELPERS],
+}
+
+impl Bed {
+    fn new(planted: Planted) -> Self {
+        let mut config = Config::new(0, 5, 1);
+        config.planted = planted;
+        let mut detector = Detector::new(&config);
+        detector.watch(&[(1, 1), (2, 1)].into());
+        Self {
+            detector,
+            out: Out::new(),
+            boots: [1, 2, 3].map(|id| (id, 10)).into(),
+            claimed: [1, 2, 3].into(),
+            linked_to: [None; HELPERS],
+        }
+    }
+
+    fn beat(&mut self) -> Vec<(u32, Verdict)> {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        let mut verdicts = self.detector.on_beat(&links, &mut self.out);
+        verdicts.extend(self.half_beat());
+        verdicts.extend(self.half_beat());
+        verdicts
+    }
+
+    fn half_beat(&mut self) -> Vec<(u32, Verdict)> {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        self.detector
+            .on_half_beat(&links, |_| self.linked_to, &mut self.out)
+    }
+
+    /// Beats in which everybody watched is heard.
+    fn rounds_of_reminders(&mut self, count: u32) {
+        for _ in 0..count * REMIND {
+            self.beat();
+            self.heard(1);
+            self.heard(2);
+        }
+    }
+
+    fn heard(&mut self, peer: u32) -> bool {
+        self.detector.on_heard(peer, &mut self.out)
+    }
+
+    fn hear(&mut self, from: u32, message: Message<u32>) -> Vec<(u32, Verdict)> {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        self.detector
+            .on_message(from, message, &links, &mut self.out)
+    }
+
+    fn rumour(&mut self, from: u32, peer: u32, boot: u64) -> Vec<(u32, Verdict)> {
+        self.hear(from, Message::Rumours(vec![accusation(peer, boot, 0)]))
+    }
+
+    fn judge(&mut self) -> Vec<(u32, Verdict)> {
+        self.detector.on_judge_timer(&mut self.out)
+    }
+
+    /// What is told to whom when the wait for more is over.
+    fn told(&mut self) -> BTreeMap<u32, Vec<Rumour<u32>>> {
+        self.sent();
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        self.detector.on_share_timer(&links, &mut self.out);
+        let told = self
+            .sent()
+            .into_iter()
+            .filter_map(|(to, message)| match message {
+                Message::Rumours(rumours) => Some((to, rumours)),
+                _ => None,
+            });
+        told.collect()
+    }
+
+    fn sent(&mut self) -> Vec<(u32, Message<u32>)> {
+        let sends = self.out.drain().filter_map(|effect| match effect {
+            Effect::Send {
+                to,
+                message: crate::Message::Detector(message),
+            } => Some((to, message)),
+            _ => None,
+        });
+        sends.collect()
+    }
+}
+
+fn accusation(peer: u32, boot: u64, incarnation: u32) -> Rumour<u32> {
+    Rumour {
+        peer,
+        boot,
+        incarnation,
+        mark: None,
+        is_up: false,
+    }
+}
+
+#[test]
+fn silence_is_confirmed_through_others_before_a_verdict() {
+    let mut bed = Bed::new(Planted::NONE);
+    let mut verdicts = Vec::new();
+    for beat in 1..=3 {
+        bed.heard(2);
+        verdicts.extend(bed.beat());
+        assert_eq!(bed.detector.is_suspect(1), beat == 2, "beat {beat}");
+    }
+    assert_eq!(verdicts, [(1, Verdict::Down)]);
+    assert!(bed.detector.is_down(1));
+    let expected = [
+        (1, Message::Ping { asker: None }),
+        (2, Message::PingFor(1)),
+        (3, Message::PingFor(1)),
+    ];
+    assert_eq!(bed.sent(), expected);
+}
+
+#[test]
+fn an_answer_through_another_clears_the_suspect() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..2 {
+        bed.heard(2);
+        assert!(bed.beat().is_empty());
+    }
+    bed.hear(2, Message::Alive(1));
+    assert!(bed.beat().is_empty());
+    assert!(!bed.detector.is_suspect(1));
+}
+
+#[test]
+fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
+    let mut bed = Bed::new(Planted::NONE);
+    for beat in 1..=6 {
+        bed.heard(2);
+        let verdicts = bed.beat();
+        let expected: &[_] = if beat == 6 { &[(1, Verdict::Cut)] } else { &[] };
+        assert_eq!(verdicts, expected, "beat {beat}");
+        bed.hear(2, Message::Alive(1));
+    }
+    assert!(!bed.detector.is_down(1));
+}
+
+#[test]
+fn a_broken_link_only_hastens_suspicion() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.detector.on_link_down(1);
+    assert!(bed.half_beat().is_empty());
+    assert!(bed.detector.is_suspect(1) && !bed.detector.is_suspect(2));
+}
+
+#[test]
+fn after_a_pause_of_its_own_a_node_condemns_nobody() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.beat();
+    bed.beat();
+    bed.rumour(2, 3, 10);
+    bed.judge();
+    bed.detector.forgive();
+    assert!(bed.beat().is_empty() && bed.judge().is_empty());
+}
+
+#[test]
+fn one_beat_that_is_late_by_a_quarter_makes_nobody_suspect() {
+    let mut bed = Bed::new(Planted::NONE);
+    // Heard just before one look and a beat and a quarter later, just after
+    // another: three looks in between at most.
+    for _ in 0..3 {
+        bed.half_beat();
+    }
+    assert!(!bed.detector.is_suspect(1) && bed.sent().is_empty());
+}
+
+#[test]
+fn who_has_a_link_to_the_suspect_is_asked_first() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.linked_to = [None, Some(3)];
+    for _ in 0..2 {
+        bed.heard(2);
+        bed.beat();
+    }
+    let expected = [
+        (1, Message::Ping { asker: None }),
+        (3, Message::PingFor(1)),
+        (2, Message::PingFor(1)),
+    ];
+    assert_eq!(bed.sent(), expected);
+}
+
+#[test]
+fn a_question_for_another_returns_by_the_same_way() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.hear(9, Message::PingFor(4));
+    bed.hear(9, Message::Ping { asker: Some(8) });
+    bed.hear(4, Message::Pong { asker: Some(9) });
+    let expected = [
+        (4, Message::Ping { asker: Some(9) }),
+        (9, Message::Pong { asker: Some(8) }),
+        (9, Message::Alive(4)),
+    ];
+    assert_eq!(bed.sent(), expected);
+}
+
+#[test]
+fn a_verdict_is_told_once_to_every_link_that_is_up() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    let told = bed.told();
+    let expected = vec![accusation(1, 10, 0)];
+    assert_eq!(told, BTreeMap::from([(2, expected.clone()), (3, expected)]));
+    assert!(bed.told().is_empty());
+}
+
+#[test]
+fn an_accused_link_is_asked_before_it_is_believed_to_be_down() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 10).is_empty());
+    assert_eq!(bed.sent(), [(3, Message::Ping { asker: None })]);
+    assert!(bed.judge().is_empty() && !bed.detector.is_down(3));
+    assert_eq!(bed.judge(), [(3, Verdict::Down)]);
+    assert!(bed.heard(3), "contact settles it");
+    assert!(!bed.detector.is_down(3));
+    // The accused is told, so that it can answer where others believe it.
+    let told = bed.sent().pop();
+    assert_eq!(
+        told,
+        Some((3, Message::Rumours(vec![accusation(3, 10, 0)])))
+    );
+}
+
+#[test]
+fn an_accused_link_that_answers_is_never_down() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 3, 10);
+    assert!(!bed.heard(3));
+    assert!(bed.judge().is_empty() && bed.judge().is_empty());
+}
+
+#[test]
+fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::Down)]);
+    assert_eq!(bed.rumour(3, 9, 4), [], "it is no news any more");
+    assert_eq!(bed.told()[&3], [accusation(9, 4, 0)]);
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(9, 4, 0)
+    };
+    let verdicts = bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(verdicts, [(9, Verdict::Up)]);
+    assert_eq!(bed.told()[&2], [answer]);
+}
+
+#[test]
+fn the_accused_answers_once() {
+    let mut bed = Bed::new(Planted::NONE);
+    for from in [1, 2, 3] {
+        assert!(bed.rumour(from, 0, 5).is_empty());
+    }
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(0, 5, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(1, 0, 5);
+    assert!(bed.told().is_empty());
+    // An accusation of an earlier life is answered with this one.
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(1, 0, 3);
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(0, 5, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+}
+
+#[test]
+fn the_accused_are_reminded_until_they_answer() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 3, 10);
+    bed.heard(3);
+    let reminder = (3, Message::Rumours(vec![accusation(3, 10, 0)]));
+    assert!(bed.sent().contains(&reminder));
+    bed.heard(3);
+    assert!(!bed.sent().contains(&reminder), "not with every message");
+    bed.rounds_of_reminders(1);
+    assert!(bed.sent().contains(&reminder));
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.rounds_of_reminders(2);
+    assert!(!bed.sent().contains(&reminder));
+}
+
+#[test]
+fn hearsay_is_doubted_before_every_neighbour_in_turn() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 9, 4);
+    bed.sent();
+    bed.rounds_of_reminders(3);
+    let doubts = Message::Doubts(vec![accusation(9, 4, 0)]);
+    let asked = bed.sent().into_iter();
+    let asked: BTreeSet<u32> = asked
+        .filter(|(_, said)| *said == doubts)
+        .map(|(to, _)| to)
+        .collect();
+    assert_eq!(asked, [1, 2, 3].into());
+}
+
+#[test]
+fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
+    let mut bed = Bed::new(Planted::NONE);
+    let doubt = |peer| Message::Doubts(vec![accusation(peer, 10, 0)]);
+    assert!(bed.hear(1, doubt(9)).is_empty() && !bed.detector.is_down(9));
+    assert!(bed.sent().is_empty() && bed.told().is_empty());
+    bed.hear(1, doubt(3));
+    assert_eq!(
+        bed.sent(),
+        [(3, Message::Rumours(vec![accusation(3, 10, 0)]))]
+    );
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.told();
+    bed.hear(1, doubt(3));
+    assert_eq!(bed.sent(), [(1, Message::Rumours(vec![answer]))]);
+    assert!(bed.detector.down().next().is_none());
+}
+
+/// It was linked to before it heard of the earlier life's death, so there was
+/// nothing to take back then.
+#[test]
+fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 9).is_empty() && !bed.detector.is_down(3));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(2, 3, 9);
+    assert!(bed.told().is_empty(), "once");
+}
+
+#[test]
+fn a_new_life_is_announced() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    bed.told();
+    assert!(bed.detector.on_link_up(1, 11, &mut bed.out));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(1, 11, 0)
+    };
+    assert_eq!(bed.told()[&2], [answer]);
+}
+
+#[test]
+fn more_rumours_than_a_message_may_hold_are_not_read() {
+    let mut bed = Bed::new(Planted::NONE);
+    let flood = (100..100 + 2 * MAX_TOLD as u32).map(|peer| accusation(peer, 1, 0));
+    let verdicts = bed.hear(1, Message::Rumours(flood.collect()));
+    assert_eq!(verdicts.len(), MAX_TOLD);
+}
+
+#[test]
+#[cfg(feature = "planted")]
+fn planted_dropped_refutation_goes_red() {
+    let mut bed = Bed::new(Planted::new(Bug::DroppedRefutation));
+    bed.rumour(1, 0, 5);
+    assert!(bed.told().is_empty());
+}
+
+#[test]
+#[cfg(feature = "planted")]
+fn planted_verdict_without_probe_goes_red() {
+    let mut bed = Bed::new(Planted::new(Bug::VerdictWithoutProbe));
+    bed.heard(2);
+    assert!(bed.beat().contains(&(1, Verdict::Down)));
+}

@@ -1,0 +1,53 @@
+//! How much an overlay remembers, for whoever checks that it is bounded.
+
+use super::{MAX_BOOTS, Overlay};
+use crate::Id;
+use crate::placement::MAX_LEVELS;
+
+/// Kinds of finger messages, each way.
+const FINGER_KINDS: usize = 8;
+/// Four tables of fingers, and the ring.
+const FINGERS_AND_RING: usize = 4 * MAX_LEVELS + 2;
+
+/// A list of an overlay, its length and its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Which list.
+    pub name: &'static str,
+    /// Its length.
+    pub length: usize,
+    /// The most that it may hold.
+    pub bound: usize,
+}
+
+impl<I: Id> Overlay<I> {
+    /// The lengths of all lists of this overlay, and their bounds.
+    pub fn sizes(&self) -> [Size; 12] {
+        let size = |name, length, bound| Size {
+            name,
+            length,
+            bound,
+        };
+        let limits = &self.config.limits;
+        let children = usize::from(limits.max_children);
+        let links = FINGERS_AND_RING + children + 1;
+        [
+            size("children", self.tree.children().len(), children),
+            size("path", self.tree.depth(), limits.max_depth.into()),
+            size("infos", self.infos.len(), children),
+            size("marks", self.marks.len(), 2),
+            size("early", self.early.len(), FINGER_KINDS * MAX_LEVELS),
+            size("lost", self.lost.len(), super::rounds::MAX_LOST),
+            size("relayed", self.relayed.len(), links),
+            size("vouchers", self.vouchers.len(), links),
+            size("unlinked", self.unlinked.len(), MAX_BOOTS + links),
+            size(
+                "acquaintances",
+                self.acquaintances.len(),
+                super::MAX_ACQUAINTANCES,
+            ),
+            size("former", self.former.len(), super::MAX_ACQUAINTANCES),
+            size("boots", self.boots.len(), MAX_BOOTS + links),
+        ]
+    }
+}

@@ -1,0 +1,236 @@
+//! When a root names a new epoch, and how a member finds its rank again.
+//!
+//! Compacting the ranks at every death would move about half of them, and every
+//! moved rank dials its links anew. So a dead member's rank stays vacant for a
+//! while, like a seat that is kept: the ring goes round it, routers avoid it,
+//! and a member that returns in time takes it again.
+
+use super::{Moved, Out, Overlay, beats};
+use crate::census::Need;
+use crate::fingers::{self, Direction};
+use crate::stamp::distance;
+use crate::{Epoch, Id, Population, Rank};
+
+/// A vacancy is compacted when more than one rank in so many is vacant.
+const CROWDED: u32 = 8;
+/// Beats without a rank after which a node asks for another place.
+const PLACELESS: u32 = 2;
+/// However often vacancies come and go, one is not kept for longer than so many
+/// times the grace.
+const LONGEST: u32 = 4;
+
+/// How long ranks have been vacant, in beats of a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Vacancy {
+    /// How many are.
+    vacant: u32,
+    /// How many members are without a rank.
+    unplaced: u32,
+    /// Since either number last changed.
+    unchanged: u32,
+    /// Since there were more than now.
+    kept: u32,
+    /// Since there were none.
+    whole: u32,
+}
+
+impl Vacancy {
+    /// Any state at all, as a transient fault may leave it.
+    pub(super) const fn corrupted(noise: u64) -> Self {
+        Self {
+            vacant: noise as u32 % 64,
+            unplaced: (noise >> 8) as u32 % 64,
+            unchanged: (noise >> 16) as u32,
+            kept: (noise >> 24) as u32,
+            whole: (noise >> 32) as u32,
+        }
+    }
+
+    fn beat(&mut self, vacant: u32, unplaced: u32) {
+        if vacant == 0 {
+            *self = Self::default();
+            return;
+        }
+        if (vacant, unplaced) != (self.vacant, self.unplaced) {
+            self.unchanged = 0;
+        }
+        if vacant < self.vacant {
+            self.kept = 0;
+        }
+        (self.vacant, self.unplaced) = (vacant, unplaced);
+        for count in [&mut self.unchanged, &mut self.kept, &mut self.whole] {
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+impl<I: Id> Overlay<I> {
+    /// A root looks at how many ranks are vacant, once per beat.
+    pub(super) fn watch_vacancy(&mut self) {
+        let (vacant, unplaced) = self.count_vacancy();
+        self.vacancy.beat(vacant, unplaced);
+    }
+
+    /// How many ranks are vacant and how many members have none, as a root sees
+    /// it now.
+    fn count_vacancy(&self) -> (u32, u32) {
+        let standing = self.census.standing();
+        match (self.tree.is_root(), self.census.need(), standing) {
+            (true, Need::Vacant(vacant), _) => (vacant, 0),
+            (true, Need::Recall, Some(standing)) => {
+                let unplaced = self.census.size().get().saturating_sub(standing.count);
+                (standing.vacant(), unplaced)
+            }
+            (true, Need::Disorder, Some(standing)) => (standing.vacant().max(1), u32::MAX),
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether this node is a root that has to name an epoch now.
+    pub(super) fn needs_epoch(&self) -> bool {
+        if !self.tree.is_root() {
+            return false;
+        }
+        let pace = &self.config.pace;
+        let over = |count, length| count > beats(length, pace.beat);
+        let is_new = self.count_vacancy() != (self.vacancy.vacant, self.vacancy.unplaced);
+        let population = self.placement().map_or(1, |mine| mine.population.get());
+        let need = self.census.need();
+        match need {
+            Need::Nothing => false,
+            Need::Epoch => true,
+            _ if pace.grace.is_zero() => true,
+            _ if over(self.vacancy.whole, pace.grace * LONGEST) => true,
+            Need::Vacant(vacant) if vacant.saturating_mul(CROWDED) <= population => {
+                over(self.vacancy.kept, pace.grace)
+            }
+            // After a root's death its heir counts a part of the members first;
+            // and who returns needs a moment to hear of its rank.
+            Need::Vacant(_) | Need::Recall | Need::Disorder => {
+                !is_new && over(self.vacancy.unchanged, pace.regroup)
+            }
+        }
+    }
+
+    /// How many ranks are vacant, as far as a root knows.
+    pub fn vacant(&self) -> u32 {
+        self.vacancy.vacant
+    }
+
+    /// Take back the rank that was this node's in the numbering in force: the
+    /// parent, or one that has this node for a finger, says which it was.
+    pub(super) fn recall(&mut self, moved: &mut Moved) {
+        let Some((epoch, population)) = self.census.in_force() else {
+            return;
+        };
+        let at = |peer: Option<I>| {
+            let mark = self.marks.get(&peer?)?;
+            (mark.epoch == epoch).then_some(mark.rank)
+        };
+        let neighbours = at(self.ring.predecessor).zip(at(self.ring.successor));
+        let Some((before, after)) = neighbours else {
+            return;
+        };
+        let early = self.early.values().map(|(_, message)| message);
+        let claims = early.filter(|message| message.mark().epoch == epoch);
+        let claims: Vec<Rank> = claims.filter_map(|m| claimed(m, population)).collect();
+        moved.place |= self.census.recall(&claims, before, after);
+    }
+
+    /// Where this node hangs may not be where its rank is: it was deployed
+    /// elsewhere, or its parent died and the order was lost. Then whoever has
+    /// the rank before is asked for the place next to it; if nobody has, whoever
+    /// has the one before that.
+    pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
+        let before = match self.census.in_force() {
+            Some((epoch, _)) => self.says_to_be_before(epoch),
+            None if self.is_misplaced() => self.known_to_be_before(),
+            None => {
+                self.placeless_beats = 0;
+                return;
+            }
+        };
+        self.placeless_beats = self.placeless_beats.saturating_add(1);
+        let is_due = self.placeless_beats.is_multiple_of(PLACELESS);
+        if let Some((before, distance)) = before.filter(|_| is_due) {
+            self.with_tree(out, |tree, around, out| {
+                tree.move_under(before, distance, around, out);
+                false
+            });
+        }
+    }
+
+    /// Who says that this node's rank was the one after its own, and how far it
+    /// is from there.
+    fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<(I, u32)> {
+        let at = |level: u8| {
+            self.early
+                .values()
+                .find_map(|(from, message)| match message {
+                    fingers::Message::Confirm {
+                        level: said,
+                        direction: Direction::Clockwise,
+                        mark,
+                    } if *said == level && mark.epoch == epoch => Some((*from, 1 << level)),
+                    _ => None,
+                })
+        };
+        at(0).or_else(|| at(1))
+    }
+
+    /// Who has the rank before this node's, and how far it is from there.
+    fn known_to_be_before(&self) -> Option<(I, u32)> {
+        let table = self.current.as_ref()?.counterclockwise();
+        let at = |level: usize| {
+            let peer = table.get(level).copied().flatten()?;
+            (!self.detector.is_down(peer)).then_some((peer, 1 << level))
+        };
+        at(0).or_else(|| at(1))
+    }
+
+    /// Whether the ranks of the ring neighbours do not enclose this node's.
+    fn is_misplaced(&self) -> bool {
+        let Some(mine) = self.placement() else {
+            return false;
+        };
+        let rank_of = |peer: Option<I>| {
+            let mark = self.marks.get(&peer?)?;
+            (mark.epoch == mine.epoch).then_some(mark.rank)
+        };
+        let (before, after) = (self.ring.predecessor, self.ring.successor);
+        let neighbours = rank_of(before).zip(rank_of(after));
+        neighbours
+            .is_some_and(|(before, after)| !mine.rank.is_between(before, after, mine.population))
+    }
+
+    /// Show this node's mark to a peer in every place where the tables name it:
+    /// one that has restarted learns from it where it stood.
+    pub(super) fn greet(&mut self, peer: I, out: &mut Out<I>) {
+        if let Some(fingers) = &mut self.current {
+            fingers.greet(peer, out);
+        }
+    }
+}
+
+/// The rank that a Confirm says its receiver has.
+fn claimed<I: Id>(
+    message: &fingers::Message<I, crate::stamp::Mark<I>>,
+    population: Population,
+) -> Option<Rank> {
+    let fingers::Message::Confirm {
+        level,
+        direction,
+        mark,
+    } = message
+    else {
+        return None;
+    };
+    if !population.has_level(usize::from(*level)) {
+        return None;
+    }
+    let distance = distance(usize::from(*level), population);
+    Some(match direction {
+        Direction::Clockwise => mark.rank.ahead(distance, population),
+        Direction::Counterclockwise => mark.rank.behind(distance, population),
+    })
+}

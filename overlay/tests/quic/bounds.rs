@@ -1,0 +1,300 @@
+//! What happens at the bounds of a transport, and the counter that tells.
+
+use std::time::Duration;
+
+use binomesh_overlay::quic::{
+    Class, Contact, ContactError, DialError, Limits, SendError, TransportEvent,
+};
+
+use crate::bed::{Authority, Node, eventually, frame, id, packet, slot};
+use crate::raw::{Raw, hello, knock};
+
+const FAILURES: &str = "handshake_failures_total";
+
+fn bounded(authority: &Authority, name: &str, bound: impl FnOnce(&mut Limits)) -> Node {
+    let mut config = authority.config(name);
+    bound(&mut config.limits);
+    Node::start(config)
+}
+
+#[tokio::test]
+async fn one_link_too_many_is_refused_as_busy() {
+    let authority = Authority::new("one");
+    let mut a = bounded(&authority, "a", |limits| limits.links = 1);
+    let (b, mut c) = (authority.start("b"), authority.start("c"));
+    b.knows(&a);
+    c.knows(&a);
+    b.transport.connect(a.id());
+    a.until_up(b.id()).await;
+    c.transport.connect(a.id());
+    let busy = TransportEvent::DialFailed {
+        peer: a.id(),
+        reason: DialError::Busy,
+    };
+    assert_eq!(c.next().await, busy);
+    assert!(a.meter.read(FAILURES, "busy") >= 1);
+    // Nor does it dial one more itself.
+    a.knows(&c);
+    a.transport.send(c.id(), packet(b"x")).expect("queued");
+    let no_room = TransportEvent::DialFailed {
+        peer: c.id(),
+        reason: DialError::NoRoom,
+    };
+    assert_eq!(a.next().await, no_room);
+    assert_eq!(a.transport.links().len(), 1);
+}
+
+#[tokio::test]
+async fn one_handshake_too_many_is_refused_at_once() {
+    let authority = Authority::new("one");
+    let mut a = bounded(&authority, "a", |limits| limits.handshakes = 1);
+    let papers = || Some(authority.issue_to("raw").der());
+    let slow = Raw::connect(papers(), a.address())
+        .await
+        .expect("connected");
+    assert!(knock(papers(), a.address()).await.is_err());
+    assert_eq!(a.meter.read(FAILURES, "busy"), 1);
+    slow.greet(&hello(1)).await.expect("an ack");
+    a.until_up(id("raw")).await;
+}
+
+#[tokio::test]
+async fn a_greeting_above_its_length_is_not_read() {
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let refused = raw.expect("connected").greet(&[1, 4, 1]).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(a.meter.read(FAILURES, "greeting"), 1);
+}
+
+#[tokio::test]
+async fn one_peer_too_many_is_turned_away() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.peers = 1);
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for name in ["x", "y"] {
+        a.knows_at(id(name), silent.local_addr().expect("an address"));
+    }
+    let send = |name| a.transport.send(id(name), packet(b"x"));
+    assert_eq!(send("x"), Ok(()));
+    assert_eq!(send("y"), Err(SendError::TooManyPeers));
+    a.transport.connect(id("y"));
+    assert_eq!(a.meter.read("peers_turned_away_total", ""), 2);
+}
+
+#[tokio::test]
+async fn one_frame_too_many_is_turned_away_in_each_class() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| {
+        (limits.slots, limits.control_frames, limits.packet_frames) = (2, 2, 2);
+    });
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    a.knows_at(id("x"), silent.local_addr().expect("an address"));
+    let send = |frame| a.transport.send(id("x"), frame);
+    for kind in [1, 2] {
+        assert_eq!(send(slot(kind, b"old")), Ok(()));
+        assert_eq!(send(frame(Class::Control, b"c")), Ok(()));
+        assert_eq!(send(packet(b"p")), Ok(()));
+    }
+    assert_eq!(send(slot(3, b"new")), Err(SendError::Full));
+    assert_eq!(send(frame(Class::Control, b"c")), Err(SendError::Full));
+    assert_eq!(send(packet(b"p")), Err(SendError::Full));
+    assert_eq!(send(slot(2, b"new")), Ok(()), "it has its slot already");
+    for class in ["maintenance", "control", "packet"] {
+        assert_eq!(a.meter.read("full_total", class), 1, "{class}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_book_turns_contacts_away_or_forgets_the_oldest_hearsay() {
+    let authority = Authority::new("one");
+    let mut b = authority.start("b");
+    let contact = |name: &str| Contact {
+        id: id(name),
+        name: name.to_owned(),
+        addresses: vec![([127, 0, 0, 1], 9).into()],
+    };
+    for name in ["x", "y"] {
+        b.transport.add_contact(contact(name)).expect("room");
+    }
+    for (room, forgotten, turned_away) in [(2, 1, 0), (1, 0, 2)] {
+        let mut c = bounded(&authority, "c", |limits| limits.contacts = room);
+        c.knows(&b);
+        c.transport.connect(b.id());
+        b.until_up(c.id()).await;
+        for name in ["x", "y"] {
+            let mut introduction = slot(1, b"meet");
+            introduction.introduces = vec![id(name)];
+            b.transport.send(c.id(), introduction).expect("queued");
+            c.received().await;
+        }
+        assert!(c.transport.contact(id("x")).is_none());
+        assert_eq!(c.transport.contact(id("y")).is_some(), room == 2);
+        assert_eq!(c.meter.read("contacts_forgotten_total", ""), forgotten);
+        assert_eq!(c.meter.read("contacts_turned_away_total", ""), turned_away);
+        if room == 1 {
+            let full = c.transport.add_contact(contact("z"));
+            assert_eq!(full, Err(ContactError::Full));
+        }
+        c.transport.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_contact_that_was_forgotten_is_told_again() {
+    let authority = Authority::new("one");
+    let mut b = bounded(&authority, "b", |limits| limits.told_contacts = 1);
+    let mut c = authority.start("c");
+    c.knows(&b);
+    c.transport.connect(b.id());
+    b.until_up(c.id()).await;
+    for name in ["x", "y"] {
+        b.knows_at(id(name), c.address());
+    }
+    for (name, told) in [("x", 1), ("x", 1), ("y", 2), ("x", 3)] {
+        let mut introduction = slot(1, b"meet");
+        introduction.introduces = vec![id(name)];
+        b.transport.send(c.id(), introduction).expect("queued");
+        c.received().await;
+        assert_eq!(b.meter.read("contacts_told_total", ""), told, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn large_bodies_wait_for_streams_and_for_room_and_all_arrive() {
+    const BODY: usize = 2 << 20;
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.queue_bytes = 8 * BODY);
+    let mut b = bounded(&authority, "b", |limits| {
+        (limits.assembly_bytes, limits.events) = (BODY, 1);
+    });
+    a.knows(&b);
+    for _ in 0..6 {
+        a.transport
+            .send(b.id(), packet(&vec![7; BODY]))
+            .expect("queued");
+    }
+    // b's host does not look: the first body holds the room that the second needs.
+    let waits = || b.meter.read("assembly_waits_total", "") >= 1;
+    eventually("a body waits for room", waits).await;
+    let waits = || a.meter.read("large_waits_total", "") >= 1;
+    eventually("a body waits for a stream", waits).await;
+    for _ in 0..6 {
+        assert_eq!(b.received().await.2.len(), BODY);
+    }
+}
+
+#[tokio::test]
+async fn one_stream_too_many_waits() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.uni_streams = 5);
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(raw.connection.open_uni().await.expect("a stream"));
+    }
+    let one_more = tokio::time::timeout(Duration::ZERO, raw.connection.open_uni());
+    assert!(one_more.await.is_err(), "not yet");
+    // A frame that is read to its end makes room.
+    let mut stream = open.pop().expect("five");
+    stream
+        .write_all(&[4, 1, 0, 0, 0, 0, 0, 0, 1, b'x'])
+        .await
+        .expect("written");
+    stream.finish().expect("open");
+    raw.connection.open_uni().await.expect("a stream");
+}
+
+#[tokio::test]
+async fn short_bodies_on_streams_of_their_own_need_room_too() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.assembly_bytes = 100 << 10);
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    // Each begins a body of 64 KiB and never ends it.
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let mut stream = raw.connection.open_uni().await.expect("a stream");
+        let begun = [4, 1, 0, 0, 0, 0, 1, 0, 0, b'x'];
+        stream.write_all(&begun).await.expect("written");
+        open.push(stream);
+    }
+    let waits = || a.meter.read("assembly_waits_total", "") == 1;
+    eventually("the second waits for room", waits).await;
+}
+
+#[tokio::test]
+async fn events_are_bounded_by_their_bytes() {
+    const BODY: usize = 40 << 10;
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let mut b = bounded(&authority, "b", |limits| limits.event_bytes = 2 * BODY);
+    a.knows(&b);
+    for _ in 0..6 {
+        let sent = a.transport.send(b.id(), packet(&vec![7; BODY]));
+        sent.expect("queued");
+    }
+    // Two frames with their headers are more than two bodies.
+    let waits = || b.meter.read("host_waits_total", "") >= 1;
+    eventually("a reader waits for the host", waits).await;
+    for _ in 0..6 {
+        assert_eq!(b.received().await.2.len(), BODY);
+    }
+    // One that is longer than all of it passes.
+    a.transport
+        .send(b.id(), packet(&vec![7; 5 * BODY]))
+        .expect("queued");
+    assert_eq!(b.received().await.2.len(), 5 * BODY);
+}
+
+/// First packets of connections whose dialler does not exist.
+async fn made_up(count: usize) -> Vec<Vec<u8>> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let sink = sink.expect("a socket");
+    let to = sink.local_addr().expect("an address");
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    while packets.len() < count {
+        let dialler = tokio::spawn(Raw::connect(None, to));
+        let mut packet = vec![0; 2048];
+        let (length, _) = sink.recv_from(&mut packet).await.expect("a packet");
+        packet.truncate(length);
+        // Long header, version, length and bytes of the connection's id.
+        let is_new = packets.iter().all(|other| other[5..14] != packet[5..14]);
+        dialler.abort();
+        if is_new {
+            packets.push(packet);
+        }
+    }
+    packets
+}
+
+#[tokio::test]
+async fn diallers_that_do_not_exist_leave_room_for_those_that_do() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| limits.handshakes = 4);
+    let mut b = authority.start("b");
+    for packet in made_up(8).await {
+        let from = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+        let from = from.expect("a socket");
+        from.send_to(&packet, a.address()).await.expect("sent");
+    }
+    // Two have begun a handshake, the others were asked to show themselves.
+    let retried = || a.meter.read("handshakes_retried_total", "") == 6;
+    eventually("six are asked to try again", retried).await;
+    b.knows(&a);
+    b.transport.connect(a.id());
+    let up = TransportEvent::LinkUp {
+        peer: a.id(),
+        boot: 1,
+    };
+    assert_eq!(b.next().await, up);
+    assert_eq!(a.meter.read("handshakes_retried_total", ""), 7);
+    assert_eq!(a.meter.read(FAILURES, "busy"), 0);
+}

@@ -1,0 +1,133 @@
+//! A raw QUIC client that believes every server and need not behave: what is
+//! tested is the server's own judgement. The tests of the node use it too.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, ConnectionError, Endpoint};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+/// Long enough for a loaded machine; a server that neither answers nor closes
+/// for this long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A certificate and its key.
+pub(crate) type Papers = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+/// A client that is connected, and as yet in no way greeted.
+pub(crate) struct Raw {
+    // Kept so that the connection has its driver.
+    _endpoint: Endpoint,
+    pub(crate) connection: Connection,
+}
+
+impl Raw {
+    /// Connect, with a certificate or none. TLS 1.3 lets this succeed before the
+    /// server has judged the certificate.
+    pub(crate) async fn connect(
+        papers: Option<Papers>,
+        to: SocketAddr,
+    ) -> Result<Self, ConnectionError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(BelieveAll(provider)));
+        let mut tls = match papers {
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(vec![certificate], key)
+                .expect("a key"),
+            None => builder.with_no_client_auth(),
+        };
+        tls.alpn_protocols = vec![b"binomesh/1".to_vec()];
+        let config = QuicClientConfig::try_from(tls).expect("a QUIC configuration");
+        let config = quinn::ClientConfig::new(Arc::new(config));
+        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let endpoint = endpoint.expect("a socket");
+        let connecting = endpoint.connect_with(config, to, "binomesh");
+        let connection = connecting.expect("an address").await?;
+        Ok(Self {
+            _endpoint: endpoint,
+            connection,
+        })
+    }
+
+    /// Greet with these bytes; the answer's bytes, or why there is none.
+    pub(crate) async fn greet(&self, hello: &[u8]) -> Result<Vec<u8>, ConnectionError> {
+        let (mut say, mut hear) = self.connection.open_bi().await?;
+        let mut answer = vec![0; 1024];
+        let greeted = async {
+            say.write_all(hello).await.ok()?;
+            hear.read(&mut answer).await.ok().flatten()
+        };
+        let greeted = tokio::time::timeout(PATIENCE, greeted).await;
+        match greeted.expect("an answer or an end in time") {
+            Some(length) => {
+                answer.truncate(length);
+                // The stream must outlive the greeting.
+                std::mem::forget((say, hear));
+                Ok(answer)
+            }
+            None => Err(self.connection.closed().await),
+        }
+    }
+}
+
+/// Connect with these papers and greet; the HelloAck's bytes, or the error by
+/// which the server turns the client away.
+pub(crate) async fn knock(
+    papers: Option<Papers>,
+    to: SocketAddr,
+) -> Result<Vec<u8>, ConnectionError> {
+    Raw::connect(papers, to).await?.greet(&hello(1)).await
+}
+
+/// A well-formed Hello: version, length, and in postcard the variant, boot,
+/// attempt, no ended dial, no addresses.
+pub(crate) fn hello(boot: u8) -> [u8; 8] {
+    [1, 0, 5, 0, boot, 1, 0, 0]
+}
+
+#[derive(Debug)]
+struct BelieveAll(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for BelieveAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,133 @@
+//! Peers under a verdict, and which of them nobody waits for any more.
+//!
+//! A verdict is given, stands for `down_patience`, and from then on messages end
+//! without its peer. A new epoch makes it doubtful: the peer is tried again, as
+//! whoever the census counts may have come back to others, but it is not waited
+//! for any longer than before.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Verdict {
+    /// Names its timer.
+    number: u64,
+    /// It has stood for `down_patience`.
+    is_old: bool,
+    /// It is of an earlier epoch.
+    is_doubtful: bool,
+}
+
+/// The verdicts that stand; at most `config.max_peers`, further ones are acted
+/// upon once but not remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Verdicts<I> {
+    peers: BTreeMap<I, Verdict>,
+    next: u64,
+}
+
+impl<I: Id> Verdicts<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            peers: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// A peer is called down. If that is news: the number of the timer for its
+    /// patience.
+    pub(super) fn give(&mut self, peer: I, max: usize) -> Option<u64> {
+        if let Some(verdict) = self.peers.get_mut(&peer) {
+            verdict.is_doubtful = false;
+            return None;
+        }
+        if self.peers.len() >= max {
+            return None;
+        }
+        self.next += 1;
+        let verdict = Verdict {
+            number: self.next,
+            is_old: false,
+            is_doubtful: false,
+        };
+        self.peers.insert(peer, verdict);
+        Some(self.next)
+    }
+
+    /// A peer's verdict is over; the number of its timer, if it had one.
+    pub(super) fn withdraw(&mut self, peer: I) -> Option<u64> {
+        self.peers.remove(&peer).map(|verdict| verdict.number)
+    }
+
+    /// The patience with a verdict is over; false if it is withdrawn.
+    pub(super) fn ripen(&mut self, number: u64) -> bool {
+        let mut all = self.peers.values_mut();
+        let ripe = all.find(|verdict| verdict.number == number);
+        ripe.map(|verdict| verdict.is_old = true).is_some()
+    }
+
+    /// A new epoch has come.
+    pub(super) fn doubt_all(&mut self) {
+        for verdict in self.peers.values_mut() {
+            verdict.is_doubtful = true;
+        }
+    }
+
+    /// Withdraw all but those of the peers that `stays` names; the numbers of
+    /// their timers.
+    pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
+        let mut gone = Vec::new();
+        self.peers.retain(|peer, verdict| {
+            let stays = stays(*peer);
+            if !stays {
+                gone.push(verdict.number);
+            }
+            stays
+        });
+        gone
+    }
+
+    /// Whether there is a verdict on a peer, doubtful or not.
+    pub(super) fn has(&self, peer: I) -> bool {
+        self.peers.contains_key(&peer)
+    }
+
+    /// Whether nothing is sent to a peer.
+    pub(super) fn is_down(&self, peer: I) -> bool {
+        let verdict = self.peers.get(&peer);
+        verdict.is_some_and(|verdict| !verdict.is_doubtful)
+    }
+
+    /// Whether no message waits for a peer any more.
+    pub(super) fn is_given_up(&self, peer: I) -> bool {
+        self.peers.get(&peer).is_some_and(|verdict| verdict.is_old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_ripens_once_and_a_new_epoch_only_doubts_it() {
+        let mut verdicts = Verdicts::new();
+        let number = verdicts.give(7u32, 2).unwrap();
+        assert_eq!(verdicts.give(7, 2), None);
+        assert!(verdicts.is_down(7) && !verdicts.is_given_up(7));
+        assert!(verdicts.ripen(number) && verdicts.is_given_up(7));
+        verdicts.doubt_all();
+        assert!(!verdicts.is_down(7) && verdicts.is_given_up(7));
+        assert_eq!(verdicts.withdraw(7), Some(number));
+        assert!(!verdicts.ripen(number) && !verdicts.has(7));
+    }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_remembered() {
+        let mut verdicts = Verdicts::new();
+        assert!(verdicts.give(1u32, 1).is_some());
+        assert_eq!(verdicts.give(2, 1), None);
+        assert!(!verdicts.has(2));
+        assert_eq!(verdicts.retain(|_| false).len(), 1);
+    }
+}

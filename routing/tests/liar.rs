@@ -1,0 +1,324 @@
+//! DESIGN §1, promise 3: a member that is authenticated and lies harms little
+//! more than itself. docs/relay.md lists every lie and what bounds it.
+
+mod network;
+
+use binomesh_overlay::Rank;
+use binomesh_routing::packet::{
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
+};
+use binomesh_routing::{Config, Destination, Input};
+use bytes::Bytes;
+use network::{Conditions, Network, seeds};
+
+fn calm(n: u32, seed: u64) -> Network {
+    Network::new(n, seed, Conditions::default(), Config::default())
+}
+
+fn say(network: &mut Network, from: u32, to: u32, message: Message<u32>) {
+    network.input_after(to, 0, Input::Message { from, message });
+}
+
+/// An errand of a message of `members[0]` in the newest epoch.
+fn errand(network: &Network, boot: u64, sequence: u64, part: Part) -> Errand<u32> {
+    let origin = network.members[0];
+    Errand {
+        id: PacketId {
+            origin,
+            boot,
+            sequence,
+        },
+        epoch: network.relay(origin).placement().unwrap().epoch,
+        round: 0,
+        part,
+    }
+}
+
+/// It delivers nothing on, and says that everybody clockwise of it has it.
+fn boast(message: Message<u32>) -> Option<Message<u32>> {
+    match message {
+        Message::Done {
+            mut errand,
+            redelegated,
+            ..
+        } => {
+            errand.part = widened(&errand.part);
+            Some(Message::Done {
+                errand,
+                exceptions: Vec::new(),
+                redelegated,
+            })
+        }
+        Message::Custody { mut errand, .. } => {
+            errand.part = widened(&errand.part);
+            Some(Message::Done {
+                errand,
+                exceptions: Vec::new(),
+                redelegated: 0,
+            })
+        }
+        Message::Packet(_) => None,
+        other => Some(other),
+    }
+}
+
+fn widened(part: &Part) -> Part {
+    match part {
+        Part::Range(span) => Part::Range(Span::new(span.start, 32)),
+        other => other.clone(),
+    }
+}
+
+/// A delegate is believed about its own part and about nothing else: all others
+/// get the message, and nobody else is falsely called reached.
+#[test]
+fn a_boast_speaks_for_the_liars_own_part_only() {
+    for seed in seeds(200) {
+        let mut network = calm(32, seed);
+        let members = network.members.clone();
+        network.liar = Some((members[4], boast));
+        network.pause(members[8], 300_000);
+        let id = network.publish(members[0], 16).unwrap();
+        network.run_for(200_000);
+        for at in (0..32).filter(|at| !(4..8).contains(at) && *at != 8) {
+            let expected = u32::from(at > 0);
+            assert_eq!(
+                network.delivered(id, members[at]),
+                expected,
+                "seed {seed}: {at}"
+            );
+        }
+        assert!(
+            !network.receipts.contains_key(&id),
+            "seed {seed}: 8 is late"
+        );
+        network.run_until_receipts(5_000_000);
+        assert_eq!(network.delivered(id, members[8]), 1);
+        // This is what it can do: its own part is at its mercy.
+        assert_eq!(network.delivered(id, members[5]), 0);
+        assert_eq!(network.complaints().len(), 3, "seed {seed}");
+    }
+}
+
+/// It says that the others of its part have refused.
+fn slander(message: Message<u32>) -> Option<Message<u32>> {
+    match message {
+        Message::Custody { errand, .. } | Message::Done { errand, .. } => {
+            let Part::Range(span) = errand.part else {
+                return None;
+            };
+            let refused = |at| Exception {
+                span: Span::single(at),
+                peer: None,
+                state: State::Refused,
+                reason: Reason::Draining,
+            };
+            Some(Message::Done {
+                errand,
+                exceptions: (span.start + 1..span.end).map(refused).collect(),
+                redelegated: 0,
+            })
+        }
+        Message::Packet(_) => None,
+        other => Some(other),
+    }
+}
+
+/// A refusal is final, so only the member itself can give it.
+#[test]
+fn a_refusal_in_the_name_of_others_is_asked_after() {
+    for seed in seeds(200) {
+        let mut network = calm(32, seed);
+        let members = network.members.clone();
+        network.liar = Some((members[8], slander));
+        let id = network.publish(members[0], 16).unwrap();
+        network.run_until_receipts(5_000_000);
+        network.assert_sound();
+        network.assert_survivors_delivered(id);
+        assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
+        assert!(network.stats(members[0]).refusals_checked > 0);
+    }
+}
+
+/// Nobody can put another's boot or mark out of reach: the origin's own word
+/// takes it back.
+#[test]
+fn no_boot_or_mark_is_unbeatable() {
+    for (boot, sequence) in [(u64::MAX, 0), (u64::MAX, u64::MAX), (1, 1 << 60)] {
+        let mut network = calm(32, 7);
+        let members = network.members.clone();
+        let before = network.publish(members[0], 16).unwrap();
+        network.run_until_receipts(1_000_000);
+        for at in [3u32, 4, 5, 13, 14, 31] {
+            let header = Header {
+                errand: errand(&network, boot, sequence, Part::Range(Span::single(at))),
+                origin_rank: Rank(0),
+                to: Rank(at),
+                closed_below: sequence,
+                topic: Topic::new("forged").unwrap(),
+                names: Vec::new(),
+            };
+            let payload = Bytes::from_static(b"forged");
+            let forged = Message::Packet(Packet { header, payload });
+            say(&mut network, members[9], members[at as usize], forged);
+        }
+        network.run_for(100_000);
+        let id = network.publish(members[0], 16).unwrap();
+        network.run_until_receipts(3_000_000);
+        network.assert_sound();
+        assert!(network.receipts[&id][0].is_complete(), "{boot} {sequence}");
+        network.assert_survivors_delivered(id);
+        network.assert_survivors_delivered(before);
+        let undone: u64 = members
+            .iter()
+            .map(|id| network.stats(*id).hearsay_undone)
+            .sum();
+        assert_eq!(undone, 6);
+    }
+}
+
+/// A name that its ranks never had.
+fn misname(message: Message<u32>) -> Option<Message<u32>> {
+    Some(match message {
+        Message::RosterTell {
+            epoch,
+            start,
+            mut peers,
+        } => {
+            peers[0] = 5;
+            Message::RosterTell {
+                epoch,
+                start,
+                peers,
+            }
+        }
+        other => other,
+    })
+}
+
+/// A finger names a wrong peer for a rank and dies: that rank is found over the
+/// other fingers.
+#[test]
+fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
+    for seed in seeds(100) {
+        let config = Config::default();
+        let mut network = Network::unplaced(16, seed, Conditions::default(), config);
+        let members = network.members.clone();
+        network.liar = Some((members[8], misname));
+        network.place(&members);
+        network.run_for(3_000_000);
+        let roster = network.relay(members[0]).roster().unwrap();
+        assert_eq!(roster.peer_at(Rank(9)), Some(5), "the lie is believed");
+        network.crash(members[8]);
+        network.run_for(500_000);
+        let id = network.publish(members[0], 16).unwrap();
+        network.run_for(3_000_000);
+        network.assert_survivors_delivered(id);
+        assert!(network.stats(members[0]).roster_doubted > 0);
+    }
+}
+
+/// "I have it", "I know nothing of it", and so on: each time the payload would
+/// go out again. Only an answer to a question counts.
+#[test]
+fn a_liar_does_not_draw_payloads_at_its_pleasure() {
+    let mut network = calm(16, 3);
+    let (origin, liar) = (network.members[0], network.members[4]);
+    network.liar = Some((liar, |_| None));
+    let before = network.packets;
+    let to = Destination::Peers(vec![liar]);
+    network.publish_to(origin, to, 10_000, None).unwrap();
+    let errand = errand(&network, 1, 0, Part::Range(Span::single(4)));
+    for _ in 0..1_000 {
+        let custody = Message::Custody {
+            errand: errand.clone(),
+            pending: Vec::new(),
+        };
+        let unknown = Message::Refused {
+            errand: errand.clone(),
+            reason: Refusal::Unknown,
+        };
+        say(&mut network, liar, origin, custody);
+        say(&mut network, liar, origin, unknown);
+        network.run_for(1_000);
+    }
+    let drawn = network.packets - before;
+    assert!(drawn < 10, "{drawn} copies");
+}
+
+/// A copy that was there first names a wrong place of the origin; the origin's
+/// own copy counts.
+#[test]
+fn the_origin_knows_best_where_it_stands() {
+    let mut network = calm(16, 3);
+    let members = network.members.clone();
+    let header = Header {
+        errand: errand(&network, 1, 0, Part::Range(Span::single(2))),
+        origin_rank: Rank(2),
+        to: Rank(4),
+        closed_below: 0,
+        topic: Topic::new("forged").unwrap(),
+        names: Vec::new(),
+    };
+    let payload = Bytes::from_static(b"forged");
+    let forged = Message::Packet(Packet { header, payload });
+    say(&mut network, members[9], members[4], forged);
+    network.run_for(1_000);
+    let id = network.publish(members[0], 16).unwrap();
+    network.run_until_receipts(1_000_000);
+    network.assert_sound();
+    assert!(network.receipts[&id][0].is_complete());
+    network.assert_survivors_delivered(id);
+}
+
+/// Of a part that names a member many times, or of many parts, a node makes no
+/// more copies than its bound allows.
+#[test]
+fn one_packet_does_not_become_hundreds_nor_many_without_end() {
+    let config = Config {
+        max_delegations: 20,
+        ..Config::default()
+    };
+    let mut network = Network::new(32, 1, Conditions::default(), config);
+    let members = network.members.clone();
+    let (liar, victim) = (members[1], members[16]);
+    for member in &members {
+        network.cuts.insert((*member, victim));
+        network.cuts.insert((victim, *member));
+    }
+    let routed = |spans| Part::Routed {
+        spans,
+        visited: vec![Rank(1)],
+    };
+    let forged = |network: &Network, sequence, part| {
+        Message::Packet(Packet {
+            header: Header {
+                errand: errand(network, 1, sequence, part),
+                origin_rank: Rank(0),
+                to: Rank(16),
+                closed_below: 0,
+                topic: Topic::new("test").unwrap(),
+                names: Vec::new(),
+            },
+            payload: Bytes::new(),
+        })
+    };
+    let same = routed(vec![Span::single(20); 256]);
+    let packet = forged(&network, 0, same);
+    say(&mut network, liar, victim, packet);
+    network.run_for(1_000);
+    assert_eq!(network.stats(victim).delegations, 0);
+    assert_eq!(
+        network.stats(victim).refused[Refusal::Malformed as usize],
+        1
+    );
+    for sequence in 1..60 {
+        let all = (17..32).map(Span::single).collect();
+        let packet = forged(&network, sequence, routed(all));
+        say(&mut network, liar, victim, packet);
+    }
+    network.run_for(1_000);
+    let open = network.stats(victim).delegations;
+    assert!((15..20 + 15).contains(&open), "{open}");
+    assert!(network.stats(victim).refused[Refusal::Busy as usize] > 50);
+}

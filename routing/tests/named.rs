@@ -1,0 +1,483 @@
+//! Whom the origin knows by name gets its copy by name: whoever else stands at
+//! that rank neither takes it nor answers for it.
+
+mod network;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
+use binomesh_routing::packet::{
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
+};
+use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+use bytes::Bytes;
+use network::{Conditions, Network, seeds};
+
+/// Tells the first two ranks it is asked about the wrong way round.
+fn swap(message: Message<u32>) -> Option<Message<u32>> {
+    Some(match message {
+        Message::RosterTell {
+            epoch,
+            start,
+            mut peers,
+        } => {
+            if peers.len() > 1 {
+                peers.swap(0, 1);
+            }
+            Message::RosterTell {
+                epoch,
+                start,
+                peers,
+            }
+        }
+        other => other,
+    })
+}
+
+/// Whether the origin takes the holders of ranks 9 and 10 for each other.
+fn is_deceived(network: &Network) -> bool {
+    let members = &network.members;
+    let roster = network.relay(members[0]).roster().unwrap();
+    roster.peer_at(Rank(9)) == Some(members[10]) && roster.peer_at(Rank(10)) == Some(members[9])
+}
+
+/// Nobody of `missed` gets a broadcast of rank 0; then comes an epoch in which the
+/// origin takes ranks 9 and 10 for each other. `None` if the lie came too late.
+fn reissue_under_a_lie(seed: u64, missed: &[usize]) -> Option<(Network, PacketId<u32>)> {
+    let mut network = Network::new(16, seed, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    for missed in missed {
+        let cuts = members.iter().map(|from| (*from, members[*missed]));
+        network.cuts.extend(cuts);
+    }
+    let id = network.publish(members[0], 16).unwrap();
+    network.run_for(50_000);
+    network.place(&members);
+    network.run_for(25_000);
+    network.liar = Some((members[8], swap));
+    network.place(&members);
+    network.run_for(25_000);
+    network.cuts.clear();
+    is_deceived(&network).then_some((network, id))
+}
+
+#[test]
+fn another_peer_at_the_rank_does_not_answer_for_a_missed_member() {
+    let mut deceived = 0;
+    for seed in seeds(100) {
+        let Some((mut network, id)) = reissue_under_a_lie(seed, &[9]) else {
+            continue;
+        };
+        deceived += 1;
+        let members = network.members.clone();
+        network.run_for(3_000_000);
+        network.assert_sound();
+        assert_eq!(network.delivered(id, members[9]), 0, "seed {seed}");
+        assert!(!network.receipts.contains_key(&id), "seed {seed}");
+        let refused = network.stats(members[10]).refused[Refusal::NotThatPeer as usize];
+        assert!(refused > 0, "seed {seed}");
+        network.liar = None;
+        network.place(&members);
+        network.run_until_receipts(10_000_000);
+        network.assert_sound();
+        assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
+        network.assert_survivors_delivered(id);
+    }
+    assert!(deceived > 0);
+}
+
+#[test]
+fn the_rest_of_a_wrong_peers_part_goes_on_to_the_others() {
+    let mut deceived = 0;
+    for seed in seeds(100) {
+        let Some((mut network, id)) = reissue_under_a_lie(seed, &[9, 11, 12]) else {
+            continue;
+        };
+        deceived += 1;
+        let members = network.members.clone();
+        network.run_for(3_000_000);
+        network.assert_sound();
+        assert_eq!(network.delivered(id, members[9]), 0, "seed {seed}");
+        assert_eq!(network.delivered(id, members[11]), 1, "seed {seed}");
+        assert_eq!(network.delivered(id, members[12]), 1, "seed {seed}");
+        assert!(!network.receipts.contains_key(&id), "seed {seed}");
+    }
+    assert!(deceived > 0);
+}
+
+#[test]
+fn a_multicast_does_not_go_to_whoever_has_the_rank() {
+    let mut deceived = 0;
+    for seed in seeds(100) {
+        let config = Config::default();
+        let mut network = Network::unplaced(16, seed, Conditions::default(), config);
+        let members = network.members.clone();
+        network.liar = Some((members[8], swap));
+        network.place(&members);
+        network.run_for(3_000_000);
+        if !is_deceived(&network) {
+            continue;
+        }
+        deceived += 1;
+        let (origin, meant, other) = (members[0], members[9], members[10]);
+        for payload in [16, 10_000] {
+            let to = || Destination::Peers(vec![meant, members[3]]);
+            let deadline = Some(Duration::from_secs(2));
+            let bounded = network.publish_to(origin, to(), payload, deadline).unwrap();
+            let patient = network.publish_to(origin, to(), payload, None).unwrap();
+            network.run_for(3_000_000);
+            let receipt = &network.receipts[&bounded][0];
+            assert_eq!(receipt.reached_peers, [members[3]], "seed {seed}");
+            assert_eq!(receipt.unreached[0].peer, Some(meant));
+            assert!(!network.receipts.contains_key(&patient), "seed {seed}");
+            assert_eq!(network.delivered(bounded, other), 0, "seed {seed}");
+            assert_eq!(network.delivered(patient, other), 0, "seed {seed}");
+        }
+        network.liar = None;
+        network.place(&members);
+        network.run_until_receipts(10_000_000);
+        for id in network.accepted.keys().filter(|id| id.sequence % 2 == 1) {
+            assert!(network.receipts[id][0].is_complete(), "seed {seed}");
+            assert_eq!(network.delivered(*id, meant), 1, "seed {seed}");
+            assert_eq!(network.delivered(*id, other), 0, "seed {seed}");
+        }
+    }
+    assert!(deceived > 0);
+}
+
+const ORIGIN: u32 = 1000;
+
+/// One relay, what it sends and what it waits for.
+struct Single {
+    relay: Relay<u32>,
+    out: Outbox<u32, Message<u32>, Timer, Event<u32>>,
+    sent: Vec<(u32, Message<u32>)>,
+    timers: BTreeMap<Timer, Duration>,
+    receipts: Vec<Receipt<u32>>,
+}
+
+impl Single {
+    fn new(id: u32) -> Self {
+        Self {
+            relay: Relay::new(id, 1, Config::default()),
+            out: Outbox::new(),
+            sent: Vec::new(),
+            timers: BTreeMap::new(),
+            receipts: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<u32>) {
+        self.relay.handle(input, &mut self.out);
+        self.perform();
+    }
+
+    fn publish(&mut self, destination: Destination<u32>) {
+        let publish = Publish {
+            topic: Topic::new("test").unwrap(),
+            payload: Bytes::from_static(b"x"),
+            destination,
+            deadline: None,
+        };
+        self.relay.publish(publish, &mut self.out).unwrap();
+        self.perform();
+    }
+
+    fn perform(&mut self) {
+        for effect in self.out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.sent.push((to, message)),
+                Effect::Arm { timer, after } => _ = self.timers.insert(timer, after),
+                Effect::Disarm { timer } => _ = self.timers.remove(&timer),
+                Effect::Event(Event::Receipt(receipt)) => self.receipts.push(receipt),
+                Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, from: u32, message: Message<u32>) {
+        self.handle(Input::Message { from, message });
+    }
+
+    /// The next round begins; how long it was waited for.
+    fn next_round(&mut self) -> Duration {
+        let timer = Timer::Reissue(0);
+        let waited = self.timers.remove(&timer).unwrap();
+        let late = Duration::ZERO;
+        self.handle(Input::Timer { timer, late });
+        waited
+    }
+
+    fn packets(&mut self) -> Vec<(u32, Packet<u32>)> {
+        let sent = std::mem::take(&mut self.sent).into_iter();
+        let packets = sent.filter_map(|(to, message)| match message {
+            Message::Packet(packet) => Some((to, packet)),
+            _ => None,
+        });
+        packets.collect()
+    }
+
+    /// Every packet's part is done, or excepted; how many members they mean.
+    fn answer_all(&mut self, is_done: bool) -> usize {
+        let mut named = 0;
+        for (to, packet) in self.packets() {
+            let header = packet.header;
+            assert!(header.is_named_in_full());
+            named += header.names.len();
+            let spans = header.errand.part.spans().to_vec();
+            let excepted = spans.into_iter().filter(|_| !is_done);
+            let exceptions = excepted.map(|span| Exception {
+                span,
+                peer: None,
+                state: State::Unconfirmed,
+                reason: Reason::Epoch,
+            });
+            let exceptions: Vec<_> = exceptions.collect();
+            let done = Message::Done {
+                errand: header.errand,
+                exceptions,
+                redelegated: 0,
+            };
+            self.hear(to, done);
+        }
+        named
+    }
+}
+
+fn epoch(counter: u64) -> Epoch<u32> {
+    Epoch {
+        root: 7,
+        boot: 1,
+        counter,
+        nonce: 0,
+    }
+}
+
+fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u32> {
+    let population = Population::new(n).unwrap();
+    let levels = 0..population.levels();
+    let mine = Rank(rank);
+    View {
+        placement: Placement {
+            epoch: epoch(counter),
+            population,
+            rank: mine,
+        },
+        clockwise: (levels.clone())
+            .map(|i| Some(at(mine.ahead(1 << i, population))))
+            .collect(),
+        counterclockwise: levels
+            .map(|i| Some(at(mine.behind(1 << i, population))))
+            .collect(),
+    }
+}
+
+/// The origin at rank 0 of n, with a complete roster of 1000 + rank.
+fn placed(counter: u64, n: u32, origin: &mut Single) {
+    let at = |rank: Rank| ORIGIN + rank.0;
+    origin.handle(Input::View(view(counter, n, 0, at)));
+    while let known = origin.relay.roster().unwrap().known_count()
+        && known < n
+    {
+        let tell = Message::RosterTell {
+            epoch: epoch(counter),
+            start: Rank(known),
+            peers: (known..n.min(known + 256)).map(|at| ORIGIN + at).collect(),
+        };
+        origin.hear(ORIGIN + 1, tell);
+    }
+    origin.sent.clear();
+}
+
+/// Two members claim one rank in the newest epoch: they are issued to one after
+/// the other, and neither counts for both. The second copy goes to the second.
+#[test]
+fn two_members_at_one_rank_have_a_round_each() {
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 4, &mut origin);
+    origin.publish(Destination::All);
+    let other = |rank: Rank| ORIGIN + rank.0;
+    origin.handle(Input::View(view(2, 4, 0, other)));
+    // Clockwise rank 2 is 1002, counterclockwise it is 1003, and nobody is known
+    // to have rank 3.
+    let mut contradictory = view(3, 4, 0, other);
+    contradictory.counterclockwise = vec![None, Some(1003)];
+    origin.handle(Input::View(contradictory));
+    origin.sent.clear();
+    origin.next_round();
+    let mut meant = Vec::new();
+    let first = Config::default().reissue_first;
+    for wait in [first, first * 2] {
+        for (to, packet) in origin.packets() {
+            meant.extend(packet.header.named());
+            let errand = packet.header.errand;
+            let answer = if to == 1003 {
+                // It knows that rank 2 is not its own.
+                let reason = Refusal::NotThatPeer;
+                Message::Refused { errand, reason }
+            } else {
+                Message::Done {
+                    errand,
+                    exceptions: Vec::new(),
+                    redelegated: 0,
+                }
+            };
+            origin.hear(to, answer);
+        }
+        assert_eq!(origin.next_round(), wait);
+    }
+    assert_eq!(meant, [(2, 1002), (1, 1001), (2, 1003)]);
+    origin.relay.conclude_all(&mut origin.out);
+    origin.perform();
+    let receipt = &origin.receipts[0];
+    assert_eq!(receipt.reached_peers, [1001, 1002]);
+    assert_eq!(receipt.unreached[0].peer, Some(1003));
+}
+
+/// More members than a packet names: the others have their turn right after.
+#[test]
+fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
+    let first = Config::default().reissue_first;
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 3000, &mut origin);
+    origin.publish(Destination::Peers((ORIGIN + 1..ORIGIN + 3000).collect()));
+    assert_eq!(origin.answer_all(false), 2048);
+    // Who has failed does not keep the others from their turn.
+    assert_eq!(origin.next_round(), first);
+    assert_eq!(origin.answer_all(true), 951);
+    assert_eq!(origin.next_round(), first * 2);
+    assert_eq!(origin.answer_all(true), 2048);
+    assert_eq!(origin.receipts.len(), 1);
+    assert_eq!(origin.receipts[0].reached_count, 2999);
+    assert!(origin.receipts[0].is_complete());
+}
+
+#[test]
+fn a_reissue_to_more_members_than_names_takes_rounds_in_turn() {
+    let first = Config::default().reissue_first;
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 3000, &mut origin);
+    origin.publish(Destination::All);
+    placed(2, 3000, &mut origin);
+    placed(3, 3000, &mut origin);
+    origin.next_round();
+    assert_eq!(origin.answer_all(true), 2048);
+    assert_eq!(origin.next_round(), first);
+    assert_eq!(origin.answer_all(true), 951);
+    assert!(origin.receipts[0].is_complete());
+}
+
+fn errand(round: u32, part: Part) -> Errand<u32> {
+    Errand {
+        id: PacketId {
+            origin: ORIGIN,
+            boot: 1,
+            sequence: 0,
+        },
+        epoch: epoch(1),
+        round,
+        part,
+    }
+}
+
+fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
+    let header = Header {
+        errand: errand(round, Part::Range(span)),
+        origin_rank: Rank(0),
+        to: Rank(span.start),
+        closed_below: 0,
+        topic: Topic::new("test").unwrap(),
+        names: names.to_vec(),
+    };
+    let payload = Bytes::from_static(b"x");
+    Message::Packet(Packet { header, payload })
+}
+
+fn answers(receiver: &mut Single) -> Vec<String> {
+    let sent = std::mem::take(&mut receiver.sent).into_iter();
+    let named = sent.map(|(to, message)| match message {
+        Message::Refused { reason, .. } => format!("{to} {}", reason.name()),
+        Message::Packet(packet) => format!("{to} packet {:?}", packet.header.names),
+        message => format!("{to} {}", message.name()),
+    });
+    named.filter(|sent| !sent.contains("roster")).collect()
+}
+
+/// The receiver's side, at rank 4 of 8.
+fn receiver() -> Single {
+    let mut receiver = Single::new(1004);
+    receiver.handle(Input::View(view(1, 8, 4, |rank| ORIGIN + rank.0)));
+    receiver.sent.clear();
+    receiver
+}
+
+#[test]
+fn a_question_about_another_is_not_answered_from_memory() {
+    let mut receiver = receiver();
+    let alone = Span::single(4);
+    let ask = |name| Message::Inquire {
+        errand: errand(3, Part::Range(alone)),
+        name,
+    };
+    receiver.hear(1001, named(3, alone, &[1004]));
+    assert_eq!(answers(&mut receiver), ["1001 done"]);
+    receiver.hear(1002, ask(Some(1004)));
+    assert_eq!(answers(&mut receiver), ["1002 done"]);
+    receiver.hear(1002, ask(Some(1005)));
+    assert_eq!(answers(&mut receiver), ["1002 not-that-peer"]);
+    // In another round others may be meant, and what is not named is another duty.
+    receiver.hear(1002, ask(None));
+    assert_eq!(answers(&mut receiver), ["1002 unknown"]);
+    receiver.hear(1001, named(3, alone, &[1005]));
+    assert_eq!(answers(&mut receiver), ["1001 not-that-peer"]);
+}
+
+/// What is remembered of one round is not taken for what another one asks.
+#[test]
+fn each_delegate_gets_the_names_of_its_part_in_every_round() {
+    let mut receiver = receiver();
+    let part = Span::new(4, 8);
+    receiver.hear(ORIGIN, named(1, part, &[1004, 1005, 1006, 1007]));
+    let packets = ["1006 packet [1006, 1007]", "1005 packet [1005]"];
+    let first: Vec<String> = answers(&mut receiver);
+    assert_eq!(first[..2], packets);
+    for (peer, span) in [(1005, Span::single(5)), (1006, Span::new(6, 8))] {
+        let done = Message::Done {
+            errand: errand(1, Part::Range(span)),
+            exceptions: Vec::new(),
+            redelegated: 0,
+        };
+        receiver.hear(peer, done);
+    }
+    assert_eq!(answers(&mut receiver), ["1000 done"]);
+    receiver.hear(ORIGIN, named(2, part, &[1004, 1005, 1066, 1007]));
+    let second = answers(&mut receiver);
+    let packets = ["1006 packet [1066, 1007]", "1005 packet [1005]"];
+    assert_eq!(second[..2], packets);
+    let refused = Message::Refused {
+        errand: errand(2, Part::Range(Span::new(6, 8))),
+        reason: Refusal::NotThatPeer,
+    };
+    receiver.hear(1006, refused);
+    // 1007 is no finger, so its part goes on by another step.
+    let rest = answers(&mut receiver);
+    assert!(rest[0].ends_with("packet [1007]"), "{rest:?}");
+}
+
+/// Copies of one round mean the same members; the origin's own word decides.
+#[test]
+fn a_copy_that_names_others_gives_way_to_the_origins() {
+    let mut receiver = receiver();
+    let part = Span::new(4, 8);
+    receiver.hear(1001, named(1, part, &[1004, 66, 1006, 1007]));
+    answers(&mut receiver);
+    receiver.hear(1002, named(1, part, &[1004, 1005, 1006, 1007]));
+    assert_eq!(answers(&mut receiver), ["1002 malformed"]);
+    receiver.hear(ORIGIN, named(1, part, &[1004, 1005, 1006, 1007]));
+    let sent = answers(&mut receiver);
+    assert!(sent.contains(&"1005 packet [1005]".to_owned()), "{sent:?}");
+    let short = named(1, part, &[1004, 1005, 1006]);
+    receiver.hear(1003, short);
+    assert_eq!(answers(&mut receiver), ["1003 malformed"]);
+}
