@@ -5,9 +5,9 @@
 //! a moment would be suspected. A neighbour in tree or ring that is silent for
 //! `suspect_after` beats is suspected: it is pinged, and two others are asked to
 //! ping it, at best two that have a link to it. Only if nothing comes back within
-//! `down_after` further beats is it down. A link that is down makes suspicion immediate and proves nothing. Who is
-//! heard of through others only is *cut* after twice that time: alive, but not
-//! for us.
+//! `down_after` further beats is it down. A link that is down makes suspicion
+//! immediate and proves nothing. Who is heard of through others only is *cut*
+//! after twice that time: alive, but not for us.
 //!
 //! What a node has found out travels to everybody as a [`Rumour`]. Who has a link
 //! to the accused asks it before believing; the accused answers; contact settles
@@ -192,11 +192,12 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// A word of this peer was carried here by another: it lives, and that is
-    /// how it is heard.
+    /// A word of this peer was carried here by another, who says so: it is not
+    /// down, but whoever must hear it directly still misses it. So a liar cannot
+    /// keep the dead in the tree.
     pub fn on_carried(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.end();
+            silence.any = 0;
         }
     }
 

@@ -163,6 +163,19 @@ fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
 }
 
 #[test]
+fn carried_words_keep_nobody_from_being_cut() {
+    let mut bed = Bed::new(Planted::NONE);
+    for beat in 1..=6 {
+        bed.heard(2);
+        bed.detector.on_carried(1);
+        let verdicts = bed.beat();
+        let expected: &[_] = if beat == 6 { &[(1, Verdict::Cut)] } else { &[] };
+        assert_eq!(verdicts, expected, "beat {beat}");
+    }
+    assert!(!bed.detector.is_down(1) && bed.sent().is_empty());
+}
+
+#[test]
 fn a_broken_link_only_hastens_suspicion() {
     let mut bed = Bed::new(Planted::NONE);
     bed.detector.on_link_down(1);
