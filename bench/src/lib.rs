@@ -13,4 +13,5 @@
 pub mod arena;
 pub mod checker;
 pub mod command;
+pub mod parallel;
 pub mod record;

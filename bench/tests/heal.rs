@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 use binomesh_bench::command::heal::{Heal, Row};
+use binomesh_bench::command::{Failure, Finding};
 use clap::Parser;
 
 #[derive(Debug, Parser)]
@@ -55,4 +56,25 @@ fn what_does_not_heal_in_time_is_told() {
     assert_eq!((row.healed, row.first_failing_seed), (0, Some(0)));
     assert_eq!(row.defect.as_deref(), Some("Vacant(1)"), "{row:?}");
     assert!(row.relinked.seconds_max < Some(10.0), "{row:?}");
+}
+
+#[test]
+fn a_disturbance_that_leaves_nobody_is_refused() {
+    let outcome = |arguments: &str| {
+        let line = ["heal"].into_iter().chain(arguments.split_whitespace());
+        Line::try_parse_from(line).unwrap().heal.run()
+    };
+    for nobody in [
+        "--nodes 4 --victims 4",
+        "--nodes 4..9 --victims 100%",
+        "--nodes 4 --victims 5 --fault restart",
+        "--nodes 1",
+    ] {
+        assert!(
+            matches!(outcome(nobody), Err(Failure::Usage(_))),
+            "{nobody}"
+        );
+    }
+    let everybody = outcome("--nodes 4 --victims 4 --fault restart --seeds 1 --json");
+    assert!(matches!(everybody, Ok(Finding::Good)));
 }

@@ -4,8 +4,6 @@
 mod trial;
 
 use std::str::FromStr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -13,6 +11,7 @@ use serde::Serialize;
 
 use super::converge::Sizes;
 use super::{Failure, Finding};
+use crate::parallel;
 use crate::record::{self, Stopwatch};
 use trial::{Case, Healed, Outcome};
 
@@ -222,6 +221,7 @@ impl Heal {
         if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
             return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
         }
+        self.leaves_survivors()?;
         let row = self.measure();
         record::progress_done();
         if let Some(seed) = row.first_failing_seed {
@@ -234,6 +234,23 @@ impl Heal {
             record::print_table(&row)?;
         }
         Ok(Finding::good_if(row.healed == row.seeds))
+    }
+
+    /// Nobody left is nothing healed.
+    fn leaves_survivors(&self) -> Result<(), Failure> {
+        let fewest = self.nodes.first() as u32;
+        let (victims, most) = match (self.victims, self.fault) {
+            (Victims::Count(count), FaultName::Crash) => (count, fewest - 1),
+            (Victims::Count(count), _) => (count, fewest),
+            (Victims::Percent(_), FaultName::Crash) => (self.victims.of(fewest), fewest - 1),
+            (Victims::Percent(_), _) => return Ok(()),
+        };
+        if victims <= most {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--victims: {victims} of {fewest} nodes; at most {most} can be disturbed so, or give more --nodes"
+        )))
     }
 
     /// Run it.
@@ -262,31 +279,19 @@ impl Heal {
         }
     }
 
-    /// By seed, whichever thread ran them.
     fn outcomes(&self) -> Vec<Outcome> {
-        let next = AtomicU64::new(0);
-        let outcomes = Mutex::new(Vec::new());
-        let work = || loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.seeds {
-                break;
-            }
-            let outcome = trial::play(&self.case(number));
-            let mut outcomes = outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
-            outcomes.push(outcome);
-            let healed = outcomes.iter().filter(|o| o.exact.is_some()).count();
-            let (done, all) = (outcomes.len(), self.seeds);
-            record::progress(format_args!("{done} of {all} seeds, {healed} healed"));
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads {
-                scope.spawn(work);
-            }
-        });
-        let outcomes = outcomes.into_inner();
-        let mut outcomes = outcomes.unwrap_or_else(|poison| poison.into_inner());
-        outcomes.sort_by_key(|outcome| outcome.seed);
-        outcomes
+        let outcomes = parallel::map(
+            self.seeds,
+            self.threads,
+            |number| trial::play(&self.case(number)),
+            |_| false,
+            |outcomes| {
+                let healed = outcomes.values().filter(|o| o.exact.is_some()).count();
+                let (done, all) = (outcomes.len(), self.seeds);
+                record::progress(format_args!("{done} of {all} seeds, {healed} healed"));
+            },
+        );
+        outcomes.into_values().collect()
     }
 
     fn case(&self, number: u64) -> Case {

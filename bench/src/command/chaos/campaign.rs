@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use binomesh_overlay::Planted;
 
 use super::scenario::Scenario;
 use super::trial::{self, Outcome};
 use super::violation::Violation;
-use crate::record;
+use crate::{parallel, record};
 
 /// Play a scenario; a panic in it is a violation like any other.
 pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
@@ -32,35 +30,16 @@ pub fn outcomes(
     planted: Planted,
     scenario: impl Fn(u64) -> Scenario + Sync,
 ) -> BTreeMap<u64, Outcome> {
-    let (next, enough) = (AtomicU64::new(0), AtomicU64::new(count));
-    let outcomes = Mutex::new(BTreeMap::new());
-    let work = || loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= enough.load(Ordering::Relaxed) {
-            break;
-        }
-        let outcome = play(&scenario(number), planted);
-        let has_failed = !outcome.violations.is_empty();
-        if has_failed && until_failure {
-            enough.fetch_min(number + 1, Ordering::Relaxed);
-        }
-        let mut outcomes = outcomes.lock().unwrap_or_else(|poison| poison.into_inner());
-        outcomes.insert(number, outcome);
-        let is_bad = |outcome: &&Outcome| !outcome.violations.is_empty();
-        let bad = outcomes.values().filter(is_bad).count();
-        record::progress(format_args!(
-            "{} of {count} seeds, {bad} failed",
-            outcomes.len()
-        ));
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    let mut outcomes = outcomes
-        .into_inner()
-        .unwrap_or_else(|poison| poison.into_inner());
-    outcomes.split_off(&enough.into_inner());
-    outcomes
+    let is_bad = |outcome: &Outcome| !outcome.violations.is_empty();
+    parallel::map(
+        count,
+        threads,
+        |number| play(&scenario(number), planted),
+        |outcome| until_failure && is_bad(outcome),
+        |outcomes| {
+            let bad = outcomes.values().filter(|outcome| is_bad(outcome)).count();
+            let done = outcomes.len();
+            record::progress(format_args!("{done} of {count} seeds, {bad} failed"));
+        },
+    )
 }

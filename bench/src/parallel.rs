@@ -1,0 +1,56 @@
+//! Seeds at once on several threads, with results that do not depend on them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What `run` makes of each number below `count`, by number. Nothing is kept
+/// that comes after the first result that is `enough`; `tell` sees all results
+/// so far after each.
+pub fn map<T: Send>(
+    count: u64,
+    threads: u8,
+    run: impl Fn(u64) -> T + Sync,
+    enough: impl Fn(&T) -> bool + Sync,
+    tell: impl Fn(&BTreeMap<u64, T>) + Sync,
+) -> BTreeMap<u64, T> {
+    let (next, end) = (AtomicU64::new(0), AtomicU64::new(count));
+    let results = Mutex::new(BTreeMap::new());
+    let work = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= end.load(Ordering::Relaxed) {
+            break;
+        }
+        let result = run(number);
+        if enough(&result) {
+            end.fetch_min(number + 1, Ordering::Relaxed);
+        }
+        let mut results = results.lock().unwrap_or_else(|poison| poison.into_inner());
+        results.insert(number, result);
+        tell(&results);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let results = results.into_inner();
+    let mut results = results.unwrap_or_else(|poison| poison.into_inner());
+    results.split_off(&end.into_inner());
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_the_same_whatever_the_threads() {
+        for threads in [1, 4] {
+            let all = map(50, threads, |n| n * n, |_| false, |_| {});
+            assert!(all.iter().all(|(n, square)| *square == n * n) && all.len() == 50);
+            let some = map(50, threads, |n| n, |n| *n == 7 || *n == 30, |_| {});
+            assert!(some.into_keys().eq(0..=7));
+        }
+    }
+}
