@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh::world::{Network, Shape, World};
-use binomesh_overlay::{Config, Placement};
+use binomesh_overlay::Config;
 use rand::Rng;
 
 fn seconds(count: u64) -> Duration {
@@ -32,12 +32,6 @@ fn start(world: &mut World, id: u32, parent: Option<u32>, seeds: &[u32]) {
 fn parents(world: &World) -> BTreeMap<u32, Option<u32>> {
     let of = |(id, peer): (u32, &binomesh::peer::Peer<u32>)| (id, peer.overlay().tree().parent());
     world.peers().map(of).collect()
-}
-
-fn places(world: &World) -> BTreeMap<u32, Placement<u32>> {
-    let placed =
-        |(id, peer): (u32, &binomesh::peer::Peer<u32>)| Some((id, peer.overlay().placement()?));
-    world.peers().filter_map(placed).collect()
 }
 
 /// Every node is a root that knows one other, the next in line.
@@ -70,7 +64,7 @@ fn a_hundred_join_sixteen_at_once() {
             .peers()
             .map(|(_, peer)| peer.overlay().tree().children().count());
         assert!(widest.max() <= Some(16), "seed {seed}");
-        assert_eq!(places(&world).len(), 116);
+        assert_eq!(world.placements().len(), 116);
     }
 }
 
@@ -114,7 +108,7 @@ fn a_restart_within_the_grace_dials_no_link_between_others() {
             world.deploy(24, Shape::Binary, |_| {});
             exact(&mut world, seconds(60));
             world.run_for(seconds(20));
-            let before = places(&world);
+            let before = world.placements();
             let overlay = world.peer(victim).expect("up").overlay();
             let orphans: Vec<u32> = overlay.tree().children().collect();
             let (last, next) = (overlay.ring().predecessor, overlay.ring().successor);
@@ -138,7 +132,7 @@ fn a_restart_within_the_grace_dials_no_link_between_others() {
                 others.len() <= 2 * near.len(),
                 "{seed}, {victim}: {others:?}"
             );
-            assert_eq!(places(&world), before, "seed {seed}, {victim}");
+            assert_eq!(world.placements(), before, "seed {seed}, {victim}");
         }
     }
 }

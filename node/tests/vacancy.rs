@@ -1,21 +1,14 @@
 //! Ranks of the dead stay vacant for a while, in the seeded world.
 #![allow(missing_docs, reason = "a test")]
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh::peer::Peer;
 use binomesh::world::{Defect, Network, Shape, World};
-use binomesh_overlay::Placement;
 use rand::seq::index;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
-}
-
-fn places(world: &World) -> BTreeMap<u32, Placement<u32>> {
-    let placed = |(id, peer): (u32, &Peer<u32>)| Some((id, peer.overlay().placement()?));
-    world.peers().filter_map(placed).collect()
 }
 
 fn formed(seed: u64, count: u32, shape: Shape, grace: Duration) -> World {
@@ -48,7 +41,7 @@ fn compact(world: &mut World, limit: Duration) -> Duration {
 fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
-        let mut before = places(&world);
+        let mut before = world.placements();
         world.crash(victim);
         let relinked = settle(&mut world, seconds(20));
         assert!(
@@ -56,9 +49,9 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
             "{victim}: relinked after {relinked:?}"
         );
         before.remove(&victim);
-        assert_eq!(places(&world), before, "victim {victim}");
+        assert_eq!(world.placements(), before, "victim {victim}");
         world.run_for(seconds(20));
-        assert_eq!(places(&world), before, "victim {victim}");
+        assert_eq!(world.placements(), before, "victim {victim}");
         let compacted = compact(&mut world, seconds(30));
         assert!(
             compacted > seconds(5),
@@ -71,12 +64,12 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
 fn who_returns_within_the_grace_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
-        let before = places(&world);
+        let before = world.placements();
         world.crash(victim);
         world.run_for(seconds(10));
         world.restart(victim);
         let returned = compact(&mut world, seconds(30));
-        assert_eq!(places(&world), before, "victim {victim}");
+        assert_eq!(world.placements(), before, "victim {victim}");
         assert!(returned < seconds(10), "{victim}: back after {returned:?}");
     }
 }
@@ -85,10 +78,10 @@ fn who_returns_within_the_grace_gets_its_rank_back() {
 fn who_is_only_restarted_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binary, seconds(30));
-        let before = places(&world);
+        let before = world.placements();
         world.restart(victim);
         compact(&mut world, seconds(30));
-        assert_eq!(places(&world), before, "victim {victim}");
+        assert_eq!(world.placements(), before, "victim {victim}");
     }
 }
 
@@ -97,7 +90,7 @@ fn who_is_only_restarted_gets_its_rank_back() {
 fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
     for seed in 0..40 {
         let mut world = formed(seed, 24, Shape::Random, seconds(30));
-        let before = places(&world);
+        let before = world.placements();
         for victim in 0..24 {
             let is_root = |peer: &Peer<u32>| peer.overlay().tree().is_root();
             if world.peer(victim).is_some_and(is_root) {
@@ -109,7 +102,7 @@ fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
             world.run_for(seconds(6));
         }
         compact(&mut world, seconds(30));
-        assert_eq!(places(&world), before, "seed {seed}");
+        assert_eq!(world.placements(), before, "seed {seed}");
     }
 }
 
@@ -122,7 +115,7 @@ fn more_than_an_eighth_is_compacted_before_the_grace_is_over() {
         let start = world.now();
         let is_thin = |w: &World| match w.defect_or_vacancy() {
             None => true,
-            Some(Defect::Vacant(vacant)) => vacant * 8 <= places(w).len() + vacant,
+            Some(Defect::Vacant(vacant)) => vacant * 8 <= w.placements().len() + vacant,
             Some(_) => false,
         };
         assert!(world.run_until(start + seconds(20), is_thin), "seed {seed}");
@@ -156,7 +149,7 @@ fn who_joins_while_a_rank_is_vacant_is_counted_soon() {
 fn a_member_that_was_cut_off_finds_its_place_and_rank() {
     for lonely in 0..16 {
         let mut world = formed(lonely.into(), 16, Shape::Binomial, seconds(60));
-        let before = places(&world);
+        let before = world.placements();
         for other in (0..16).filter(|other| *other != lonely) {
             world.network().cut(lonely, other);
             world.network().cut(other, lonely);
@@ -164,6 +157,6 @@ fn a_member_that_was_cut_off_finds_its_place_and_rank() {
         world.run_for(seconds(20));
         world.network().mend();
         compact(&mut world, seconds(60));
-        assert_eq!(places(&world), before, "{lonely} was cut off");
+        assert_eq!(world.placements(), before, "{lonely} was cut off");
     }
 }

@@ -3,12 +3,29 @@
 use std::time::Duration;
 
 use super::lie::Liar;
+use super::life::Host;
 use super::line::{Line, Stream};
 use super::network::Connection;
 use super::{Happening, Id, World};
 use crate::peer::{Input, Message};
 
 impl World {
+    /// A process wants a link from now on; it dials if the other end does not.
+    pub(super) fn claim(&mut self, id: Id, peer: Id) {
+        let other = self.hosts.get(&peer);
+        let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
+        if other.is_some_and(|other| is_new(other)) {
+            self.dialled += 1;
+            if self.dials.len() < Self::DIALS {
+                self.dials.push((id, peer));
+            }
+        }
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.claimed.insert(peer);
+        }
+        self.link(id, peer);
+    }
+
     /// Make a link to a live peer, if there is none.
     pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Connection> {
         if let Some(link) = self.network.connection(from, to) {

@@ -1,10 +1,12 @@
 //! Whether a world is legitimate, seen from outside.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use binomesh_overlay::{Epoch, legitimate};
+use binomesh_overlay::{Epoch, Placement, legitimate};
 
 use super::{Id, World};
+use crate::peer::Peer;
 
 /// How many ranks there may be for one live peer before an epoch is called
 /// wrong rather than deserted.
@@ -143,6 +145,12 @@ impl World {
             }
         }
         Ok(order)
+    }
+
+    /// Where the live peers stand, those without a place left out.
+    pub fn placements(&self) -> BTreeMap<Id, Placement<Id>> {
+        let placed = |(id, peer): (Id, &Peer<Id>)| Some((id, peer.overlay().placement()?));
+        self.peers().filter_map(placed).collect()
     }
 
     /// Two live peers that hold one rank of one epoch, if there are any.

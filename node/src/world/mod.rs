@@ -55,7 +55,7 @@ pub struct World {
     sent: u64,
     /// How many links were asked for that neither end used before.
     dialled: u64,
-    /// The last of them, who asked first.
+    /// Who dialled whom, [`World::DIALS`] at most.
     dials: Vec<(Id, Id)>,
     /// Who was the first to take a child while it had lost its own parent.
     orphan_with_child: Option<(Duration, Id, Id)>,
@@ -417,21 +417,6 @@ impl World {
                 }
             }
         }
-    }
-
-    fn claim(&mut self, id: Id, peer: Id) {
-        let other = self.hosts.get(&peer);
-        let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
-        if other.is_some_and(|other| is_new(other)) {
-            self.dialled += 1;
-            if self.dials.len() < Self::DIALS {
-                self.dials.push((id, peer));
-            }
-        }
-        if let Some(host) = self.hosts.get_mut(&id) {
-            host.claimed.insert(peer);
-        }
-        self.link(id, peer);
     }
 
     fn arm(&mut self, id: Id, timer: Timer, after: Duration) {

@@ -61,8 +61,6 @@ pub(super) struct Healed {
     pub(super) dialled: u64,
 }
 
-type Places = BTreeMap<u32, Placement<u32>>;
-
 /// Run one seed.
 pub(super) fn play(case: &Case) -> Outcome {
     let mut world = World::new(case.seed, Network::local());
@@ -123,18 +121,15 @@ fn disturb(world: &mut World, case: &Case) {
 #[derive(Clone)]
 struct Sight {
     at: Duration,
-    places: Places,
+    places: BTreeMap<u32, Placement<u32>>,
     dialled: u64,
 }
 
 impl Sight {
     fn of(world: &World) -> Self {
-        let placed = world
-            .peers()
-            .filter_map(|(id, peer)| Some((id, peer.overlay().placement()?)));
         Self {
             at: world.now(),
-            places: placed.collect(),
+            places: world.placements(),
             dialled: world.dialled(),
         }
     }
