@@ -181,11 +181,12 @@ impl<I: Id> Overlay<I> {
     /// Who has the rank before this node's, and how far it is from there.
     fn known_to_be_before(&self) -> Option<(I, u32)> {
         let table = self.current.as_ref()?.counterclockwise();
-        let at = |level: usize| {
-            let peer = table.get(level).copied().flatten()?;
-            (!self.detector.is_down(peer)).then_some((peer, 1 << level))
-        };
-        at(0).or_else(|| at(1))
+        let at = |level: usize| table.get(level).copied().flatten();
+        let is_up = |peer: &I| !self.detector.is_down(*peer);
+        match at(0)? {
+            next if is_up(&next) => Some((next, 1)),
+            _ => at(1).filter(is_up).map(|second| (second, 2)),
+        }
     }
 
     /// Whether the ranks of the ring neighbours do not enclose this node's.
