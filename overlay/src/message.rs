@@ -153,3 +153,30 @@ from_layer! {
     Detector: detector::Message<I>,
     Relayed: relayed::Message<I>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relayed::{Carried, Message as Relayed};
+
+    #[test]
+    fn carried_words_replace_only_their_like() {
+        let words = || {
+            let beat = |reply| Carried::Beat { mark: None, reply };
+            let ring = [ring::Message::FConnect, ring::Message::BConnect].map(Carried::Ring);
+            ring.into_iter().chain([beat(true), beat(false)])
+        };
+        let of = |peer: u32| {
+            let to = words().map(move |carried| Relayed::To { to: peer, carried });
+            let from = words().map(move |carried| Relayed::From {
+                from: peer,
+                carried,
+            });
+            to.chain(from).map(Message::from)
+        };
+        let plain = words().map(Message::<u32>::from);
+        let all: Vec<_> = of(1).chain(of(2)).chain(plain).collect();
+        let slots: std::collections::BTreeSet<_> = all.iter().map(Message::slot).collect();
+        assert_eq!(slots.len(), all.len());
+    }
+}
