@@ -88,6 +88,11 @@ fn describe() {
     describe_gauge!("binomesh_links", "peers with a live authenticated link");
     describe_gauge!("binomesh_children", "children in the deployment tree");
     describe_gauge!(
+        "binomesh_overlay_entries",
+        "how long a list of the overlay is; `relayed` counts the peers that are reached through others"
+    );
+    describe_gauge!("binomesh_overlay_entries_max", "how long it can become");
+    describe_gauge!(
         "binomesh_boot_milliseconds",
         Unit::Milliseconds,
         "the life of this process"

@@ -47,6 +47,10 @@ pub struct NodeReport {
     /// of whom others say so.
     #[serde(default)]
     pub down: Vec<String>,
+    /// The peers that it cannot reach though it should, while others can: what
+    /// it has to say to them is carried by another.
+    #[serde(default)]
+    pub relayed: Vec<String>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
     /// What is missing, when not healthy.

@@ -35,6 +35,7 @@ impl Host {
                 .unwrap_or_default(),
             links: links.into_iter().map(|link| link.name).collect(),
             down: overlay.down().map(name).collect(),
+            relayed: overlay.relayed().map(|(peer, _)| name(peer)).collect(),
             healthy: reason.is_none(),
             reason,
         }
@@ -94,6 +95,12 @@ impl Host {
             ("packets", stats.held_packets),
         ] {
             metrics::gauge!("binomesh_relay_open", "kind" => name).set(value as f64);
+        }
+        for list in self.peer.overlay().sizes() {
+            metrics::gauge!("binomesh_overlay_entries", "list" => list.name)
+                .set(list.length as f64);
+            metrics::gauge!("binomesh_overlay_entries_max", "list" => list.name)
+                .set(list.bound as f64);
         }
         let bytes = stats.duty_bytes + stats.message_bytes + stats.held_bytes;
         metrics::gauge!("binomesh_relay_bytes").set(bytes as f64);
