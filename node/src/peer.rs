@@ -3,7 +3,6 @@
 //! Not here: connections, clocks, encodings. The QUIC node (`host`) and the
 //! simulated world (`world`) run this same machine.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,7 +256,7 @@ impl<I: Id> Peer<I> {
             let rank = placement.rank.ahead(ahead, placement.population);
             names.get(rank.0 as usize).copied().flatten()
         };
-        let members: BTreeSet<I> = names.iter().copied().flatten().collect();
-        self.overlay.meet(&members, (1..steps).filter_map(at));
+        let is_member = |id| names.contains(&Some(id));
+        self.overlay.meet((1..steps).filter_map(at), is_member);
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Not here: rules of the layers, user messages, addresses.
 
+mod acquaintances;
 mod relay;
 mod rounds;
 mod scramble;
@@ -18,6 +19,8 @@ mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acquaintances::Acquaintances;
+pub use acquaintances::MAX_ACQUAINTANCES;
 pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
@@ -38,10 +41,6 @@ use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
 use vacancy::Vacancy;
 
-/// How many members from all over the ring a node remembers. Of 128 whose three
-/// quarters die at once each knows some dozen fingers, of whom three live: too few
-/// for all to find each other; with 32 more, eight live (guess).
-pub const MAX_ACQUAINTANCES: usize = 32;
 /// How many linked peers' boots a node remembers; above it, only those of
 /// peers that it claims a link to.
 const MAX_BOOTS: usize = 1024;
@@ -93,11 +92,7 @@ pub struct Overlay<I: Id> {
     /// Beats since the parent last told this node its place.
     parentless_beats: u32,
     lost: Vec<I>,
-    /// Some members from all over the ring, who may be alive when all near ones
-    /// are dead.
-    acquaintances: Vec<I>,
-    /// Those that were remembered so in earlier epochs.
-    former: Vec<I>,
+    acquaintances: Acquaintances<I>,
     next_probe: usize,
     probes: u32,
     /// A neighbour was lost not long ago.
@@ -162,8 +157,7 @@ impl<I: Id> Overlay<I> {
             overdue_beats: 0,
             parentless_beats: 0,
             lost: Vec::new(),
-            acquaintances: Vec::new(),
-            former: Vec::new(),
+            acquaintances: Acquaintances::new(),
             next_probe: 0,
             probes: 0,
             has_lost: false,
@@ -230,20 +224,11 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Remember some members from all over the ring, [`MAX_ACQUAINTANCES`] at
-    /// most, and as many of those remembered before who are no members any more:
-    /// they may be on another island.
-    pub fn meet(&mut self, members: &BTreeSet<I>, some: impl Iterator<Item = I>) {
-        let before = std::mem::take(&mut self.acquaintances);
-        let mut former: Vec<I> = Vec::new();
-        for id in before.into_iter().chain(std::mem::take(&mut self.former)) {
-            let is_wanted = !members.contains(&id) && !former.contains(&id);
-            if is_wanted && former.len() < MAX_ACQUAINTANCES {
-                former.push(id);
-            }
-        }
-        self.former = former;
-        let others = some.filter(|id| *id != self.config.me);
-        self.acquaintances = others.take(MAX_ACQUAINTANCES).collect();
+    /// most, and as many of those remembered before who are no members now.
+    pub fn meet(&mut self, some: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
+        let me = self.config.me;
+        self.acquaintances
+            .meet(some.filter(|id| *id != me), is_member);
     }
 
     /// The tree layer.

@@ -209,7 +209,7 @@ impl<I: Id> Overlay<I> {
             targets.extend(self.config.seeds.iter().chain(&self.config.parent));
         }
         if self.tree.is_root() && (self.has_lost || self.probes.is_multiple_of(PROBES_PER_SEED)) {
-            targets.extend(self.former.iter().chain(&self.acquaintances));
+            targets.extend(self.acquaintances.iter());
         }
         let tree = &self.tree;
         let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);

@@ -1,6 +1,7 @@
 //! Arbitrary states of a whole overlay, as a transient fault may leave them.
 
 use super::Overlay;
+use super::acquaintances::Acquaintances;
 use crate::backoff::Backoff;
 use crate::census::Census;
 use crate::fingers::{Fingers, Message as FingerMessage};
@@ -43,8 +44,7 @@ impl<I: Id> Overlay<I> {
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
         self.lost.clear();
-        self.acquaintances = noise.pick(peers).into_iter().collect();
-        self.former = noise.pick(peers).into_iter().collect();
+        self.acquaintances = Acquaintances::scrambled(noise, peers);
         self.boots.clear();
         self.unlinked.clear();
         self.relayed.clear();

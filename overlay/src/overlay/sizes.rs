@@ -1,5 +1,6 @@
 //! How much an overlay remembers, for whoever checks that it is bounded.
 
+use super::acquaintances::MAX_ACQUAINTANCES;
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
 use crate::placement::MAX_LEVELS;
@@ -30,6 +31,7 @@ impl<I: Id> Overlay<I> {
         };
         let limits = &self.config.limits;
         let children = usize::from(limits.max_children);
+        let known = &self.acquaintances;
         let links = FINGERS_AND_RING + children + 1;
         [
             size("children", self.tree.children().len(), children),
@@ -41,12 +43,12 @@ impl<I: Id> Overlay<I> {
             size("relayed", self.relayed.len(), links),
             size("vouchers", self.vouchers.len(), links),
             size("unlinked", self.unlinked.len(), MAX_BOOTS + links),
+            size("acquaintances", known.members.len(), MAX_ACQUAINTANCES),
             size(
-                "acquaintances",
-                self.acquaintances.len(),
-                super::MAX_ACQUAINTANCES,
+                "former acquaintances",
+                known.former.len(),
+                MAX_ACQUAINTANCES,
             ),
-            size("former", self.former.len(), super::MAX_ACQUAINTANCES),
             size("boots", self.boots.len(), MAX_BOOTS + links),
         ]
     }
