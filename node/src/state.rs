@@ -23,6 +23,8 @@ pub struct NodeState {
     /// The number of this life: above all earlier ones, and no less than the
     /// wall clock in milliseconds.
     pub boot: u64,
+    /// Whether there was an earlier one.
+    pub returns: bool,
     _lock: Arc<File>,
 }
 
@@ -76,6 +78,7 @@ impl NodeState {
         Ok(Self {
             secret,
             boot,
+            returns: last > 0,
             _lock: Arc::new(lock),
         })
     }

@@ -203,7 +203,11 @@ fn a_cut_between_parent_and_child_moves_the_child() {
         let moved = |w: &World| w.peer(child).and_then(|p| p.overlay().tree().parent());
         let end = world.now() + seconds(60);
         let has_moved = world.run_until(end, |w| !matches!(moved(w), None | Some(0)));
-        assert!(has_moved, "{child} hangs under {:?}", moved(&world));
+        assert!(
+            has_moved,
+            "seed {seed}: {child} hangs under {:?}",
+            moved(&world)
+        );
         settle(&mut world, seconds(60));
         let relayed = |w: &World| w.peer(0).is_some_and(|p| p.overlay().relayed().count() > 0);
         let is_neighbour = |w: &World| {

@@ -12,6 +12,8 @@ pub struct Config<I> {
     pub me: I,
     /// The life of this process: greater than that of any earlier one.
     pub boot: u64,
+    /// Whether there was an earlier life, whose rank may yet be found again.
+    pub returns: bool,
     /// The seed of all jitter and nonces.
     pub seed: u64,
     /// The parent in the deployment tree; none makes this node a root.
@@ -36,6 +38,7 @@ impl<I> Config<I> {
         Self {
             me,
             boot,
+            returns: false,
             seed,
             parent: None,
             slot: None,

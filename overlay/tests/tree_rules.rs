@@ -172,6 +172,7 @@ fn a_full_node_redirects_to_its_smallest_subtree() {
                 version: 1,
                 size,
                 standing: None,
+                returning: 0,
             },
         );
     }
@@ -328,6 +329,7 @@ fn a_size_from_a_stranger_is_an_attach() {
             version: 1,
             size,
             standing: None,
+            returning: 0,
         },
     );
     assert_eq!(node.children(), [4]);

@@ -55,7 +55,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
             .add_contact(contact)
             .map_err(|error| StartError::Transport(format!("{seed}: {error}")))?;
     }
-    let overlay = overlay_config(&config, &trust_domain, id, state.boot);
+    let overlay = overlay_config(&config, &trust_domain, id, &state);
     let relay = relay_config(&config, overlay.planted);
     let host = Host {
         peer: Peer::new(overlay, relay),
@@ -95,10 +95,11 @@ fn overlay_config(
     config: &NodeConfig,
     trust_domain: &str,
     me: PeerId,
-    boot: u64,
+    state: &crate::state::NodeState,
 ) -> overlay::Config<PeerId> {
     let id = |seed: &Seed| id_of(trust_domain, &seed.name);
-    let mut wanted = overlay::Config::new(me, boot, seed_of(me, boot));
+    let mut wanted = overlay::Config::new(me, state.boot, seed_of(me, state.boot));
+    wanted.returns = state.returns;
     wanted.parent = config.parent.as_ref().map(id);
     wanted.seeds = config.seeds.iter().map(id).collect();
     wanted.slot = config.slot;

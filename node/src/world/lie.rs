@@ -262,7 +262,10 @@ impl Liar {
             (
                 Lie::Sizes,
                 Size {
-                    version, standing, ..
+                    version,
+                    standing,
+                    returning,
+                    ..
                 },
             ) => {
                 let size = self.noise.pick(&[1, 2, 7, 100]);
@@ -272,12 +275,16 @@ impl Liar {
                     version,
                     size,
                     standing,
+                    returning,
                 }
             }
             (
                 Lie::Multitudes,
                 Size {
-                    version, standing, ..
+                    version,
+                    standing,
+                    returning,
+                    ..
                 },
             ) => {
                 let size = Population::new(Population::MAX);
@@ -286,6 +293,7 @@ impl Liar {
                     version,
                     size,
                     standing,
+                    returning,
                 }
             }
             (Lie::Ranks, census::Message::Place { placement, version }) => {

@@ -84,6 +84,7 @@ impl Host {
     /// The next life, with what is left of this one.
     fn reborn(&mut self, memory: Memory) -> Config<Id> {
         let mut config = self.config.clone();
+        config.returns = memory != Memory::Lost;
         config.boot = match memory {
             Memory::Kept | Memory::Boot => self.boots.0 + 1,
             Memory::Lost => self.boots.1.saturating_sub(1),

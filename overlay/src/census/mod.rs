@@ -43,6 +43,9 @@ pub enum Message<I> {
         size: Population,
         /// Which ranks of which epoch they hold; unset if I hold none.
         standing: Option<Standing<I>>,
+        /// How many have no rank but had an earlier life: they may yet find the
+        /// rank that was theirs, and be counted a second time where they were.
+        returning: u32,
     },
     /// To a child: its place.
     Place {
@@ -76,6 +79,7 @@ struct Report<I> {
     version: u64,
     size: Population,
     standing: Option<Standing<I>>,
+    returning: u32,
 }
 
 /// What a root has to do about its epoch.
@@ -85,7 +89,8 @@ pub enum Need {
     Nothing,
     /// So many ranks are vacant, and everybody has one.
     Vacant(u32),
-    /// Somebody has no rank while others are vacant: it may yet find its own.
+    /// Somebody has no rank who may yet find its own: one that has restarted, or
+    /// anybody while ranks are vacant.
     Recall,
     /// The ranks are not in order, as when a member has moved and is still
     /// counted where it was.
@@ -97,6 +102,8 @@ pub enum Need {
 /// The census layer of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Census<I> {
+    /// Whether I had an earlier life.
+    returns: bool,
     reports: BTreeMap<I, Report<I>>,
     /// The newest last; never empty.
     frozen: Vec<Frozen<I>>,
@@ -111,14 +118,16 @@ pub struct Census<I> {
 
 impl<I: Id> Census<I> {
     /// The census of a node without children. `version` is where its versions
-    /// start: noise, so that no echo meant for an earlier boot fits.
-    pub fn new(version: u64) -> Self {
+    /// start: noise, so that no echo meant for an earlier boot fits. `returns`
+    /// says whether there was one.
+    pub fn new(version: u64, returns: bool) -> Self {
         let alone = Frozen {
             version,
             size: Population::ONE,
             children: Vec::new(),
         };
         Self {
+            returns,
             reports: BTreeMap::new(),
             frozen: vec![alone],
             placed: None,
@@ -129,7 +138,7 @@ impl<I: Id> Census<I> {
 
     /// An arbitrary census, as a transient fault may leave it.
     pub fn scrambled(noise: &mut Noise, peers: &[I]) -> Self {
-        let mut census = Self::new(noise.next() % 4);
+        let mut census = Self::new(noise.next() % 4, noise.one_in(2));
         for _ in 0..noise.next() % 4 {
             let size = Population::new(1 + noise.next() as u32 % 9);
             if let (Some(peer), Some(size)) = (noise.pick(peers), size) {
@@ -144,6 +153,7 @@ impl<I: Id> Census<I> {
                     version,
                     size,
                     standing,
+                    returning: noise.next() as u32 % 4,
                 };
                 census.reports.insert(peer, report);
                 census.frozen[0]
@@ -196,6 +206,13 @@ impl<I: Id> Census<I> {
         Some(standing)
     }
 
+    /// How many of my subtree have no rank but had an earlier life.
+    fn returning(&self) -> u32 {
+        let own = u32::from(self.returns && self.placed.is_none());
+        let reports = self.reports.values().map(|report| report.returning);
+        reports.fold(own, u32::saturating_add)
+    }
+
     /// The standing, if the parent should know it at once: everybody in my
     /// subtree holds a rank, or they are out of order.
     pub fn news(&self) -> Option<Standing<I>> {
@@ -219,7 +236,8 @@ impl<I: Id> Census<I> {
             Need::Nothing
         } else if size != standing.count {
             match standing.vacant() {
-                0 => Need::Epoch,
+                // One that returns, and all below it, may be counted twice.
+                0 if self.returning() == 0 => Need::Epoch,
                 _ => Need::Recall,
             }
         } else {
@@ -230,21 +248,24 @@ impl<I: Id> Census<I> {
         }
     }
 
-    /// A child reports its size and the ranks it holds.
+    /// A child reports its size and the ranks it holds. Returns whether it is the
+    /// first time: it does not know which numbering is in force.
     pub fn on_size(
         &mut self,
         child: I,
         version: u64,
         size: Population,
         standing: Option<Standing<I>>,
-    ) {
+        returning: u32,
+    ) -> bool {
         let standing = standing.filter(|standing| standing.is_possible(size));
         let report = Report {
             version,
             size,
             standing,
+            returning: returning.min(size.get()),
         };
-        self.reports.insert(child, report);
+        self.reports.insert(child, report).is_none()
     }
 
     /// Count again over the children as they are now, forgetting the reports of
@@ -288,6 +309,7 @@ impl<I: Id> Census<I> {
                 version,
                 size,
                 standing,
+                returning: self.returning().min(size.get()),
             },
         );
     }
@@ -494,24 +516,24 @@ mod tests {
 
     /// A root at rank 0 of 6 with children at 1 (three members) and 4 (two).
     fn root_of_six() -> Census<u32> {
-        let mut census = Census::new(0);
-        census.on_size(7, 70, population(3), None);
-        census.on_size(5, 50, population(2), None);
+        let mut census = Census::new(0, false);
+        census.on_size(7, 70, population(3), None, 0);
+        census.on_size(5, 50, population(2), None, 0);
         census.recount([7, 5].into_iter());
         census.open_epoch(epoch(1), &[7, 5], &mut Out::new());
-        census.on_size(7, 70, population(3), standing(1, 3, 3));
-        census.on_size(5, 50, population(2), standing(4, 5, 2));
+        census.on_size(7, 70, population(3), standing(1, 3, 3), 0);
+        census.on_size(5, 50, population(2), standing(4, 5, 2), 0);
         census
     }
 
     #[test]
     fn a_death_leaves_a_rank_vacant() {
         let mut census = root_of_six();
-        census.on_size(7, 71, population(2), standing(1, 2, 2));
+        census.on_size(7, 71, population(2), standing(1, 2, 2), 0);
         census.recount([7, 5].into_iter());
         assert_eq!(census.need(), Need::Vacant(1));
         // It is back, under another parent, and has no rank yet.
-        census.on_size(5, 51, population(3), standing(4, 5, 2));
+        census.on_size(5, 51, population(3), standing(4, 5, 2), 0);
         census.recount([7, 5].into_iter());
         assert_eq!(census.need(), Need::Recall);
     }
@@ -519,11 +541,11 @@ mod tests {
     #[test]
     fn what_no_vacancy_explains_needs_an_epoch() {
         let mut newcomer = root_of_six();
-        newcomer.on_size(5, 51, population(3), standing(4, 5, 2));
+        newcomer.on_size(5, 51, population(3), standing(4, 5, 2), 0);
         newcomer.recount([7, 5].into_iter());
         assert_eq!(newcomer.need(), Need::Epoch);
         let mut disorder = root_of_six();
-        disorder.on_size(7, 71, population(3), standing(1, 5, 3));
+        disorder.on_size(7, 71, population(3), standing(1, 5, 3), 0);
         disorder.recount([7, 5].into_iter());
         assert_eq!(disorder.need(), Need::Disorder);
     }
@@ -531,7 +553,7 @@ mod tests {
     #[test]
     fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
         let back = || {
-            let mut census: Census<u32> = Census::new(0);
+            let mut census: Census<u32> = Census::new(0, false);
             census.on_in_force(epoch(1), population(6));
             census
         };
@@ -556,7 +578,7 @@ mod tests {
 
     #[test]
     fn the_place_of_an_unknown_count_is_one_to_recall() {
-        let mut census: Census<u32> = Census::new(100);
+        let mut census: Census<u32> = Census::new(100, false);
         let placement = Placement {
             epoch: epoch(1),
             population: population(6),
@@ -577,9 +599,9 @@ mod tests {
 
     #[test]
     fn ranks_follow_the_order_of_children_and_their_sizes() {
-        let mut census = Census::new(0);
-        census.on_size(7, 70, population(3), None);
-        census.on_size(5, 50, population(2), None);
+        let mut census = Census::new(0, false);
+        census.on_size(7, 70, population(3), None, 0);
+        census.on_size(5, 50, population(2), None, 0);
         assert!(census.recount([7, 5].into_iter()));
         assert_eq!(census.size(), population(6));
         let mut out = Out::new();
@@ -590,10 +612,10 @@ mod tests {
 
     #[test]
     fn a_join_during_the_wave_is_given_no_rank() {
-        let mut census = Census::new(100);
-        census.on_size(7, 70, population(3), None);
+        let mut census = Census::new(100, false);
+        census.on_size(7, 70, population(3), None, 0);
         census.recount([7].into_iter());
-        census.on_size(5, 50, population(2), None);
+        census.on_size(5, 50, population(2), None, 0);
         census.recount([5, 7].into_iter());
         let placement = Placement {
             epoch: epoch(1),
@@ -614,8 +636,8 @@ mod tests {
 
     #[test]
     fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
-        let mut census: Census<u32> = Census::new(100);
-        census.on_size(7, 70, population(3), None);
+        let mut census: Census<u32> = Census::new(100, false);
+        census.on_size(7, 70, population(3), None, 0);
         census.recount([7].into_iter());
         let mut out = Out::new();
         let place = |rank| Placement {
@@ -630,8 +652,8 @@ mod tests {
 
     #[test]
     fn the_report_of_a_former_child_is_forgotten() {
-        let mut census = Census::new(0);
-        census.on_size(7, 70, population(3), None);
+        let mut census = Census::new(0, false);
+        census.on_size(7, 70, population(3), None, 0);
         census.recount([7].into_iter());
         assert!(census.recount(std::iter::empty()));
         assert_eq!((census.size(), census.size_of(7)), (Population::ONE, 0));

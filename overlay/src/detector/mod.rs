@@ -227,11 +227,13 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// After a pause of this very process nobody's silence means anything.
-    pub fn forgive(&mut self) {
+    /// After a pause of this very process nobody's silence means anything, and
+    /// what was heard before it may be out of date.
+    pub fn forgive(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         let all = self.silent.values_mut();
         all.for_each(Silence::end);
         self.asked.values_mut().for_each(|waited| *waited = false);
+        self.remind(links, out);
     }
 
     /// A beat has passed. Returns who is no longer called down.

@@ -97,6 +97,8 @@ pub struct Overlay<I: Id> {
     probes: u32,
     /// A neighbour was lost not long ago.
     has_lost: bool,
+    /// The last root that this node found gone itself.
+    fallen: Option<I>,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
     /// Those of them whose link is down, or carries nothing from them.
@@ -136,7 +138,7 @@ impl<I: Id> Overlay<I> {
         let phase = noise.next() as u16;
         Self {
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
-            census: Census::new(version),
+            census: Census::new(version, config.returns),
             detector: Detector::new(&config),
             ring: Ring::default(),
             infos: BTreeMap::new(),
@@ -161,6 +163,7 @@ impl<I: Id> Overlay<I> {
             next_probe: 0,
             probes: 0,
             has_lost: false,
+            fallen: None,
             boots: BTreeMap::new(),
             unlinked: BTreeSet::new(),
             claimed: BTreeSet::new(),
@@ -377,11 +380,15 @@ impl<I: Id> Overlay<I> {
                 version,
                 size,
                 standing,
+                returning,
             } => {
                 moved.family |=
                     self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
                 if self.tree.has_child(from) {
-                    self.census.on_size(from, version, size, standing);
+                    let census = &mut self.census;
+                    if census.on_size(from, version, size, standing, returning) {
+                        census.beat(&[from], out);
+                    }
                     moved.count = true;
                 }
             }
@@ -455,10 +462,13 @@ impl<I: Id> Overlay<I> {
         act: impl FnOnce(&mut Tree<I>, &mut Surroundings<'_, I>, &mut Out<I>) -> bool,
     ) -> bool {
         let contacts = self.contacts();
-        let census = &self.census;
+        let (census, detector) = (&self.census, &self.detector);
+        let fallen = self.fallen;
+        let is_recent = self.parentless_beats <= self.patience();
         let mut around = Surroundings {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
+            is_fallen: &|root| is_recent && (fallen == Some(root) || detector.is_down(root)),
             noise: &mut self.noise,
             planted: self.config.planted,
         };

@@ -26,14 +26,14 @@ impl<I: Id> Overlay<I> {
     /// Who is silent? Nobody is blamed for what this node's own lateness hides.
     pub(super) fn on_watch_timer(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let beat = self.config.pace.beat;
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
         if late > beat {
-            self.detector.forgive();
+            self.detector.forgive(&links, out);
         }
         if late < beat / 4 {
-            let links = Links {
-                boots: &self.boots,
-                claimed: &self.claimed,
-            };
             let (ring, current) = (&self.ring, &self.current);
             // Two steps back and one ahead: one step, and two, from the predecessor.
             let linked_to = |suspect: I| match current {
@@ -137,6 +137,7 @@ impl<I: Id> Overlay<I> {
         }
         self.relayed
             .retain(|unreached, by| *unreached != peer && *by != peer);
+        self.note_fallen(peer);
         self.remember(peer);
         (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
@@ -145,11 +146,22 @@ impl<I: Id> Overlay<I> {
         moved.ring |= self.ring.forget(peer).0;
     }
 
+    /// A root that is gone no longer speaks for its tree.
+    fn note_fallen(&mut self, peer: I) {
+        if peer == self.tree.root().id {
+            self.fallen = Some(peer);
+        }
+    }
+
     pub(super) fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
         let before = self.boots.insert(peer, boot);
         self.unlinked.remove(&peer);
         // A neighbour that restarted has forgotten what it was to this node.
         if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
+            self.note_fallen(peer);
+            moved.family |= self.with_tree(out, |tree, around, out| {
+                tree.on_restarted(peer, around, out)
+            });
             self.lose(peer, moved, out);
             self.boots.insert(peer, boot);
             self.regain(peer, out);

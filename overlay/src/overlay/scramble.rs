@@ -43,6 +43,7 @@ impl<I: Id> Overlay<I> {
         self.detector.scramble(noise, peers);
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
+        self.fallen = noise.pick(peers);
         self.lost.clear();
         self.acquaintances = Acquaintances::scrambled(noise, peers);
         self.boots.clear();
@@ -92,6 +93,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             version,
             size: placement.population,
             standing: None,
+            returning: noise.next() as u32 % 4,
         }
         .into(),
         7 => census::Message::Place { placement, version }.into(),

@@ -53,6 +53,10 @@ impl<I: Id> Overlay<I> {
 
     /// Parent or children changed: apply the ring's rules to the new family.
     fn on_family(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        if self.tree.is_root() && self.tree.children().len() == 0 {
+            // Whoever was here is somewhere.
+            (self.probes, self.has_lost) = (0, true);
+        }
         let tree = &self.tree;
         self.infos.retain(|child, _| tree.has_child(*child));
         moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;

@@ -30,7 +30,7 @@ pub(super) struct Vacancy {
     unchanged: u32,
     /// Since there were more than now.
     kept: u32,
-    /// Since there were none.
+    /// Since all ranks were held by all members.
     whole: u32,
 }
 
@@ -47,7 +47,7 @@ impl Vacancy {
     }
 
     fn beat(&mut self, vacant: u32, unplaced: u32) {
-        if vacant == 0 {
+        if vacant == 0 && unplaced == 0 {
             *self = Self::default();
             return;
         }
@@ -131,6 +131,11 @@ impl<I: Id> Overlay<I> {
         let Some((before, after)) = neighbours else {
             return;
         };
+        // With its children around it, a node fits in anywhere.
+        let next = self.says_to_be_before(epoch);
+        if next.is_some_and(|(next, _)| self.ring.predecessor != Some(next)) {
+            return;
+        }
         let early = self.early.values().map(|(_, message)| message);
         let claims = early.filter(|message| message.mark().epoch == epoch);
         let claims: Vec<Rank> = claims.filter_map(|m| claimed(m, population)).collect();
@@ -160,8 +165,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Who says that this node's rank was the one after its own, and how far it
-    /// is from there.
+    /// Who says that this node's rank was the one after its own, or the one after
+    /// that if nobody had the one between, and how far it is from there.
     fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<(I, u32)> {
         let at = |level: u8| {
             self.early
@@ -175,7 +180,8 @@ impl<I: Id> Overlay<I> {
                     _ => None,
                 })
         };
-        at(0).or_else(|| at(1))
+        let is_up = |(peer, _): &(I, u32)| !self.detector.is_down(*peer);
+        at(0).filter(is_up).or_else(|| at(1).filter(is_up))
     }
 
     /// Who has the rank before this node's, and how far it is from there.
@@ -200,8 +206,14 @@ impl<I: Id> Overlay<I> {
         };
         let (before, after) = (self.ring.predecessor, self.ring.successor);
         let neighbours = rank_of(before).zip(rank_of(after));
-        neighbours
-            .is_some_and(|(before, after)| !mine.rank.is_between(before, after, mine.population))
+        neighbours.is_some_and(|(before_me, after_me)| {
+            let next = self.known_to_be_before();
+            let is_reached =
+                |next: &I| !self.relayed.contains_key(next) && !self.unlinked.contains(next);
+            let next = next.map(|(next, _)| next).filter(is_reached);
+            let is_apart = next.is_some() && before != next;
+            is_apart || !mine.rank.is_between(before_me, after_me, mine.population)
+        })
     }
 
     /// Show this node's mark to a peer in every place where the tables name it:

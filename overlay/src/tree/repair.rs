@@ -55,6 +55,21 @@ impl<I: Id> Tree<I> {
         self.on_detach(peer, out)
     }
 
+    /// A peer has restarted and forgotten what it was to this node. Asked first
+    /// for the old place, a parent costs no other link; a root has forgotten the
+    /// epoch too, which its heir still knows.
+    pub fn on_restarted(
+        &mut self,
+        peer: I,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        match self.parent == Some(peer) && self.root.id != peer {
+            true => self.orphan(None, around, out),
+            false => self.on_gone(peer, around, out),
+        }
+    }
+
     /// Continue the search: ask the next candidate, or end a round.
     pub fn on_seek_timer(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
         if self.parent.is_some() {
@@ -307,7 +322,7 @@ impl<I: Id> Tree<I> {
         }
         if let Some(parent) = self.parent {
             out.send(parent, Message::Offer { root, via });
-        } else if self.seek.is_none() && via != self.me {
+        } else if self.seek.is_none() && via != self.me && !(around.is_fallen)(root.id) {
             let order = Order::default();
             let ask = |id| Candidate {
                 id,
