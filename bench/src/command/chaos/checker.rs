@@ -69,6 +69,9 @@ struct Taint {
 /// How long it may take at most until somebody who can be reached again is no
 /// longer called down. A guess.
 const REFUTED_WITHIN: Duration = Duration::from_secs(30);
+/// How long after a return there may be members that have not heard of it: word
+/// travels a link of up to 80 ms at a time, and waits 10 ms before each.
+const KNOWN_WITHIN: Duration = Duration::from_millis(500);
 
 /// One life of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -590,7 +593,8 @@ impl Checker {
     }
 
     /// Whether a peer already stood in the epoch of acceptance in the life that it
-    /// was in: before that it has not come back to those who were there.
+    /// was in, and all could know: before that it has not come back to those who
+    /// were there.
     fn had_place(&self, id: Id, accepted: &Accepted) -> bool {
         let (at, epoch) = (accepted.at, accepted.placement.epoch);
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));
@@ -598,7 +602,7 @@ impl Checker {
         let life = begun.max_by_key(|(_, life)| life.from);
         let stands = life.and_then(|(life, _)| self.stands.get(life));
         let mut stands = stands.into_iter().flatten();
-        stands.any(|(since, placement)| *since <= at && placement.epoch == epoch)
+        stands.any(|(since, placement)| *since + KNOWN_WITHIN <= at && placement.epoch == epoch)
     }
 
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
