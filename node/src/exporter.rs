@@ -92,6 +92,10 @@ fn describe() {
         "how long a list of the overlay is; `relayed` counts the peers that are reached through others"
     );
     describe_gauge!("binomesh_overlay_entries_max", "how long it can become");
+    describe_counter!(
+        "binomesh_overlay_messages_total",
+        "messages of the overlay to other nodes, by kind"
+    );
     describe_gauge!(
         "binomesh_boot_milliseconds",
         Unit::Milliseconds,

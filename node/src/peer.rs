@@ -41,6 +41,12 @@ pub enum Input<I> {
         /// What it says.
         message: Message<I>,
     },
+    /// The transport of a linked peer has acknowledged something since it was
+    /// looked at last.
+    Acknowledged {
+        /// Whose.
+        peer: I,
+    },
     /// A timer has fired.
     Timer {
         /// Which.
@@ -153,6 +159,9 @@ impl<I: Id> Peer<I> {
                 }
                 Timer::Relay(timer) => self.on_relay(routing::Input::Timer { timer, late }, out),
             },
+            Input::Acknowledged { peer } => {
+                self.on_overlay(overlay::Input::Heard { peer }, out);
+            }
             Input::LinkUp { peer, boot } => {
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);
                 self.on_relay(routing::Input::PeerUp(peer), out);

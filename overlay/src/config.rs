@@ -110,11 +110,11 @@ pub struct Pace {
     /// The first pause of the repeated rules of ring and fingers; it doubles
     /// up to [`Pace::refresh_max`] while nothing changes. Default 500 ms.
     pub refresh: Duration,
-    /// How many times the pause is doubled: 500 ms · 2^6 = 32 s.
+    /// How many times the pause is doubled: 500 ms · 2^7 = 64 s.
     pub refresh_doublings: u32,
     /// The pause between confirming two finger levels. Default 5 s, so that a
-    /// corrupted finger is repaired within 5 s · ⌈log2 N⌉; a quarter of the idle
-    /// traffic at 1 s, and fingers of the living do not go wrong by themselves.
+    /// corrupted finger is repaired within 5 s · ⌈log2 N⌉: fingers of the living
+    /// do not go wrong by themselves.
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
@@ -135,7 +135,7 @@ impl Pace {
             regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
-            refresh_doublings: 7,
+            refresh_doublings: 8,
             confirm: Duration::from_secs(1),
             ..Self::default()
         }
@@ -169,7 +169,7 @@ impl Default for Pace {
             epoch_settle: Duration::from_millis(100),
             epoch_latest: Duration::from_secs(1),
             refresh: Duration::from_millis(500),
-            refresh_doublings: 6,
+            refresh_doublings: 7,
             confirm: Duration::from_secs(5),
             probe: Duration::from_secs(1),
             probe_max: Duration::from_secs(5),

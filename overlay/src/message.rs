@@ -37,6 +37,56 @@ pub struct Slot<I> {
     pub subject: Option<I>,
 }
 
+impl<I> Message<I> {
+    /// What kind of message it is, for metrics.
+    pub const fn name(&self) -> &'static str {
+        use detector::Message as Detector;
+        use tree::Message as Tree;
+        match self {
+            Self::Tree(Tree::Attach { .. }) => "attach",
+            Self::Tree(Tree::Lead(_)) => "lead",
+            Self::Tree(Tree::Digest(_)) => "digest",
+            Self::Tree(Tree::AskLead) => "ask-lead",
+            Self::Tree(Tree::Redirect(_)) => "redirect",
+            Self::Tree(Tree::Refuse(_)) => "refuse",
+            Self::Tree(Tree::Detach) => "detach",
+            Self::Tree(Tree::Leave) => "leave",
+            Self::Tree(Tree::Probe(_)) => "probe",
+            Self::Tree(Tree::Together) => "together",
+            Self::Tree(Tree::Offer { .. }) => "offer",
+            Self::Ring(_) => "ring",
+            Self::Census(census::Message::Size { .. }) => "size",
+            Self::Census(census::Message::Place { .. }) => "place",
+            Self::Census(census::Message::InForce { .. }) => "in-force",
+            Self::Fingers(fingers::Message::Up { .. }) => "up",
+            Self::Fingers(fingers::Message::Down { .. }) => "down",
+            Self::Fingers(fingers::Message::Confirm { .. }) => "confirm",
+            Self::Fingers(
+                fingers::Message::Confirmed { .. }
+                | fingers::Message::Deny { .. }
+                | fingers::Message::Seek { .. },
+            ) => "confirmed",
+            Self::Detector(Detector::Beat { .. }) => "beat",
+            Self::Detector(Detector::Ping { .. } | Detector::PingFor(_)) => "ping",
+            Self::Detector(Detector::Pong { .. } | Detector::Alive(_)) => "pong",
+            Self::Detector(Detector::Rumours(_) | Detector::Doubts(_)) => "rumours",
+            Self::Relayed(_) => "relayed",
+        }
+    }
+}
+
+impl<I> Message<I> {
+    /// Whether the message says no more than that its sender lives, and will be
+    /// said again soon.
+    pub const fn is_mere_beat(&self) -> bool {
+        let (mark, reply) = match self {
+            Self::Detector(detector::Message::Beat { mark, reply }) => (mark, *reply),
+            _ => return false,
+        };
+        mark.is_none() && !reply
+    }
+}
+
 impl<I: Copy> Message<I> {
     /// The message's slot.
     pub fn slot(&self) -> Slot<I> {

@@ -339,8 +339,8 @@ fn a_size_from_a_stranger_is_an_attach() {
 #[test]
 fn a_place_is_taken_from_the_parent_alone() {
     let mut node = Node::child(5, 1);
-    // In full it is repeated once in four beats.
-    (0..4).for_each(|_| node.fire(Timer::Beat));
+    // In full it is repeated once in twelve beats.
+    (0..12).for_each(|_| node.fire(Timer::Beat));
     let version = node
         .sent()
         .into_iter()

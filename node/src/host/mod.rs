@@ -61,6 +61,8 @@ struct Host {
     transport: Transport,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
+    /// How many acknowledgements had come from each watched peer.
+    acknowledged: BTreeMap<PeerId, u64>,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
     refusals: Refusals,
@@ -149,7 +151,25 @@ impl Host {
     fn fire_timers(&mut self) {
         let now = now();
         while let Some((timer, late)) = self.timers.pop(now) {
+            if timer == Timer::Overlay(binomesh_overlay::overlay::Timer::Watch) {
+                self.tell_acknowledged();
+            }
             self.feed(Input::Timer { timer, late });
+        }
+    }
+
+    /// A neighbour whose transport answers lives, and hears this node.
+    fn tell_acknowledged(&mut self) {
+        let watched: Vec<PeerId> = self.peer.overlay().watched().collect();
+        self.acknowledged.retain(|peer, _| watched.contains(peer));
+        for peer in watched {
+            let Some(count) = self.transport.acknowledgements(peer) else {
+                continue;
+            };
+            let before = self.acknowledged.insert(peer, count);
+            if before.is_some_and(|before| before != count) {
+                self.feed(Input::Acknowledged { peer });
+            }
         }
     }
 

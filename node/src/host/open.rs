@@ -66,6 +66,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         state,
         transport,
         boots: BTreeMap::new(),
+        acknowledged: BTreeMap::new(),
         dial_failures: BTreeMap::new(),
         refusals: Refusals::default(),
         timers: TimerQueue::new(),

@@ -37,6 +37,13 @@ impl Host {
             metrics::counter!("binomesh_sends_failed_total", "reason" => "encoding").increment(1);
             return;
         };
+        if let Message::Overlay(message) = message {
+            let kind = message.name();
+            metrics::counter!("binomesh_overlay_messages_total", "kind" => kind).increment(1);
+            if message.is_mere_beat() && self.transport.beat(to, &frame.head) {
+                return;
+            }
+        }
         if let Err(error) = self.transport.send(to, frame) {
             let reason = match error {
                 SendError::UnknownPeer => "unknown-peer",

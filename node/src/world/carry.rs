@@ -213,6 +213,33 @@ impl World {
         self.agenda.insert(arrival, arrive(message));
     }
 
+    /// A message has come through, so the receiver's transport acknowledges it.
+    /// That is small and repeated: it is lost only where nothing comes through.
+    pub(super) fn acknowledge(&mut self, by: Id, to: Id, boot: u64) {
+        let is_cut = self.network.is_cut(self.now, by, to);
+        if let Some(host) = self.hosts.get_mut(&to)
+            && !is_cut
+            && host.config.boot == boot
+        {
+            host.acknowledged.insert(by);
+        }
+    }
+
+    /// What a host looks up for its peer before it counts silence.
+    pub(super) fn tell_acknowledged(&mut self, at: Id) {
+        let Some(host) = self.hosts.get_mut(&at) else {
+            return;
+        };
+        let all = std::mem::take(&mut host.acknowledged);
+        let Some(peer) = &host.peer else {
+            return;
+        };
+        let watched: Vec<Id> = peer.overlay().watched().collect();
+        for peer in watched.into_iter().filter(|id| all.contains(id)) {
+            self.feed(at, Input::Acknowledged { peer });
+        }
+    }
+
     /// Nothing comes through from now on: note the time, once.
     fn fall_silent(&mut self, from: Id, to: Id) {
         let Some(link) = self.network.connection(from, to) else {

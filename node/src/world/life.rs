@@ -39,6 +39,8 @@ pub(super) struct Host {
     /// The links that the process knows to be up: their number and the boot at
     /// the other end.
     pub(super) linked: BTreeMap<Id, (u64, u64)>,
+    /// The peers that have received something of it since it was looked at last.
+    pub(super) acknowledged: BTreeSet<Id>,
     /// The peers that it wants links to.
     pub(super) claimed: BTreeSet<Id>,
     /// What it sends, by receiver.
@@ -62,6 +64,7 @@ impl Host {
             paused_until: Duration::ZERO,
             timers: BTreeMap::new(),
             linked: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
             claimed: BTreeSet::new(),
             lines: BTreeMap::new(),
             drift_per_million: 0,
@@ -116,6 +119,7 @@ impl World {
         host.paused_until = Duration::ZERO;
         host.is_leaving = false;
         host.linked.clear();
+        host.acknowledged.clear();
         self.turn(id, true);
         self.feed(id, Input::Start);
     }

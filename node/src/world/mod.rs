@@ -358,6 +358,7 @@ impl World {
                 if linked.is_some_and(|(_, boot)| *boot != boots.1) {
                     return;
                 }
+                self.acknowledge(at, from, boots.1);
                 Input::Message { from, message }
             }
             Happening::LinkUp {
@@ -377,6 +378,9 @@ impl World {
                 Some((due, same)) if *same == armed => {
                     let late = self.now.saturating_sub(*due);
                     host.timers.remove(&timer);
+                    if timer == Timer::Overlay(binomesh_overlay::overlay::Timer::Watch) {
+                        self.tell_acknowledged(at);
+                    }
                     Input::Timer { timer, late }
                 }
                 _ => return,

@@ -90,24 +90,12 @@ struct Silence {
     any: u32,
     /// From itself.
     direct: u32,
-    /// It says something once in so many beats.
-    every: u32,
 }
 
 impl Silence {
     /// It was heard.
     const fn end(&mut self) {
         (self.any, self.direct) = (0, 0);
-    }
-
-    /// In how many half beats of silence this peer is suspected; a corrupted
-    /// value is mended with the next change of neighbours.
-    const fn suspect_after(&self, pace: &Pace) -> u32 {
-        let seldom = match self.every {
-            0 | 1 => 1,
-            _ => 2,
-        };
-        HALVES * pace.suspect_after * seldom
     }
 }
 
@@ -153,19 +141,28 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Watch exactly these peers, each of which says something once in so many
-    /// beats; the silence of those watched already goes on.
-    pub fn watch(&mut self, peers: &BTreeMap<I, u32>) {
-        self.silent.retain(|id, _| peers.contains_key(id));
-        for (id, every) in peers {
-            self.silent.entry(*id).or_default().every = *every;
+    /// Watch exactly these peers; the silence of those watched already goes on.
+    pub fn watch(&mut self, peers: &BTreeSet<I>) {
+        self.silent.retain(|id, _| peers.contains(id));
+        for id in peers {
+            self.silent.entry(*id).or_default();
         }
+    }
+
+    /// The peers that are watched, unless they are down.
+    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
+        self.silent.keys().copied()
+    }
+
+    /// In how many half beats of silence a peer is suspected.
+    const fn suspect_after(&self) -> u32 {
+        HALVES * self.pace.suspect_after
     }
 
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= silence.suspect_after(&self.pace))
+        silent.is_some_and(|silence| silence.any >= self.suspect_after())
     }
 
     /// Whether `peer` is taken for down.
@@ -221,8 +218,8 @@ impl<I: Id> Detector<I> {
 
     /// The link to `peer` is down: suspect it with the next half beat.
     pub fn on_link_down(&mut self, peer: I) {
+        let almost = self.suspect_after().saturating_sub(1);
         if let Some(silence) = self.silent.get_mut(&peer) {
-            let almost = silence.suspect_after(&self.pace).saturating_sub(1);
             silence.any = silence.any.max(almost);
         }
     }
@@ -305,14 +302,13 @@ impl<I: Id> Detector<I> {
         linked_to: impl Fn(I) -> [Option<I>; HELPERS],
         out: &mut Out<I>,
     ) -> Vec<(I, Verdict)> {
-        let is_hasty = self.planted.has(Bug::VerdictWithoutProbe);
+        let suspect_after = self.suspect_after();
+        let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
+            true => HALVES,
+            false => suspect_after + HALVES * self.pace.down_after,
+        };
         let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
         for (id, silence) in &mut self.silent {
-            let suspect_after = silence.suspect_after(&self.pace);
-            let all_after = match is_hasty {
-                true => HALVES,
-                false => suspect_after + HALVES * self.pace.down_after,
-            };
             silence.any = silence.any.saturating_add(1);
             silence.direct = silence.direct.saturating_add(1);
             if silence.any >= all_after {
@@ -491,8 +487,7 @@ impl<I: Id> Detector<I> {
             };
             let any = noise.next() as u32;
             let direct = noise.next() as u32;
-            let every = noise.next() as u32 % 4;
-            let silence = Silence { any, direct, every };
+            let silence = Silence { any, direct };
             self.silent.insert(peer, silence);
             self.asked.insert(peer, noise.one_in(2));
             let boot = noise.next() % 3;

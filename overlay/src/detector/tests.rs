@@ -18,7 +18,7 @@ impl Bed {
         let mut config = Config::new(0, 5, 1);
         config.planted = planted;
         let mut detector = Detector::new(&config);
-        detector.watch(&[(1, 1), (2, 1)].into());
+        detector.watch(&[1, 2].into());
         Self {
             detector,
             out: Out::new(),

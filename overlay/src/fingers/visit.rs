@@ -11,11 +11,17 @@ use crate::outbox::Outbox;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::{Proof, Stamp, distance};
 
+/// Once in so many rounds of visits the counterclockwise fingers are asked too.
+const BACKWARDS: u32 = 4;
+
 impl<I: Id, S: Stamp> Fingers<I, S> {
-    /// Visit one level: ask both fingers there whether I am theirs, unless they
-    /// are `down`, and ask for a finger that is missing or denied: one level
-    /// below, or, if nobody is there, everybody else, `turn` by turn. Called with
-    /// each level in turn, from 0, it repairs every link within levels × period.
+    /// Visit one level: ask the clockwise finger whether I am its counterclockwise
+    /// one, which mends either end, and ask for a finger that is missing or
+    /// denied: one level below, or, if nobody is there, everybody else, `turn` by
+    /// turn. Called with each level in turn, from 0, it repairs every link within
+    /// levels × period. Where the asker is gone nobody would ask, so one turn in
+    /// [`BACKWARDS`] the counterclockwise finger is asked too. Those that are
+    /// `down` are not.
     pub fn confirm<M, T, E>(
         &mut self,
         level: usize,
@@ -28,8 +34,9 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         if !self.population.has_level(level) {
             return;
         }
+        let is_backwards =
+            (turn / self.population.levels().max(1) as u32).is_multiple_of(BACKWARDS);
         for direction in [Direction::Clockwise, Direction::Counterclockwise] {
-            self.set_confirmed(level, direction, false);
             let Some(finger) = self.finger(level, direction) else {
                 let below = level.checked_sub(1);
                 let below = below.and_then(|below| self.finger(below, direction));
@@ -39,7 +46,9 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
                 }
                 continue;
             };
-            if !down.contains(&finger) {
+            let is_asked = direction == Direction::Clockwise || is_backwards;
+            if is_asked && !down.contains(&finger) {
+                self.set_confirmed(level, direction, false);
                 out.send(finger, self.question(level, direction));
             }
         }
@@ -68,8 +77,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Whether both fingers at this level answered the last
-    /// [`Fingers::confirm`] with a yes.
+    /// Whether both fingers at this level answered with a yes when they were last
+    /// asked.
     pub const fn is_confirmed(&self, level: usize) -> bool {
         level < MAX_LEVELS && (self.confirmed[0] & self.confirmed[1]) >> level & 1 == 1
     }

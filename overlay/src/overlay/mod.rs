@@ -249,6 +249,12 @@ impl<I: Id> Overlay<I> {
         &self.census
     }
 
+    /// The neighbours whose signs of life this node counts: a link's host says
+    /// [`Input::Heard`] when the transport of one has acknowledged something.
+    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
+        self.detector.watched()
+    }
+
     /// The peers that are taken for down.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.down()
@@ -290,7 +296,9 @@ impl<I: Id> Overlay<I> {
     /// Beats without a place from the parent that are nothing unusual.
     const fn patience(&self) -> u32 {
         let pace = &self.config.pace;
-        4 * (pace.suspect_after + pace.down_after)
+        let lost = 4 * (pace.suspect_after + pace.down_after);
+        let repeated = 2 * rounds::IN_FULL;
+        if lost > repeated { lost } else { repeated }
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {

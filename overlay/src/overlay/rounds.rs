@@ -10,11 +10,9 @@ use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 pub(super) const MAX_LOST: usize = 32;
-/// Children are told a digest of where they hang once in so many beats.
-pub(super) const TO_CHILDREN: u32 = 2;
-/// What parents and children say of counts and ranks is repeated in full, in
-/// case that it was corrupted, once in so many beats.
-const IN_FULL: u32 = 4;
+/// What parents and children say of place, counts and ranks is repeated in full,
+/// in case that it was corrupted, once in so many beats.
+pub(super) const IN_FULL: u32 = 12;
 /// All that may be in another tree are probed within so many turns: the list may
 /// be full of the dead, and of peers that never were.
 const TURNS: usize = 6;
@@ -61,9 +59,8 @@ impl<I: Id> Overlay<I> {
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
         let is_in_full = self.beats.is_multiple_of(IN_FULL);
-        let to_children = self.beats.is_multiple_of(TO_CHILDREN);
         moved.family |= self.with_tree(out, |tree, around, out| {
-            tree.beat(stalled, to_children, around, out)
+            tree.beat(stalled, is_in_full, around, out)
         });
         self.census.mend();
         self.watch_vacancy();
@@ -75,7 +72,8 @@ impl<I: Id> Overlay<I> {
         }
         match self.tree.parent() {
             Some(parent) if is_in_full => self.report(parent, out),
-            Some(parent) if self.ring.successor != Some(parent) => {
+            // One of two is enough: the other end's answer is a sign of life too.
+            Some(parent) if !self.is_in_ring(parent) => {
                 let (mark, reply) = (None, false);
                 out.send(parent, detector::Message::Beat { mark, reply });
             }
@@ -91,6 +89,10 @@ impl<I: Id> Overlay<I> {
         moved.count = true;
         moved.links = true;
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
+    }
+
+    fn is_in_ring(&self, peer: I) -> bool {
+        [self.ring.predecessor, self.ring.successor].contains(&Some(peer))
     }
 
     pub(super) fn on_verdicts(
@@ -284,7 +286,7 @@ mod tests {
     fn silence_behind_a_late_timer_is_not_held_against_anybody() {
         let mut node = Overlay::new(Config::new(0, 1, 1));
         let mut out = Out::new();
-        node.detector.watch(&[(1, 1)].into());
+        node.detector.watch(&[1].into());
         let beat = node.config.pace.beat;
         let timer = Timer::Watch;
         for _ in 0..99 {

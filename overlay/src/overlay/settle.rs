@@ -218,27 +218,19 @@ impl<I: Id> Overlay<I> {
     /// watch the neighbours of tree and ring.
     fn claim_links(&mut self, out: &mut Out<I>) {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
-        let mut near: Vec<I> = tree.chain(self.ring.predecessor).collect();
-        near.retain(|id| *id != self.config.me);
-        // These beat to this node; the successor does not, and the parent now
-        // and then if it is not the predecessor too.
-        let is_seldom = |id: I| {
-            self.tree.parent() == Some(id)
-                && self.ring.predecessor != Some(id)
-                && !self.tree.has_child(id)
-        };
-        let every = |id: &I| {
-            (
-                *id,
-                if is_seldom(*id) {
-                    super::rounds::TO_CHILDREN
-                } else {
-                    1
-                },
-            )
-        };
-        self.detector.watch(&near.iter().map(every).collect());
-        near.extend(self.ring.successor.filter(|id| *id != self.config.me));
+        let ring = self.ring.predecessor.into_iter().chain(self.ring.successor);
+        let mut near: BTreeSet<I> = tree.chain(ring).collect();
+        near.remove(&self.config.me);
+        let mut watched = near.clone();
+        // Others carry to it what this node says: it answers them.
+        if let Some(successor) = self
+            .ring
+            .successor
+            .filter(|id| self.relayed.contains_key(id))
+        {
+            watched.remove(&successor);
+        }
+        self.detector.watch(&watched);
         let epochs = self.current.iter().chain(&self.previous);
         let fingers = epochs.flat_map(|fingers| {
             let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());

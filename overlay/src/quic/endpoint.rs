@@ -11,10 +11,10 @@ use quinn::{
 use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::BindError;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::tls::TlsConfigs;
+use super::{BindError, beat};
 
 /// How QUIC is to behave.
 fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
@@ -35,7 +35,8 @@ fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
         .initial_rtt(limits.initial_rtt)
         .keep_alive_interval(Some(limits.keep_alive))
         .max_idle_timeout(Some(idle))
-        .datagram_receive_buffer_size(None)
+        .datagram_receive_buffer_size(Some(beat::BUFFER))
+        .datagram_send_buffer_size(beat::BUFFER)
         .congestion_controller_factory(Arc::new(cubic));
     Ok(Arc::new(config))
 }

@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::beat;
 use super::close::{CloseCode, DownReason};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
@@ -64,6 +65,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         watch.say(ack).await;
     }
     report(&shared, &peer).await;
+    helpers.spawn(beat::read(shared.clone(), link.clone()));
     for class in PlainClass::ALL {
         let writer = Writer {
             shared: shared.clone(),

@@ -18,6 +18,7 @@
 //! Not here: the overlay's messages and timers, heartbeats, retransmission
 //! beyond QUIC's own.
 
+mod beat;
 mod book;
 mod choice;
 mod close;

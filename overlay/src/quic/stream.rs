@@ -136,7 +136,7 @@ impl Writer {
         let mut chunks = Vec::with_capacity(1 + 3 * batch.len());
         let mut headers = BytesMut::new();
         for frame in batch {
-            self.count(&frame);
+            count_out(&self.shared, &self.link, self.class, frame.len());
             let large =
                 self.class == PlainClass::Packet && frame.len() > self.shared.limits.large_above;
             if large {
@@ -212,16 +212,40 @@ impl Writer {
         }
         contacts
     }
+}
 
-    fn count(&self, frame: &Frame) {
-        let bytes = frame.len() as u64;
-        let traffic = &self.link.traffic;
-        traffic.frames_out.fetch_add(1, Ordering::Relaxed);
-        traffic.bytes_out.fetch_add(bytes, Ordering::Relaxed);
-        let metrics = self.shared.metrics.class(self.class);
-        metrics.frames_out.increment(1);
-        metrics.bytes_out.increment(bytes);
-    }
+/// Count a body that goes out.
+pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: usize) {
+    let bytes = bytes as u64;
+    link.traffic.frames_out.fetch_add(1, Ordering::Relaxed);
+    link.traffic.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+    let metrics = shared.metrics.class(class);
+    metrics.frames_out.increment(1);
+    metrics.bytes_out.increment(bytes);
+}
+
+/// Count a body that came in and hand it to the host, for which so many bytes
+/// are held.
+pub(super) async fn deliver(
+    shared: &Arc<Shared>,
+    link: &Link,
+    class: PlainClass,
+    body: Bytes,
+    held: usize,
+) {
+    let bytes = body.len() as u64;
+    link.traffic.frames_in.fetch_add(1, Ordering::Relaxed);
+    link.traffic.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    let metrics = shared.metrics.class(class);
+    metrics.frames_in.increment(1);
+    metrics.bytes_in.increment(bytes);
+    let event = TransportEvent::Received {
+        peer: link.peer,
+        boot: link.boot,
+        class,
+        body,
+    };
+    shared.emit_bytes(event, held).await;
 }
 
 struct Outgoing {
@@ -341,21 +365,8 @@ impl Reader {
         let body_at = frame::HEADER_LEN + header.contacts_len;
         let contacts = frame::parse_contacts(&frame.slice(frame::HEADER_LEN..body_at))?;
         contacts.into_iter().for_each(|c| self.shared.hear(c));
-        let bytes = header.body_len as u64;
-        let traffic = &self.link.traffic;
-        traffic.frames_in.fetch_add(1, Ordering::Relaxed);
-        traffic.bytes_in.fetch_add(bytes, Ordering::Relaxed);
-        let metrics = self.shared.metrics.class(class);
-        metrics.frames_in.increment(1);
-        metrics.bytes_in.increment(bytes);
-        let held = frame.len();
-        let event = TransportEvent::Received {
-            peer: self.link.peer,
-            boot: self.link.boot,
-            class,
-            body: frame.slice(body_at..),
-        };
-        self.shared.emit_bytes(event, held).await;
+        let (held, body) = (frame.len(), frame.slice(body_at..));
+        deliver(&self.shared, &self.link, class, body, held).await;
         Ok(())
     }
 }

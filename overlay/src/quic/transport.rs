@@ -23,7 +23,7 @@ use super::queue::QueueLimits;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
-use super::{dial, endpoint, tls};
+use super::{beat, dial, endpoint, tls};
 use crate::PeerId;
 
 /// How long the last packets may take after everything was closed.
@@ -155,6 +155,14 @@ impl Transport {
         }
     }
 
+    /// Send a sign of life: a body of at most 256 bytes that goes at once or never,
+    /// and may be lost on its way. Returns whether there is a link that takes it.
+    pub fn beat(&self, to: PeerId, body: &[u8]) -> bool {
+        let shared = self.shared();
+        let link = shared.table.find(to).and_then(|peer| peer.current());
+        link.is_some_and(|link| beat::send(shared, &link, body))
+    }
+
     /// Claim a link to the peer: from now on it is dialled again whenever it is
     /// down. A peer that is not known yet is waited for.
     pub fn connect(&self, peer: PeerId) {
@@ -227,6 +235,13 @@ impl Transport {
             Some(self.link_report(peer, &link))
         });
         linked.collect()
+    }
+
+    /// How many packets with acknowledgements have come over the link to `peer`;
+    /// none without a link. Only the process at the other end can make them.
+    pub fn acknowledgements(&self, peer: PeerId) -> Option<u64> {
+        let link = self.shared().table.find(peer)?.current()?;
+        Some(link.connection.stats().frame_rx.acks)
     }
 
     /// The addresses that were bound.

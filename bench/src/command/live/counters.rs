@@ -1,7 +1,7 @@
 //! What nodes and the system count: metrics, processor time, bytes of an
 //! interface.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh::client::Client;
@@ -49,6 +49,22 @@ impl Counters {
         let values = self.0.iter().filter(|(name, _)| wanted(name));
         values.map(|(_, value)| value).sum()
     }
+}
+
+/// How much each kind of a metric with the label `kind` grew, summed over nodes.
+pub fn growth_by_kind(
+    before: &[Counters],
+    after: &[Counters],
+    metric: &str,
+) -> BTreeMap<String, f64> {
+    let series = after.iter().flat_map(|counters| counters.0.keys());
+    let series = series.filter_map(|series| series.strip_prefix(metric));
+    let kinds: BTreeSet<&str> = series
+        .filter_map(|labels| labels.split_once("kind=\"")?.1.split('"').next())
+        .collect();
+    let grown = |kind: &str| growth(before, after, metric, &format!("kind=\"{kind}\""));
+    let kinds = kinds.into_iter();
+    kinds.map(|kind| (kind.to_owned(), grown(kind))).collect()
 }
 
 /// How much a metric grew, summed over nodes.

@@ -1,5 +1,6 @@
 //! `live idle`: what a cluster costs that has nothing to do.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh::Profile;
@@ -8,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::counters::{Counters, Loopback, growth, processor_time};
+use super::counters::{Counters, Loopback, growth, growth_by_kind, processor_time};
 use super::namespace;
 use super::saturate::minutes;
 use super::setup::{Context, Setup, now, verified};
@@ -74,6 +75,8 @@ pub struct Row {
     pub maintenance_frames_per_second_per_node: f64,
     /// Bytes of their bodies.
     pub maintenance_bytes_per_second_per_node: f64,
+    /// Messages of the overlay that a node sent, by kind.
+    pub messages_per_second_per_node: BTreeMap<String, f64>,
     /// Links of a node, the mean.
     pub links_per_node: f64,
     /// Processor time of a node, as a share of one core.
@@ -195,6 +198,11 @@ impl Idle {
                 "binomesh_transport_bytes_sent_total",
                 maintenance,
             )),
+            messages_per_second_per_node: {
+                let metric = "binomesh_overlay_messages_total";
+                let grown = growth_by_kind(&before.counters, &after.counters, metric).into_iter();
+                grown.map(|(kind, count)| (kind, per_node(count))).collect()
+            },
             links_per_node: links as f64 / f64::from(self.nodes),
             core_share_per_node,
             core_share_max: shares.iter().copied().fold(0.0, f64::max),
