@@ -45,7 +45,7 @@ impl<I> Message<I> {
         match self {
             Self::Tree(Tree::Attach { .. }) => "attach",
             Self::Tree(Tree::Lead(_)) => "lead",
-            Self::Tree(Tree::Digest(_)) => "digest",
+            Self::Tree(Tree::Digest(_) | Tree::Check(_)) => "digest",
             Self::Tree(Tree::AskLead) => "ask-lead",
             Self::Tree(Tree::Redirect(_)) => "redirect",
             Self::Tree(Tree::Refuse(_)) => "refuse",
@@ -76,14 +76,16 @@ impl<I> Message<I> {
 }
 
 impl<I> Message<I> {
-    /// Whether the message says no more than that its sender lives, and will be
-    /// said again soon.
-    pub const fn is_mere_beat(&self) -> bool {
-        let (mark, reply) = match self {
-            Self::Detector(detector::Message::Beat { mark, reply }) => (mark, *reply),
-            _ => return false,
-        };
-        mark.is_none() && !reply
+    /// Whether the message may be lost: it says no more than will be said again
+    /// with one of the next beats.
+    pub const fn may_be_lost(&self) -> bool {
+        match self {
+            Self::Detector(detector::Message::Beat { mark, reply }) => mark.is_none() && !*reply,
+            Self::Tree(message) => {
+                matches!(message, tree::Message::Digest(_) | tree::Message::Check(_))
+            }
+            _ => false,
+        }
     }
 }
 
@@ -182,6 +184,7 @@ const fn tree_slot<I: Copy>(message: &tree::Message<I>) -> (u8, Option<I>) {
         tree::Message::Probe(_) => (9, None),
         tree::Message::Together => (10, None),
         tree::Message::Offer { root, .. } => (11, Some(root.id)),
+        tree::Message::Check(_) => (12, None),
     }
 }
 

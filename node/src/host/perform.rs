@@ -40,7 +40,7 @@ impl Host {
         if let Message::Overlay(message) = message {
             let kind = message.name();
             metrics::counter!("binomesh_overlay_messages_total", "kind" => kind).increment(1);
-            if message.is_mere_beat() && self.transport.beat(to, &frame.head) {
+            if message.may_be_lost() && self.transport.beat(to, &frame.head) {
                 return;
             }
         }

@@ -10,6 +10,9 @@ use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 pub(super) const MAX_LOST: usize = 32;
+/// Once in so many beats one end of a tree edge says by which Lead it goes, in
+/// place of a mere beat: wrong paths are mended a step at a time.
+const BY_LEAD: u32 = 2;
 /// What parents and children say of place, counts and ranks is repeated in full,
 /// in case that it was corrupted, once in so many beats.
 pub(super) const IN_FULL: u32 = 12;
@@ -70,20 +73,10 @@ impl<I: Id> Overlay<I> {
             let children: Vec<I> = self.tree.children().collect();
             self.census.beat(&children, out);
         }
-        match self.tree.parent() {
-            Some(parent) if is_in_full => self.report(parent, out),
-            // One of two is enough: the other end's answer is a sign of life too.
-            Some(parent) if !self.is_in_ring(parent) => {
-                let (mark, reply) = (None, false);
-                out.send(parent, detector::Message::Beat { mark, reply });
-            }
-            _ => {}
+        if let Some(parent) = self.tree.parent().filter(|_| is_in_full) {
+            self.report(parent, out);
         }
-        if let Some(successor) = self.ring.successor {
-            let reply = !self.is_proved(successor);
-            let mark = self.mark().filter(|_| reply || is_in_full);
-            out.send(successor, detector::Message::Beat { mark, reply });
-        }
+        self.beat_on_edges(is_in_full, out);
         self.try_unreached(out);
         self.on_level_zero(moved, out);
         moved.count = true;
@@ -91,8 +84,30 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
     }
 
-    fn is_in_ring(&self, peer: I) -> bool {
-        [self.ring.predecessor, self.ring.successor].contains(&Some(peer))
+    /// One sign of life on each edge of tree and ring: the acknowledgement is the
+    /// other end's.
+    fn beat_on_edges(&self, is_in_full: bool, out: &mut Out<I>) {
+        let (ring, parent) = (&self.ring, self.tree.parent());
+        let is_by_lead = self.beats.is_multiple_of(BY_LEAD);
+        if let Some(parent) = parent.filter(|_| !is_in_full) {
+            let is_in_ring = [ring.predecessor, ring.successor].contains(&Some(parent));
+            if is_by_lead && ring.predecessor != Some(parent) {
+                self.tree.check(parent, out);
+            } else if !is_in_ring {
+                let (mark, reply) = (None, false);
+                out.send(parent, detector::Message::Beat { mark, reply });
+            }
+        }
+        let Some(successor) = ring.successor else {
+            return;
+        };
+        let reply = !self.is_proved(successor);
+        let mark = self.mark().filter(|_| reply || is_in_full);
+        if mark.is_none() && !reply && is_by_lead && self.tree.has_child(successor) {
+            self.tree.tell_digest(successor, out);
+        } else if mark.is_some() || reply || !is_by_lead || parent != Some(successor) {
+            out.send(successor, detector::Message::Beat { mark, reply });
+        }
     }
 
     pub(super) fn on_verdicts(

@@ -218,17 +218,16 @@ impl<I: Id> Overlay<I> {
     /// watch the neighbours of tree and ring.
     fn claim_links(&mut self, out: &mut Out<I>) {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
-        let ring = self.ring.predecessor.into_iter().chain(self.ring.successor);
-        let mut near: BTreeSet<I> = tree.chain(ring).collect();
+        let before = self.ring.predecessor.into_iter();
+        let mut near: BTreeSet<I> = tree.chain(before).collect();
         near.remove(&self.config.me);
         let mut watched = near.clone();
-        // Others carry to it what this node says: it answers them.
-        if let Some(successor) = self
-            .ring
-            .successor
-            .filter(|id| self.relayed.contains_key(id))
-        {
-            watched.remove(&successor);
+        if let Some(successor) = self.ring.successor.filter(|id| *id != self.config.me) {
+            near.insert(successor);
+            // It answers those who carry this node's words to it.
+            if !self.relayed.contains_key(&successor) {
+                watched.insert(successor);
+            }
         }
         self.detector.watch(&watched);
         let epochs = self.current.iter().chain(&self.previous);

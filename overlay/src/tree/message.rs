@@ -96,7 +96,7 @@ pub enum Message<I> {
     },
     /// To a child: where you hang; also the acceptance of an Attach.
     Lead(Lead<I>),
-    /// To a child, with each beat: the digest of its Lead.
+    /// To a child, now and then: the digest of its Lead.
     Digest(u64),
     /// To the parent: the digest did not match, send the Lead again.
     AskLead,
@@ -119,4 +119,6 @@ pub enum Message<I> {
         /// A member of it that can be reached.
         via: I,
     },
+    /// To the parent, now and then: the digest of the Lead that I go by.
+    Check(u64),
 }

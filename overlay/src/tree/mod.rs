@@ -169,6 +169,7 @@ impl<I: Id> Tree<I> {
             Message::Attach { claim, order } => self.on_attach(from, claim, order, around, out),
             Message::Lead(lead) => self.on_lead(from, lead, around, out),
             Message::Digest(digest) => self.on_digest(from, digest, out),
+            Message::Check(digest) => self.on_check(from, digest, around, out),
             Message::AskLead => self.on_ask_lead(from, out),
             Message::Redirect(to) => self.on_redirect(from, to, around, out),
             Message::Refuse(_) => self.on_refuse(from, around, out),
@@ -215,6 +216,18 @@ impl<I: Id> Tree<I> {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
         }
         changed
+    }
+
+    /// Tell one child, if it is one, the digest of where it hangs.
+    pub fn tell_digest(&self, child: I, out: &mut Out<I>) {
+        if let Some(child) = self.children.iter().find(|known| known.id == child) {
+            out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
+        }
+    }
+
+    /// Tell the parent by which Lead this node goes.
+    pub fn check(&self, parent: I, out: &mut Out<I>) {
+        out.send(parent, Message::Check(digest_of(&self.lead_as_told())));
     }
 
     /// A transient fault may leave a state that no message would ever correct.
@@ -456,6 +469,26 @@ impl<I: Id> Tree<I> {
             out.send(from, Message::AskLead);
         }
         false
+    }
+
+    /// A child goes by this Lead; who is none is taken in, as with its report.
+    fn on_check(
+        &mut self,
+        from: I,
+        digest: u64,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
+        match self.children.iter().find(|child| child.id == from) {
+            Some(child) => {
+                let lead = self.lead_for(child);
+                if digest != digest_of(&lead) {
+                    out.send(from, Message::Lead(lead));
+                }
+                false
+            }
+            None => self.on_report(from, around, out),
+        }
     }
 
     /// The Lead that the parent must have sent if this node's state is right.

@@ -31,6 +31,9 @@ const SEEDS: usize = 3;
 const GLANCE: Duration = Duration::from_millis(100);
 /// How often the bounds of all lists are looked at.
 const WEIGHING: Duration = Duration::from_secs(1);
+/// What was said last in a fault, a lie for example, is still under way, and so
+/// are the waves that follow from it.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// How long after the last receipt everything must have come to rest, and how
 /// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
@@ -349,8 +352,9 @@ impl<'a> Trial<'a> {
         }
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
-        if self.watch.is_healed() {
-            self.checker.on_exact(self.world.now());
+        let is_settled = self.watch.is_healed() && now >= self.watch.since() + IN_FLIGHT;
+        if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
+            self.checker.on_exact(now);
         }
         if self.world.now() >= self.next_weighing {
             self.next_weighing = self.world.now() + WEIGHING;
