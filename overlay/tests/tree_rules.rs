@@ -320,6 +320,21 @@ fn a_digest_that_does_not_match_is_asked_about() {
 }
 
 #[test]
+fn a_child_that_goes_by_another_lead_is_told_the_right_one() {
+    let mut node = Node::root(0);
+    node.hear(4, attach(Claim::Orphan));
+    let said = node.said(4);
+    let [Tree::Lead(lead)] = said.as_slice() else {
+        panic!("got {said:?}");
+    };
+    let right = lead.clone();
+    node.hear(4, Tree::Check(1));
+    assert_eq!(node.said(4), [Tree::Lead(right)]);
+    node.hear(5, Tree::Check(1));
+    assert_eq!(node.children(), [4, 5], "a stranger's counts as an Attach");
+}
+
+#[test]
 fn a_size_from_a_stranger_is_an_attach() {
     let mut node = Node::root(0);
     let size = Population::ONE;

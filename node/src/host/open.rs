@@ -154,7 +154,7 @@ fn limits(config: &NodeConfig) -> Limits {
         link_idle,
         packet_frame: PACKET_MAX,
         // Beats watch the neighbours; other links only have to stay open.
-        keep_alive: beat * 10,
+        keep_alive: beat * 20,
         idle_timeout: (beat * 30).max(defaults.idle_timeout),
         ..defaults
     }

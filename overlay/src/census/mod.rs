@@ -551,6 +551,17 @@ mod tests {
     }
 
     #[test]
+    fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
+        let mut census = root_of_six();
+        // It and its child hang under another parent, and are counted where they were.
+        census.on_size(5, 51, population(4), standing(4, 5, 2), 1);
+        census.recount([7, 5].into_iter());
+        assert_eq!(census.need(), Need::Recall);
+        census.on_size(5, 52, population(4), standing(4, 5, 2), 0);
+        assert_eq!(census.need(), Need::Epoch);
+    }
+
+    #[test]
     fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
         let back = || {
             let mut census: Census<u32> = Census::new(0, false);

@@ -203,6 +203,16 @@ fn after_a_pause_of_its_own_a_node_condemns_nobody() {
 }
 
 #[test]
+fn after_a_pause_of_its_own_a_node_asks_what_it_missed() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 9, 10);
+    bed.sent();
+    bed.pause();
+    let is_doubt = |(_, message): &(u32, Message<u32>)| matches!(message, Message::Doubts(doubts) if doubts[0].peer == 9);
+    assert!(bed.sent().iter().any(is_doubt));
+}
+
+#[test]
 fn one_beat_that_is_late_by_a_quarter_makes_nobody_suspect() {
     let mut bed = Bed::new(Planted::NONE);
     // Heard just before one look and a beat and a quarter later, just after

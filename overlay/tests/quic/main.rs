@@ -1,6 +1,7 @@
 //! The transport over real sockets on the loopback interface: links, queues and
 //! introductions, and peers that must get nowhere.
 
+mod beats;
 mod bed;
 mod bounds;
 mod frames;

@@ -1,0 +1,52 @@
+//! Signs of life go as datagrams.
+
+use binomesh_overlay::quic::PlainClass;
+use bytes::Bytes;
+
+use crate::bed::{Authority, eventually, id};
+use crate::raw::{Raw, hello};
+
+#[tokio::test]
+async fn a_beat_arrives_or_is_said_to_have_no_link() {
+    let authority = Authority::new("one");
+    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
+    assert!(!b.transport.beat(a.id(), b"alive"), "no link yet");
+    b.knows(&a);
+    b.transport.connect(a.id());
+    b.until_up(a.id()).await;
+    a.until_up(b.id()).await;
+    assert!(!b.transport.beat(a.id(), &[0; 257]), "too long");
+    let before = b.transport.acknowledgements(a.id()).expect("a link");
+    assert!(b.transport.beat(a.id(), b"alive"));
+    assert_eq!(
+        a.received().await,
+        (
+            b.id(),
+            PlainClass::Maintenance,
+            Bytes::from_static(b"alive")
+        )
+    );
+    // What the other end's process answers is a sign of its life.
+    eventually("an acknowledgement", || {
+        b.transport.acknowledgements(a.id()) > Some(before)
+    })
+    .await;
+    assert_eq!(b.transport.acknowledgements(id("nobody")), None);
+}
+
+#[tokio::test]
+async fn a_beat_of_another_version_is_counted_and_dropped() {
+    let authority = Authority::new("one");
+    let mut a = authority.start("a");
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    for datagram in [&[9, 9][..], &[], &[1, 7]] {
+        let datagram = Bytes::copy_from_slice(datagram);
+        raw.connection.send_datagram(datagram).expect("taken");
+    }
+    let (from, _, body) = a.received().await;
+    assert_eq!((from, body), (id("raw"), Bytes::from_static(&[7])));
+    assert_eq!(a.meter.read("refused_frames_total", "version"), 1);
+    assert_eq!(a.meter.read("refused_frames_total", "malformed"), 1);
+}
