@@ -20,7 +20,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
     /// denied: one level below, or, if nobody is there, everybody else, `turn` by
     /// turn. Called with each level in turn, from 0, it repairs every link within
     /// levels × period. Where the asker is gone nobody would ask, so one turn in
-    /// [`BACKWARDS`] the counterclockwise finger is asked too. Those that are
+    /// four the counterclockwise finger is asked too. Those that are
     /// `down` are not.
     pub fn confirm<M, T, E>(
         &mut self,
