@@ -160,7 +160,7 @@ impl<I: Id> Peer<I> {
                 Timer::Relay(timer) => self.on_relay(routing::Input::Timer { timer, late }, out),
             },
             Input::Acknowledged { peer } => {
-                self.on_overlay(overlay::Input::Heard { peer }, out);
+                self.on_overlay(overlay::Input::Acknowledged { peer }, out);
             }
             Input::LinkUp { peer, boot } => {
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);

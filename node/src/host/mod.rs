@@ -160,9 +160,9 @@ impl Host {
 
     /// A neighbour whose transport answers lives, and hears this node.
     fn tell_acknowledged(&mut self) {
-        let watched: Vec<PeerId> = self.peer.overlay().watched().collect();
-        self.acknowledged.retain(|peer, _| watched.contains(peer));
-        for peer in watched {
+        let silent: Vec<PeerId> = self.peer.overlay().silent_neighbours().collect();
+        self.acknowledged.retain(|peer, _| silent.contains(peer));
+        for peer in silent {
             let Some(count) = self.transport.acknowledgements(peer) else {
                 continue;
             };

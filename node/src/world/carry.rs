@@ -234,8 +234,8 @@ impl World {
         let Some(peer) = &host.peer else {
             return;
         };
-        let watched: Vec<Id> = peer.overlay().watched().collect();
-        for peer in watched.into_iter().filter(|id| all.contains(id)) {
+        let silent: Vec<Id> = peer.overlay().silent_neighbours().collect();
+        for peer in silent.into_iter().filter(|id| all.contains(id)) {
             self.feed(at, Input::Acknowledged { peer });
         }
     }

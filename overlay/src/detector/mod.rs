@@ -149,11 +149,6 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// The peers that are watched, unless they are down.
-    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
-        self.silent.keys().copied()
-    }
-
     /// In how many half beats of silence a peer is suspected.
     const fn suspect_after(&self) -> u32 {
         HALVES * self.pace.suspect_after
@@ -187,6 +182,18 @@ impl<I: Id> Detector<I> {
             out.send(peer, Message::Rumours(vec![accusation]));
         }
         was_down
+    }
+
+    /// The transport of this peer has answered what it was told: its process lives
+    /// and hears this node. Of one that is accused more is asked, since its loop
+    /// may hang while its transport goes on.
+    pub fn on_acknowledged(&mut self, peer: I) {
+        if self.asked.contains_key(&peer) || self.rumours.is_down(peer) {
+            return;
+        }
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+        }
     }
 
     /// A word of this peer was carried here by another, who says so: it is not

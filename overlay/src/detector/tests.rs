@@ -203,6 +203,26 @@ fn after_a_pause_of_its_own_a_node_condemns_nobody() {
 }
 
 #[test]
+fn a_transport_that_answers_for_an_accused_process_does_not_clear_it() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..4 {
+        bed.half_beat();
+        bed.detector.on_acknowledged(1);
+    }
+    assert!(!bed.detector.is_suspect(1) && bed.detector.is_suspect(2));
+    // Its loop hangs: others do not hear it.
+    bed.rumour(3, 1, 10);
+    let mut verdicts = Vec::new();
+    for _ in 0..3 {
+        bed.detector.on_acknowledged(1);
+        verdicts.extend(bed.judge());
+    }
+    assert_eq!(verdicts, [(1, Verdict::Down)]);
+    bed.detector.on_acknowledged(1);
+    assert!(bed.detector.is_down(1));
+}
+
+#[test]
 fn after_a_pause_of_its_own_a_node_asks_what_it_missed() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 9, 10);

@@ -97,8 +97,8 @@ pub struct Overlay<I: Id> {
     probes: u32,
     /// A neighbour was lost not long ago.
     has_lost: bool,
-    /// The last root that this node found gone itself.
-    fallen: Option<I>,
+    /// The root that was found gone lately, and for how many beats that matters.
+    fallen: Option<(I, u32)>,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
     /// Those of them whose link is down, or carries nothing from them.
@@ -185,6 +185,7 @@ impl<I: Id> Overlay<I> {
             }
             Input::Message { .. } => {}
             Input::Heard { peer } => self.on_heard(peer, out),
+            Input::Acknowledged { peer } => self.detector.on_acknowledged(peer),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
                 Timer::Beat => self.on_beat(&mut moved, out),
@@ -249,10 +250,20 @@ impl<I: Id> Overlay<I> {
         &self.census
     }
 
-    /// The neighbours whose signs of life this node counts: a link's host says
-    /// [`Input::Heard`] when the transport of one has acknowledged something.
-    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
-        self.detector.watched()
+    /// The neighbours to which this node beats without being beaten to: the ring
+    /// successor, and the parent if it is no ring neighbour. What their transports
+    /// acknowledge is their sign of life: see [`Input::Acknowledged`]. The others'
+    /// own words are asked for, so that a process that hangs is found.
+    pub fn silent_neighbours(&self) -> impl Iterator<Item = I> {
+        let ring = &self.ring;
+        let parent = self
+            .tree
+            .parent()
+            .filter(|id| ring.predecessor != Some(*id));
+        let successor = ring.successor.filter(|id| *id != self.config.me);
+        [successor, parent.filter(|id| ring.successor != Some(*id))]
+            .into_iter()
+            .flatten()
     }
 
     /// The peers that are taken for down.
@@ -470,13 +481,12 @@ impl<I: Id> Overlay<I> {
         act: impl FnOnce(&mut Tree<I>, &mut Surroundings<'_, I>, &mut Out<I>) -> bool,
     ) -> bool {
         let contacts = self.contacts();
-        let (census, detector) = (&self.census, &self.detector);
-        let fallen = self.fallen;
-        let is_recent = self.parentless_beats <= self.patience();
+        let census = &self.census;
+        let fallen = self.fallen.map(|(root, _)| root);
         let mut around = Surroundings {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
-            is_fallen: &|root| is_recent && (fallen == Some(root) || detector.is_down(root)),
+            is_fallen: &|root| fallen == Some(root),
             noise: &mut self.noise,
             planted: self.config.planted,
         };

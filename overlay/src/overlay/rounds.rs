@@ -16,6 +16,9 @@ const BY_LEAD: u32 = 2;
 /// What parents and children say of place, counts and ranks is repeated in full,
 /// in case that it was corrupted, once in so many beats.
 pub(super) const IN_FULL: u32 = 12;
+/// So many beats after a root was found gone there may be others that have not
+/// noticed.
+const FALLEN: u32 = 24;
 /// All that may be in another tree are probed within so many turns: the list may
 /// be full of the dead, and of peers that never were.
 const TURNS: usize = 6;
@@ -36,11 +39,15 @@ impl<I: Id> Overlay<I> {
         }
         if late < beat / 4 {
             let (ring, current) = (&self.ring, &self.current);
-            // Two steps back and one ahead: one step, and two, from the predecessor.
+            // Its other ring neighbour, and one two steps away from it.
             let linked_to = |suspect: I| match current {
                 Some(fingers) if ring.predecessor == Some(suspect) => {
                     let two_back = fingers.counterclockwise().get(1).copied().flatten();
                     [two_back, ring.successor]
+                }
+                Some(fingers) if ring.successor == Some(suspect) => {
+                    let two_ahead = fingers.clockwise().get(1).copied().flatten();
+                    [two_ahead, ring.predecessor]
                 }
                 _ => [None; 2],
             };
@@ -59,6 +66,9 @@ impl<I: Id> Overlay<I> {
         let verdicts = self.detector.on_beat(&links, out);
         self.on_verdicts(verdicts, moved, out);
         self.parentless_beats = self.parentless_beats.saturating_add(1);
+        self.fallen = self
+            .fallen
+            .and_then(|(root, left)| Some((root, left.checked_sub(1)?)));
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
         let is_in_full = self.beats.is_multiple_of(IN_FULL);
@@ -149,12 +159,12 @@ impl<I: Id> Overlay<I> {
     /// a neighbour.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
+        self.note_fallen(peer);
         if !self.claimed.contains(&peer) {
             return;
         }
         self.relayed
             .retain(|unreached, by| *unreached != peer && *by != peer);
-        self.note_fallen(peer);
         self.remember(peer);
         (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
@@ -166,7 +176,7 @@ impl<I: Id> Overlay<I> {
     /// A root that is gone no longer speaks for its tree.
     fn note_fallen(&mut self, peer: I) {
         if peer == self.tree.root().id {
-            self.fallen = Some(peer);
+            self.fallen = Some((peer, FALLEN));
         }
     }
 

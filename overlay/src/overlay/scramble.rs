@@ -43,7 +43,9 @@ impl<I: Id> Overlay<I> {
         self.detector.scramble(noise, peers);
         self.overdue_beats = noise.next() as u32;
         self.parentless_beats = noise.next() as u32;
-        self.fallen = noise.pick(peers);
+        self.fallen = noise
+            .pick(peers)
+            .map(|root| (root, noise.next() as u32 % 64));
         self.lost.clear();
         self.acquaintances = Acquaintances::scrambled(noise, peers);
         self.boots.clear();

@@ -25,6 +25,14 @@ pub enum Input<I> {
         /// Who.
         peer: I,
     },
+    /// The transport of one of [`Overlay::silent_neighbours`] has acknowledged
+    /// something since it was looked at last.
+    ///
+    /// [`Overlay::silent_neighbours`]: super::Overlay::silent_neighbours
+    Acknowledged {
+        /// Whose.
+        peer: I,
+    },
     /// A timer has fired.
     Timer {
         /// Which.

@@ -8,7 +8,7 @@
 use super::{Moved, Out, Overlay, beats};
 use crate::census::Need;
 use crate::fingers::{self, Direction};
-use crate::stamp::distance;
+use crate::stamp::{Mark, distance};
 use crate::{Epoch, Id, Population, Rank};
 
 /// A vacancy is compacted when more than one rank in so many is vacant.
@@ -132,7 +132,7 @@ impl<I: Id> Overlay<I> {
             return;
         };
         // With its children around it, a node fits in anywhere.
-        let next = self.says_to_be_before(epoch);
+        let next = self.says_to_be_before(epoch, population);
         if next.is_some_and(|(next, _)| self.ring.predecessor != Some(next)) {
             return;
         }
@@ -148,7 +148,7 @@ impl<I: Id> Overlay<I> {
     /// has the one before that.
     pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
         let before = match self.census.in_force() {
-            Some((epoch, _)) => self.says_to_be_before(epoch),
+            Some((epoch, population)) => self.says_to_be_before(epoch, population),
             None if self.is_misplaced() => self.known_to_be_before(),
             None => {
                 self.placeless_beats = 0;
@@ -166,8 +166,9 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Who says that this node's rank was the one after its own, or the one after
-    /// that if nobody had the one between, and how far it is from there.
-    fn says_to_be_before(&self, epoch: Epoch<I>) -> Option<(I, u32)> {
+    /// that if nobody had the one between, and how far it is from there. The ring
+    /// predecessor need not say so if its own mark does.
+    fn says_to_be_before(&self, epoch: Epoch<I>, population: Population) -> Option<(I, u32)> {
         let at = |level: u8| {
             self.early
                 .values()
@@ -176,12 +177,20 @@ impl<I: Id> Overlay<I> {
                         level: said,
                         direction: Direction::Clockwise,
                         mark,
-                    } if *said == level && mark.epoch == epoch => Some((*from, 1 << level)),
+                    } if *said == level && mark.epoch == epoch => Some((*from, *mark, 1 << level)),
                     _ => None,
                 })
         };
-        let is_up = |(peer, _): &(I, u32)| !self.detector.is_down(*peer);
-        at(0).filter(is_up).or_else(|| at(1).filter(is_up))
+        let is_up = |(peer, ..): &(I, Mark<I>, u32)| !self.detector.is_down(*peer);
+        let told = at(0).filter(is_up).or_else(|| at(1).filter(is_up));
+        let (peer, mark, distance) = told?;
+        let rank = mark.rank.ahead(distance, population);
+        let is_before = |last: &I| {
+            let mark = self.marks.get(last).filter(|mark| mark.epoch == epoch);
+            mark.is_some_and(|mark| mark.rank.ahead(1, population) == rank)
+        };
+        let last = self.ring.predecessor.filter(is_before);
+        Some(last.map_or((peer, distance), |last| (last, 1)))
     }
 
     /// Who has the rank before this node's, and how far it is from there.
@@ -226,10 +235,7 @@ impl<I: Id> Overlay<I> {
 }
 
 /// The rank that a Confirm says its receiver has.
-fn claimed<I: Id>(
-    message: &fingers::Message<I, crate::stamp::Mark<I>>,
-    population: Population,
-) -> Option<Rank> {
+fn claimed<I: Id>(message: &fingers::Message<I, Mark<I>>, population: Population) -> Option<Rank> {
     let fingers::Message::Confirm {
         level,
         direction,

@@ -83,6 +83,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     link.settled.cancel();
     shared.end(&peer, &link, clean, reason);
     while watch.readers.join_next().await.is_some() {}
+    helpers.shutdown().await;
     if clean && *link.drain.borrow() == Some(Farewell::Replaced) {
         let limit = shared.limits.handshake_timeout;
         let _ = tokio::time::timeout(limit, peer.successor()).await;

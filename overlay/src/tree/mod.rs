@@ -398,7 +398,10 @@ impl<I: Id> Tree<I> {
         let is_fallen = (around.is_fallen)(lead.root.id) && !self.heirs.contains(&from);
         // A better place is one in this tree; trees are merged by their roots.
         let is_other = self.parent.is_some() && lead.root.id != self.root.id;
-        let is_rooted = lead.root.is_possible() && !is_fallen && !is_other;
+        // A parent that has restarted as a root of its own has no tree yet.
+        let was_parent = self.former.as_ref().is_some_and(|(id, _)| *id == from);
+        let is_new = was_parent && lead.root.id == from && self.root.id != from;
+        let is_rooted = lead.root.is_possible() && !is_fallen && !is_other && !is_new;
         let is_usable = lead.anchored && !below_me && is_rooted;
         if !asked || !is_usable || self.leaving {
             out.send(from, Message::Detach);

@@ -322,7 +322,11 @@ impl<I: Id> Tree<I> {
         }
         if let Some(parent) = self.parent {
             out.send(parent, Message::Offer { root, via });
-        } else if self.seek.is_none() && via != self.me && !(around.is_fallen)(root.id) {
+        } else if self.seek.is_none()
+            && via != self.me
+            // But if it speaks itself.
+            && (via == root.id || !(around.is_fallen)(root.id))
+        {
             let order = Order::default();
             let ask = |id| Candidate {
                 id,

@@ -600,9 +600,18 @@ impl Checker {
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));
         let begun = lives.filter(|(_, life)| life.from <= at);
         let life = begun.max_by_key(|(_, life)| life.from);
+        let has_returned = life.is_some_and(|((_, boot), _)| {
+            let mut earlier = self.lives.range((id, 0)..(id, *boot));
+            earlier.next().is_some()
+        });
+        let known_within = if has_returned {
+            KNOWN_WITHIN
+        } else {
+            Duration::ZERO
+        };
         let stands = life.and_then(|(life, _)| self.stands.get(life));
         let mut stands = stands.into_iter().flatten();
-        stands.any(|(since, placement)| *since + KNOWN_WITHIN <= at && placement.epoch == epoch)
+        stands.any(|(since, placement)| *since + known_within <= at && placement.epoch == epoch)
     }
 
     fn was_up(&self, id: Id, from: Duration, until: Duration) -> bool {
