@@ -68,7 +68,7 @@ impl<I: Id> Overlay<I> {
         self.parentless_beats = self.parentless_beats.saturating_add(1);
         self.fallen = self
             .fallen
-            .and_then(|(root, left)| Some((root, left.checked_sub(1)?)));
+            .and_then(|(root, left)| Some((root, left.min(FALLEN).checked_sub(1)?)));
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
         let is_in_full = self.beats.is_multiple_of(IN_FULL);

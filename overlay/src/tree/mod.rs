@@ -52,6 +52,8 @@ pub struct Tree<I> {
     order: Order,
     /// The parent that was lost last, and the place there.
     former: Option<(I, Order)>,
+    /// The parent that has restarted, in the first round of asking.
+    restarted: Option<I>,
     anchored: bool,
     path: Vec<Step<I>>,
     /// My own standing, should I be a root.
@@ -103,6 +105,7 @@ impl<I: Id> Tree<I> {
             parent: None,
             order: Order::default(),
             former: None,
+            restarted: None,
             anchored: true,
             path: Vec::new(),
             key,
@@ -399,8 +402,7 @@ impl<I: Id> Tree<I> {
         // A better place is one in this tree; trees are merged by their roots.
         let is_other = self.parent.is_some() && lead.root.id != self.root.id;
         // A parent that has restarted as a root of its own has no tree yet.
-        let was_parent = self.former.as_ref().is_some_and(|(id, _)| *id == from);
-        let is_new = was_parent && lead.root.id == from && self.root.id != from;
+        let is_new = self.restarted == Some(from) && lead.root.id == from;
         let is_rooted = lead.root.is_possible() && !is_fallen && !is_other && !is_new;
         let is_usable = lead.anchored && !below_me && is_rooted;
         if !asked || !is_usable || self.leaving {
@@ -408,6 +410,7 @@ impl<I: Id> Tree<I> {
             return false;
         }
         self.end_seek(out);
+        self.restarted = None;
         // A better place was found: counted in both, this node would be two.
         if let Some(left) = self.parent.replace(from) {
             out.send(left, Message::Detach);

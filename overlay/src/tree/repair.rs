@@ -65,7 +65,10 @@ impl<I: Id> Tree<I> {
         out: &mut Out<I>,
     ) -> bool {
         match self.parent == Some(peer) && self.root.id != peer {
-            true => self.orphan(None, around, out),
+            true => {
+                self.restarted = Some(peer);
+                self.orphan(None, around, out)
+            }
             false => self.on_gone(peer, around, out),
         }
     }
@@ -81,6 +84,7 @@ impl<I: Id> Tree<I> {
         };
         if seek.is_exhausted() {
             seek.rounds += 1;
+            self.restarted = None;
             let rounds = seek.rounds;
             if matches!(seek.claim(), Claim::Root(_)) {
                 self.seek = None;

@@ -26,6 +26,7 @@ impl<I: Id> Tree<I> {
         self.waiting = waiting.into_iter().map(|id| (id, order())).collect();
         self.order = order();
         self.former = self.parent.map(|id| (id, order()));
+        self.restarted = self.parent;
         self.heirs = heirs.into_iter().collect();
         self.root = RootKey {
             weight: noise.next() as u8,
