@@ -19,7 +19,7 @@ use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
 use crate::bed::{self, eventually, member, now, stop};
 
 /// Maintenance messages of this version are spoken.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 struct Forger {
     id: PeerId,
