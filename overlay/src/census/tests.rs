@@ -1,0 +1,205 @@
+//! The rules of the census, on the census alone.
+
+use super::*;
+use crate::outbox::Effect;
+
+fn population(n: u32) -> Population {
+    Population::new(n).unwrap()
+}
+
+fn epoch(counter: u64) -> Epoch<u32> {
+    Epoch {
+        root: 0,
+        boot: 1,
+        counter,
+        nonce: 0,
+    }
+}
+
+fn sent(out: &mut Out<u32>) -> impl Iterator<Item = (u32, Message<u32>)> + '_ {
+    out.drain().filter_map(|effect| match effect {
+        Effect::Send {
+            to,
+            message: crate::Message::Census(message),
+        } => Some((to, message)),
+        _ => None,
+    })
+}
+
+fn places(out: &mut Out<u32>) -> Vec<(u32, u32, u64)> {
+    let places = sent(out).filter_map(|(to, message)| match message {
+        Message::Place { placement, version } => Some((to, placement.rank.0, version)),
+        _ => None,
+    });
+    places.collect()
+}
+
+/// What a child with these ranks of epoch 1 says of itself.
+fn standing(first: u32, last: u32, count: u32) -> Option<Standing<u32>> {
+    let placement = Placement {
+        epoch: epoch(1),
+        population: population(6),
+        rank: Rank(first),
+    };
+    Some(Standing {
+        last: Rank(last),
+        count,
+        ..Standing::of(&placement)
+    })
+}
+
+/// A root at rank 0 of 6 with children at 1 (three members) and 4 (two).
+fn root_of_six() -> Census<u32> {
+    let mut census = Census::new(0, false);
+    census.on_size(7, 70, population(3), None, 0);
+    census.on_size(5, 50, population(2), None, 0);
+    census.recount([7, 5].into_iter());
+    census.open_epoch(epoch(1), &[7, 5], &mut Out::new());
+    census.on_size(7, 70, population(3), standing(1, 3, 3), 0);
+    census.on_size(5, 50, population(2), standing(4, 5, 2), 0);
+    census
+}
+
+#[test]
+fn a_death_leaves_a_rank_vacant() {
+    let mut census = root_of_six();
+    census.on_size(7, 71, population(2), standing(1, 2, 2), 0);
+    census.recount([7, 5].into_iter());
+    assert_eq!(census.need(), Need::Vacant(1));
+    // It is back, under another parent, and has no rank yet.
+    census.on_size(5, 51, population(3), standing(4, 5, 2), 0);
+    census.recount([7, 5].into_iter());
+    assert_eq!(census.need(), Need::Recall);
+}
+
+#[test]
+fn what_no_vacancy_explains_needs_an_epoch() {
+    let mut newcomer = root_of_six();
+    newcomer.on_size(5, 51, population(3), standing(4, 5, 2), 0);
+    newcomer.recount([7, 5].into_iter());
+    assert_eq!(newcomer.need(), Need::Epoch);
+    let mut disorder = root_of_six();
+    disorder.on_size(7, 71, population(3), standing(1, 5, 3), 0);
+    disorder.recount([7, 5].into_iter());
+    assert_eq!(disorder.need(), Need::Disorder);
+}
+
+#[test]
+fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
+    let mut census = root_of_six();
+    // It and its child hang under another parent, and are counted where they were.
+    census.on_size(5, 51, population(4), standing(4, 5, 2), 1);
+    census.recount([7, 5].into_iter());
+    assert_eq!(census.need(), Need::Recall);
+    census.on_size(5, 52, population(4), standing(4, 5, 2), 0);
+    assert_eq!(census.need(), Need::Epoch);
+}
+
+#[test]
+fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
+    let back = || {
+        let mut census: Census<u32> = Census::new(0, false);
+        census.on_in_force(epoch(1), population(6));
+        census
+    };
+    for (claim, before, after, is_taken) in [
+        (3, 2, 4, true),
+        (3, 1, 5, true),
+        (0, 5, 1, true),
+        (3, 3, 4, false),
+        (3, 2, 3, false),
+        (4, 2, 4, false),
+        (3, 2, 2, true),
+        (2, 2, 2, false),
+        (6, 5, 1, false),
+    ] {
+        let mut census = back();
+        let taken = census.recall(&[Rank(claim)], Rank(before), Rank(after));
+        assert_eq!(taken, is_taken, "{claim} between {before} and {after}");
+        let rank = census.placement().map(|placement| placement.rank.0);
+        assert_eq!(rank, is_taken.then_some(claim));
+    }
+}
+
+#[test]
+fn the_place_of_an_unknown_count_is_one_to_recall() {
+    let mut census: Census<u32> = Census::new(100, false);
+    let placement = Placement {
+        epoch: epoch(1),
+        population: population(6),
+        rank: Rank(3),
+    };
+    assert!(!census.on_place(placement, 9, &[], &mut Out::new()));
+    assert!(census.recall(&[], Rank(2), Rank(4)));
+    // A recalled rank is mine alone: children are told what is in force.
+    let mut out = Out::new();
+    census.beat(&[8], &mut out);
+    let told: Vec<_> = sent(&mut out).collect();
+    let expected = Message::InForce {
+        epoch: epoch(1),
+        population: population(6),
+    };
+    assert_eq!(told, [(8, expected)]);
+}
+
+#[test]
+fn ranks_follow_the_order_of_children_and_their_sizes() {
+    let mut census = Census::new(0, false);
+    census.on_size(7, 70, population(3), None, 0);
+    census.on_size(5, 50, population(2), None, 0);
+    assert!(census.recount([7, 5].into_iter()));
+    assert_eq!(census.size(), population(6));
+    let mut out = Out::new();
+    census.open_epoch(epoch(1), &[7, 5], &mut out);
+    assert_eq!(places(&mut out), [(7, 1, 70), (5, 4, 50)]);
+    assert_eq!(census.need(), Need::Nothing);
+}
+
+#[test]
+fn a_join_during_the_wave_is_given_no_rank() {
+    let mut census = Census::new(100, false);
+    census.on_size(7, 70, population(3), None, 0);
+    census.recount([7].into_iter());
+    census.on_size(5, 50, population(2), None, 0);
+    census.recount([5, 7].into_iter());
+    let placement = Placement {
+        epoch: epoch(1),
+        population: population(9),
+        rank: Rank(4),
+    };
+    let mut out = Out::new();
+    // The root counted with version 101, in which 5 was not yet.
+    assert!(census.on_place(placement, 101, &[5, 7], &mut out));
+    assert_eq!(places(&mut out), [(7, 5, 70)]);
+    let (epoch, population) = (placement.epoch, placement.population);
+    assert!(out.is_empty() && census.in_force().is_none());
+    census.beat(&[5, 7], &mut out);
+    let told: Vec<_> = sent(&mut out).collect();
+    let unknown = Message::InForce { epoch, population };
+    assert!(told.contains(&(5, unknown)), "{told:?}");
+}
+
+#[test]
+fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
+    let mut census: Census<u32> = Census::new(100, false);
+    census.on_size(7, 70, population(3), None, 0);
+    census.recount([7].into_iter());
+    let mut out = Out::new();
+    let place = |rank| Placement {
+        epoch: epoch(1),
+        population: population(9),
+        rank: Rank(rank),
+    };
+    assert!(!census.on_place(place(4), 99, &[7], &mut out));
+    assert!(!census.on_place(place(6), 101, &[7], &mut out));
+    assert!(census.placement().is_none() && out.is_empty());
+}
+
+#[test]
+fn the_report_of_a_former_child_is_forgotten() {
+    let mut census = Census::new(0, false);
+    census.on_size(7, 70, population(3), None, 0);
+    census.recount([7].into_iter());
+    assert!(census.recount(std::iter::empty()));
+    assert_eq!((census.size(), census.size_of(7)), (Population::ONE, 0));
+}
