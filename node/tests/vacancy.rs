@@ -110,6 +110,34 @@ fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
     }
 }
 
+/// The whole cluster starts again, a node a second: each may have a rank to find,
+/// and finds none.
+#[test]
+fn members_that_return_one_after_the_other_keep_nobody_waiting() {
+    for seed in 0..5 {
+        let count = 24;
+        let mut world = formed(seed, count, Shape::Binary, seconds(30));
+        (0..count).for_each(|id| world.crash(id));
+        let mut waits = vec![0; count as usize];
+        for now in 0..2 * count {
+            if now < count {
+                world.restart(now);
+            }
+            world.run_for(seconds(1));
+            let placements = world.placements();
+            for id in 0..=now.min(count - 1) {
+                let wait = &mut waits[id as usize];
+                *wait = if placements.contains_key(&id) {
+                    0
+                } else {
+                    *wait + 1
+                };
+                assert!(*wait < 15, "seed {seed}: {id} has no rank at {now} s");
+            }
+        }
+    }
+}
+
 #[test]
 fn more_than_an_eighth_is_compacted_before_the_grace_is_over() {
     for seed in 0..10 {

@@ -482,11 +482,10 @@ impl<I: Id> Overlay<I> {
     ) -> bool {
         let contacts = self.contacts();
         let census = &self.census;
-        let fallen = self.fallen.map(|(root, _)| root);
         let mut around = Surroundings {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
-            is_fallen: &|root| fallen == Some(root),
+            fallen: self.fallen.map(|(root, _)| root),
             noise: &mut self.noise,
             planted: self.config.planted,
         };

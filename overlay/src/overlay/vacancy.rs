@@ -13,6 +13,9 @@ use crate::{Epoch, Id, Population, Rank};
 
 /// A vacancy is compacted when more than one rank in so many is vacant.
 const CROWDED: u32 = 8;
+/// While no rank is vacant, members that return are waited for so many times as
+/// long in all as for one.
+const RETURNS: u32 = 4;
 /// Beats without a rank after which a node asks for another place.
 const PLACELESS: u32 = 2;
 /// However often vacancies come and go, one is not kept for longer than so many
@@ -103,6 +106,12 @@ impl<I: Id> Overlay<I> {
             _ if over(self.vacancy.whole, pace.grace * LONGEST) => true,
             Need::Vacant(vacant) if vacant.saturating_mul(CROWDED) <= population => {
                 over(self.vacancy.kept, pace.grace)
+            }
+            // Members that return one after the other keep no newcomer waiting.
+            Need::Recall
+                if self.vacancy.vacant == 0 && over(self.vacancy.whole, pace.regroup * RETURNS) =>
+            {
+                true
             }
             // After a root's death its heir counts a part of the members first;
             // and who returns needs a moment to hear of its rank.

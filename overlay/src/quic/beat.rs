@@ -27,6 +27,9 @@ pub(super) fn send(shared: &Shared, link: &Link, body: &[u8]) -> bool {
     let mut datagram = BytesMut::with_capacity(1 + body.len());
     datagram.put_u8(VERSION);
     datagram.put_slice(body);
+    if link.connection.datagram_send_buffer_space() < datagram.len() {
+        shared.metrics.beats_displaced.increment(1);
+    }
     if link.connection.send_datagram(datagram.freeze()).is_err() {
         return false;
     }

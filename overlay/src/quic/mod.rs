@@ -15,7 +15,7 @@
 //!
 //! Nothing here is global: many transports live in one process.
 //!
-//! Not here: the overlay's messages and timers, heartbeats, retransmission
+//! Not here: the overlay's messages and timers, what a beat says, retransmission
 //! beyond QUIC's own.
 
 mod beat;

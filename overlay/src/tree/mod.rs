@@ -81,9 +81,9 @@ pub struct Surroundings<'a, I> {
     /// Peers to ask for a place when parent, ancestors and heirs are gone,
     /// nearest first.
     pub contacts: &'a [I],
-    /// Whether this peer was the root and has just been found dead. Those who
-    /// have not noticed yet still speak of its tree.
-    pub is_fallen: &'a dyn Fn(I) -> bool,
+    /// The root that has just been found gone. Those who have not noticed yet
+    /// still speak of its tree.
+    pub fallen: Option<I>,
     /// The source of jitter.
     pub noise: &'a mut Noise,
     /// Which bug, if any, it runs with.
@@ -398,7 +398,7 @@ impl<I: Id> Tree<I> {
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
         // An heir will be root itself as soon as it notices.
-        let is_fallen = (around.is_fallen)(lead.root.id) && !self.heirs.contains(&from);
+        let is_fallen = around.fallen == Some(lead.root.id) && !self.heirs.contains(&from);
         // A better place is one in this tree; trees are merged by their roots.
         let is_other = self.parent.is_some() && lead.root.id != self.root.id;
         // A parent that has restarted as a root of its own has no tree yet.

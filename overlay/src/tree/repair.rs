@@ -326,11 +326,11 @@ impl<I: Id> Tree<I> {
         }
         if let Some(parent) = self.parent {
             out.send(parent, Message::Offer { root, via });
-        } else if self.seek.is_none()
-            && via != self.me
-            // But if it speaks itself.
-            && (via == root.id || !(around.is_fallen)(root.id))
-        {
+            return false;
+        }
+        // Of a fallen root only its own word counts.
+        let is_fallen = around.fallen == Some(root.id) && via != root.id;
+        if self.seek.is_none() && via != self.me && !is_fallen {
             let order = Order::default();
             let ask = |id| Candidate {
                 id,

@@ -1,15 +1,19 @@
 //! Signs of life go as datagrams.
 
+use std::time::Duration;
+
 use binomesh_overlay::quic::PlainClass;
 use bytes::Bytes;
 
-use crate::bed::{Authority, eventually, id};
+use crate::bed::{Authority, Node, eventually, id};
 use crate::raw::{Raw, hello};
 
 #[tokio::test]
 async fn a_beat_arrives_or_is_said_to_have_no_link() {
     let authority = Authority::new("one");
-    let (mut a, mut b) = (authority.start("a"), authority.start("b"));
+    let mut quiet = authority.config("b");
+    quiet.limits.keep_alive = Duration::from_secs(60);
+    let (mut a, mut b) = (authority.start("a"), Node::start(quiet));
     assert!(!b.transport.beat(a.id(), b"alive"), "no link yet");
     b.knows(&a);
     b.transport.connect(a.id());
@@ -17,21 +21,34 @@ async fn a_beat_arrives_or_is_said_to_have_no_link() {
     a.until_up(b.id()).await;
     assert!(!b.transport.beat(a.id(), &[0; 257]), "too long");
     let before = b.transport.acknowledgements(a.id()).expect("a link");
-    assert!(b.transport.beat(a.id(), b"alive"));
-    assert_eq!(
-        a.received().await,
-        (
-            b.id(),
-            PlainClass::Maintenance,
-            Bytes::from_static(b"alive")
-        )
-    );
-    // What the other end's process answers is a sign of its life.
-    eventually("an acknowledgement", || {
-        b.transport.acknowledgements(a.id()) > Some(before)
+    let beat = Bytes::from_static(b"alive");
+    for _ in 0..40 {
+        assert!(b.transport.beat(a.id(), &beat));
+        let received = (b.id(), PlainClass::Maintenance, beat.clone());
+        assert_eq!(a.received().await, received);
+    }
+    // What the other end's process answers is a sign of its life; one answer is
+    // for two beats at least, and the link itself needs no more than a few.
+    eventually("acknowledgements", || {
+        b.transport.acknowledgements(a.id()) >= Some(before + 15)
     })
     .await;
     assert_eq!(b.transport.acknowledgements(id("nobody")), None);
+}
+
+#[tokio::test]
+async fn beats_that_find_no_room_displace_older_ones_and_are_counted() {
+    let authority = Authority::new("one");
+    let (a, mut b) = (authority.start("a"), authority.start("b"));
+    b.knows(&a);
+    b.transport.connect(a.id());
+    b.until_up(a.id()).await;
+    // Nothing is sent before this task waits.
+    for _ in 0..100 {
+        assert!(b.transport.beat(a.id(), &[7; 200]));
+    }
+    let displaced = b.meter.read("beats_displaced_total", "");
+    assert!((75..=85).contains(&displaced), "{displaced}");
 }
 
 #[tokio::test]
