@@ -29,6 +29,17 @@ pub enum Timer {
     Relay(routing::Timer),
 }
 
+impl Timer {
+    /// Whether silence is looked at when it fires: [`Input::Acknowledged`] comes
+    /// before it.
+    pub(crate) const fn is_look(self) -> bool {
+        matches!(
+            self,
+            Self::Overlay(overlay::Timer::Beat | overlay::Timer::Watch)
+        )
+    }
+}
+
 /// What happens to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {

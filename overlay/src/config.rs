@@ -80,14 +80,16 @@ impl Default for Limits {
 /// How fast a node beats, judges and repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// The period of the beat to tree and ring neighbours. Default 500 ms, the
-    /// probe timeout of Serf's LAN profile.
+    /// The period of the beat to tree and ring neighbours. Default 700 ms: the
+    /// longest with which a death is known within 2 s, counting jitter, and of
+    /// the order of the probe interval of Serf's LAN profile (1 s).
     pub beat: Duration,
-    /// Beats without a sign of life until a neighbour is suspected and others
-    /// are asked. Default 2: one lost beat is nothing.
+    /// Half beats without a sign of life until a neighbour is suspected and others
+    /// are asked. Default 4: one lost beat is nothing. Whoever owes the answer to
+    /// a beat is silent twice as fast, see [`Detector`](crate::detector::Detector).
     pub suspect_after: u32,
-    /// Further beats until the suspect is taken as down. Default 1, the probe
-    /// timeout of Serf's LAN profile.
+    /// Further half beats until the suspect is taken as down. Default 1, that is
+    /// 350 ms; the probe timeout of Serf's LAN profile is 500 ms.
     pub down_after: u32,
     /// How long what is said of peers is collected before it is passed on.
     /// Default 10 ms (guess: several messages of one death, no visible delay).
@@ -128,10 +130,10 @@ impl Pace {
         self.refresh * 2u32.saturating_pow(self.refresh_doublings.min(16))
     }
 
-    /// Five times as fast as the default: for clusters on one switch.
+    /// Nearly five times as fast as the default: for clusters on one switch.
     pub fn fast() -> Self {
         Self {
-            beat: Duration::from_millis(100),
+            beat: Duration::from_millis(150),
             regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
@@ -141,11 +143,11 @@ impl Pace {
         }
     }
 
-    /// A fifth of the default's idle traffic: for fleets on slow or metered
-    /// links.
+    /// A quarter of the default's idle traffic or less: for fleets on slow or
+    /// metered links. A death is known within 10 s.
     pub fn quiet() -> Self {
         Self {
-            beat: Duration::from_millis(2500),
+            beat: Duration::from_secs(4),
             regroup: Duration::from_secs(12),
             rumour: Duration::from_secs(60),
             epoch_latest: Duration::from_secs(2),
@@ -159,8 +161,8 @@ impl Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            beat: Duration::from_millis(500),
-            suspect_after: 2,
+            beat: Duration::from_millis(700),
+            suspect_after: 4,
             down_after: 1,
             share: Duration::from_millis(10),
             rumour: Duration::from_secs(30),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use binomesh_overlay::census;
+use binomesh_overlay::detector::{self, Rumour};
 use binomesh_overlay::overlay::Out;
 use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, Refusal, RootKey, Step};
 use binomesh_overlay::{
@@ -235,6 +236,30 @@ fn an_orphan_asks_the_grandparent_for_its_parents_place() {
     assert!(!node.overlay.tree().is_anchored());
 }
 
+/// All of them stand before it in the ring; the root's heirs may not.
+#[test]
+fn an_orphan_asks_the_nearest_ancestors_that_live_and_the_root() {
+    for (dead, asked) in [(None, vec![5, 4, 3, 0]), (Some(4), vec![5, 3, 2, 0])] {
+        let mut node = Node::new(9, |config| config.parent = Some(6));
+        node.hear(6, Tree::Lead(lead(&[0, 1, 2, 3, 4, 5, 6], true)));
+        let down = dead.map(|peer| Rumour {
+            peer,
+            boot: 1,
+            incarnation: 0,
+            mark: None,
+            is_up: false,
+        });
+        node.hear(6, detector::Message::Rumours(down.into_iter().collect()));
+        node.sent();
+        node.hear(6, Tree::Leave);
+        (0..3).for_each(|_| node.fire(Timer::Seek));
+        let attached = node.sent().into_iter().filter_map(|(to, message)| {
+            matches!(message, Message::Tree(Tree::Attach { .. })).then_some(to)
+        });
+        assert_eq!(attached.collect::<Vec<_>>(), asked, "{dead:?} is down");
+    }
+}
+
 #[test]
 fn the_first_heir_of_a_dead_root_becomes_root_at_once() {
     let mut node = Node::new(7, |config| config.parent = Some(0));
@@ -355,7 +380,10 @@ fn a_size_from_a_stranger_is_an_attach() {
 fn a_place_is_taken_from_the_parent_alone() {
     let mut node = Node::child(5, 1);
     // In full it is repeated once in twelve beats.
-    (0..12).for_each(|_| node.fire(Timer::Beat));
+    for _ in 0..12 {
+        node.give(Input::Heard { peer: 1 });
+        node.fire(Timer::Beat);
+    }
     let version = node
         .sent()
         .into_iter()

@@ -40,7 +40,8 @@ use refusals::Refusals;
 const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
-/// How often the counters of the machines are copied to the metrics.
+/// How often the counters of the machines are copied to the metrics, at most:
+/// with the next thing that happens, and a beat is never far.
 const STATS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Bind the transport and prepare the loop.
@@ -145,13 +146,14 @@ impl Host {
         [timers, leave, self.messages.next_deadline()]
             .into_iter()
             .flatten()
-            .fold(stats_due, Instant::min)
+            .min()
+            .unwrap_or(stats_due)
     }
 
     fn fire_timers(&mut self) {
         let now = now();
         while let Some((timer, late)) = self.timers.pop(now) {
-            if timer == Timer::Overlay(binomesh_overlay::overlay::Timer::Watch) {
+            if timer.is_look() {
                 self.tell_acknowledged();
             }
             self.feed(Input::Timer { timer, late });
@@ -167,7 +169,7 @@ impl Host {
                 continue;
             };
             let before = self.acknowledged.insert(peer, count);
-            if before.is_some_and(|before| before != count) {
+            if before.unwrap_or(0) != count {
                 self.feed(Input::Acknowledged { peer });
             }
         }

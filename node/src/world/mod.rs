@@ -378,7 +378,7 @@ impl World {
                 Some((due, same)) if *same == armed => {
                     let late = self.now.saturating_sub(*due);
                     host.timers.remove(&timer);
-                    if timer == Timer::Overlay(binomesh_overlay::overlay::Timer::Watch) {
+                    if timer.is_look() {
                         self.tell_acknowledged(at);
                     }
                     Input::Timer { timer, late }

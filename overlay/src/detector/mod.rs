@@ -1,13 +1,18 @@
 //! Failure detection: who is down, and who says so.
 //!
 //! Time is counted in beats; silence in halves of them, since beats are spread by
-//! a quarter and their phases drift: counted in whole ones a peer that is late by
+//! an eighth and their phases drift: counted in whole ones a peer that is late by
 //! a moment would be suspected. A neighbour in tree or ring that is silent for
-//! `suspect_after` beats is suspected: it is pinged, and two others are asked to
-//! ping it, at best two that have a link to it. Only if nothing comes back within
-//! `down_after` further beats is it down. A link that is down makes suspicion
-//! immediate and proves nothing. Who is heard of through others only is *cut*
-//! after twice that time: alive, but not for us.
+//! `suspect_after` half beats is suspected: it is pinged, and two others are asked
+//! to ping it, at best two that have a link to it. Only if nothing comes back
+//! within `down_after` further ones is it down. Who is beaten to and does not
+//! answer until the next look *owes* an answer, and its silence counts double. A
+//! link that is down makes suspicion immediate and proves nothing. Who is heard of
+//! through others only is *cut* after twice that time: alive, but not for us.
+//!
+//! When several die together, all who watch a peer may be among them. So after
+//! [`ALARM`] accusations in short order a node asks all its links, fingers too,
+//! and watches those that do not answer as if they were neighbours.
 //!
 //! What a node has found out travels to everybody as a [`Rumour`]. Who has a link
 //! to the accused asks it before believing; the accused answers; contact settles
@@ -35,6 +40,11 @@ pub const HALVES: u32 = 2;
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
+/// So many accusations, less one per beat, and a node asks all its links: one death
+/// is its neighbours' affair.
+const ALARM: u32 = 2;
+/// So many beats pass from one alarm to the next, whatever is said.
+const CALM: u32 = 3;
 /// Once in so many beats the accused are reminded by those who hear them, and
 /// hearsay is doubted before one neighbour: what is told once may be lost.
 const REMIND: u32 = 8;
@@ -90,12 +100,23 @@ struct Silence {
     any: u32,
     /// From itself.
     direct: u32,
+    /// It was sent a beat over a link that is up and has not answered.
+    owes: bool,
+    /// It is watched because of an alarm only, until it is heard.
+    is_roused: bool,
 }
 
 impl Silence {
     /// It was heard.
     const fn end(&mut self) {
-        (self.any, self.direct) = (0, 0);
+        (self.any, self.direct, self.owes) = (0, 0, false);
+    }
+
+    /// Another look, and it was not heard.
+    const fn go_on(&mut self) {
+        let steps = if self.owes { 2 } else { 1 };
+        self.any = self.any.saturating_add(steps);
+        self.direct = self.direct.saturating_add(1);
     }
 }
 
@@ -114,8 +135,8 @@ pub struct Detector<I> {
     boot: u64,
     planted: Planted,
     pace: Pace,
-    /// The silence of each watched peer. Bounded by the number of tree and ring
-    /// neighbours.
+    /// The silence of each watched peer. Bounded by the number of links that are
+    /// claimed.
     silent: BTreeMap<I, Silence>,
     /// Accused peers that were asked, and whether a whole wait has gone by.
     asked: BTreeMap<I, bool>,
@@ -123,6 +144,10 @@ pub struct Detector<I> {
     /// Whether the timer runs that ends in telling others.
     is_sharing: bool,
     beats: u32,
+    /// Accusations of late, less one per beat.
+    accused: u32,
+    /// Beats until there may be another alarm.
+    calm: u32,
 }
 
 impl<I: Id> Detector<I> {
@@ -138,26 +163,44 @@ impl<I: Id> Detector<I> {
             rumours: Rumours::new(life_of_rumours(&config.pace)),
             is_sharing: false,
             beats: 0,
+            accused: 0,
+            calm: 0,
         }
     }
 
-    /// Watch exactly these peers; the silence of those watched already goes on.
+    /// Watch exactly these peers, and those that an alarm is about; the silence of
+    /// those watched already goes on.
     pub fn watch(&mut self, peers: &BTreeSet<I>) {
-        self.silent.retain(|id, _| peers.contains(id));
+        self.silent
+            .retain(|id, silence| silence.is_roused || peers.contains(id));
         for id in peers {
-            self.silent.entry(*id).or_default();
+            self.silent.entry(*id).or_default().is_roused = false;
         }
     }
 
-    /// In how many half beats of silence a peer is suspected.
-    const fn suspect_after(&self) -> u32 {
-        HALVES * self.pace.suspect_after
+    /// These were sent a beat, over links that are up.
+    pub fn await_acknowledgement(&mut self, peers: impl Iterator<Item = I>) {
+        for peer in peers {
+            if let Some(silence) = self.silent.get_mut(&peer) {
+                silence.owes = true;
+            }
+        }
     }
 
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= self.suspect_after())
+        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after)
+    }
+
+    /// It was heard, or answers.
+    fn end_silence(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+            if silence.is_roused {
+                self.silent.remove(&peer);
+            }
+        }
     }
 
     /// Whether `peer` is taken for down.
@@ -172,9 +215,7 @@ impl<I: Id> Detector<I> {
 
     /// A sign of life. Returns whether the peer was taken for down.
     pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
-        if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.end();
-        }
+        self.end_silence(peer);
         self.asked.remove(&peer);
         let was_down = self.rumours.is_down(peer);
         if let Some(accusation) = self.rumours.contradict(peer) {
@@ -191,9 +232,7 @@ impl<I: Id> Detector<I> {
         if self.asked.contains_key(&peer) || self.rumours.is_down(peer) {
             return;
         }
-        if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.end();
-        }
+        self.end_silence(peer);
     }
 
     /// A word of this peer was carried here by another, who says so: it is not
@@ -225,7 +264,7 @@ impl<I: Id> Detector<I> {
 
     /// The link to `peer` is down: suspect it with the next half beat.
     pub fn on_link_down(&mut self, peer: I) {
-        let almost = self.suspect_after().saturating_sub(1);
+        let almost = self.pace.suspect_after.saturating_sub(1);
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.any = silence.any.max(almost);
         }
@@ -234,6 +273,7 @@ impl<I: Id> Detector<I> {
     /// After a pause of this very process nobody's silence means anything, and
     /// what was heard before it may be out of date.
     pub fn forgive(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
+        self.silent.retain(|_, silence| !silence.is_roused);
         let all = self.silent.values_mut();
         all.for_each(Silence::end);
         self.asked.values_mut().for_each(|waited| *waited = false);
@@ -252,7 +292,31 @@ impl<I: Id> Detector<I> {
         if self.beats.is_multiple_of(REMIND) {
             self.remind(links, out);
         }
+        // A corrupted count must not silence the alarm for longer.
+        self.calm = self.calm.min(CALM).saturating_sub(1);
+        self.accused = self.accused.min(ALARM).saturating_sub(1);
         verdicts
+    }
+
+    /// Somebody was found dead, here or elsewhere. If it is not the only one, those
+    /// who would have found others may be among them: ask all links.
+    fn note_accusation(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
+        self.accused = self.accused.saturating_add(1);
+        if self.accused < ALARM || self.calm > 0 {
+            return;
+        }
+        (self.accused, self.calm) = (0, CALM);
+        let almost = self.pace.suspect_after.saturating_sub(1);
+        for peer in links.claimed {
+            if *peer == self.me || self.rumours.is_down(*peer) || !links.boots.contains_key(peer) {
+                continue;
+            }
+            out.send(*peer, Message::Ping { asker: None });
+            let is_roused = !self.silent.contains_key(peer);
+            let silence = self.silent.entry(*peer).or_default();
+            silence.any = silence.any.max(almost);
+            silence.is_roused = is_roused || silence.is_roused;
+        }
     }
 
     /// The accused may not have heard what is said of them, and this node may not
@@ -309,20 +373,23 @@ impl<I: Id> Detector<I> {
         linked_to: impl Fn(I) -> [Option<I>; HELPERS],
         out: &mut Out<I>,
     ) -> Vec<(I, Verdict)> {
-        let suspect_after = self.suspect_after();
+        let suspect_after = self.pace.suspect_after;
         let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
             true => HALVES,
-            false => suspect_after + HALVES * self.pace.down_after,
+            false => suspect_after + self.pace.down_after,
         };
+        self.silent
+            .retain(|id, silence| !silence.is_roused || links.claimed.contains(id));
         let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
         for (id, silence) in &mut self.silent {
-            silence.any = silence.any.saturating_add(1);
-            silence.direct = silence.direct.saturating_add(1);
-            if silence.any >= all_after {
+            let was_suspect = silence.any >= suspect_after;
+            let is_asked = was_suspect || self.planted.has(Bug::VerdictWithoutProbe);
+            silence.go_on();
+            if silence.any >= all_after && is_asked {
                 verdicts.push((*id, Verdict::Down));
-            } else if silence.direct >= 2 * all_after {
+            } else if silence.direct >= 2 * all_after && !silence.is_roused {
                 verdicts.push((*id, Verdict::Cut));
-            } else if silence.any == suspect_after {
+            } else if silence.any >= suspect_after && !was_suspect {
                 suspects.push(*id);
             }
         }
@@ -335,6 +402,7 @@ impl<I: Id> Detector<I> {
                 let boot = links.boots.get(id).copied().unwrap_or(0);
                 self.rumours.accuse(*id, boot, None);
                 self.share(out);
+                self.note_accusation(links, out);
             }
         }
         verdicts
@@ -407,7 +475,7 @@ impl<I: Id> Detector<I> {
             // alive for longer than it takes to call them cut.
             Message::Alive(subject) if self.is_suspect(subject) => {
                 if let Some(silence) = self.silent.get_mut(&subject) {
-                    silence.any = 0;
+                    (silence.any, silence.owes) = (0, false);
                 }
             }
             Message::Alive(_) => {}
@@ -446,6 +514,9 @@ impl<I: Id> Detector<I> {
         }
         let news = self.rumours.hear(rumour, link.copied());
         self.share(out);
+        if news == News::Accused {
+            self.note_accusation(links, out);
+        }
         match (news, link) {
             (News::Accused, Some(_)) => {
                 if self.asked.len() < MAX_ASKED {
@@ -488,13 +559,21 @@ impl<I: Id> Detector<I> {
         self.rumours = Rumours::new(life_of_rumours(&self.pace));
         self.is_sharing = noise.one_in(2);
         self.beats = noise.next() as u32;
+        self.accused = noise.next() as u32;
+        self.calm = noise.next() as u32;
         for _ in 0..noise.next() % 4 {
             let Some(peer) = noise.pick(peers).filter(|peer| *peer != self.me) else {
                 continue;
             };
             let any = noise.next() as u32;
             let direct = noise.next() as u32;
-            let silence = Silence { any, direct };
+            let (owes, is_roused) = (noise.one_in(2), noise.one_in(2));
+            let silence = Silence {
+                any,
+                direct,
+                owes,
+                is_roused,
+            };
             self.silent.insert(peer, silence);
             self.asked.insert(peer, noise.one_in(2));
             let boot = noise.next() % 3;
@@ -516,7 +595,7 @@ impl<I: Id> Detector<I> {
     fn await_answers(&self, out: &mut Out<I>) {
         if !self.asked.is_empty() {
             // Each is judged at the second firing after its question.
-            out.arm(Timer::Judge, self.pace.beat / 4);
+            out.arm(Timer::Judge, self.pace.beat / 6);
         }
     }
 }

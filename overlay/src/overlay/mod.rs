@@ -188,8 +188,11 @@ impl<I: Id> Overlay<I> {
             Input::Acknowledged { peer } => self.detector.on_acknowledged(peer),
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
-                Timer::Beat => self.on_beat(&mut moved, out),
-                Timer::Watch => self.on_watch_timer(late, &mut moved, out),
+                Timer::Beat => {
+                    self.look(late, &mut moved, out);
+                    self.on_beat(&mut moved, out);
+                }
+                Timer::Watch => self.look(late, &mut moved, out),
                 Timer::Judge => {
                     let verdicts = self.detector.on_judge_timer(out);
                     self.on_verdicts(verdicts, &mut moved, out);
@@ -307,7 +310,7 @@ impl<I: Id> Overlay<I> {
     /// Beats without a place from the parent that are nothing unusual.
     const fn patience(&self) -> u32 {
         let pace = &self.config.pace;
-        let lost = 4 * (pace.suspect_after + pace.down_after);
+        let lost = 2 * (pace.suspect_after + pace.down_after);
         let repeated = 2 * rounds::IN_FULL;
         if lost > repeated { lost } else { repeated }
     }
@@ -322,7 +325,6 @@ impl<I: Id> Overlay<I> {
         let pace = self.config.pace;
         for (timer, after) in [
             (Timer::Beat, pace.beat),
-            (Timer::Watch, pace.beat),
             (Timer::Refresh, pace.refresh),
             (Timer::Confirm, pace.confirm),
             (Timer::Probe, pace.probe),
@@ -481,10 +483,11 @@ impl<I: Id> Overlay<I> {
         act: impl FnOnce(&mut Tree<I>, &mut Surroundings<'_, I>, &mut Out<I>) -> bool,
     ) -> bool {
         let contacts = self.contacts();
-        let census = &self.census;
+        let (census, detector) = (&self.census, &self.detector);
         let mut around = Surroundings {
             size_of: &|child| census.size_of(child),
             contacts: &contacts,
+            is_down: &|peer| detector.is_down(peer),
             fallen: self.fallen.map(|(root, _)| root),
             noise: &mut self.noise,
             planted: self.config.planted,

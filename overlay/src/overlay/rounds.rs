@@ -27,8 +27,9 @@ const TURNS: usize = 6;
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
-    /// Who is silent? Nobody is blamed for what this node's own lateness hides.
-    pub(super) fn on_watch_timer(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
+    /// Who is silent? Looked at twice a beat, at its beginning and its middle.
+    /// Nobody is blamed for what this node's own lateness hides.
+    pub(super) fn look(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let beat = self.config.pace.beat;
         let links = Links {
             boots: &self.boots,
@@ -54,7 +55,6 @@ impl<I: Id> Overlay<I> {
             let verdicts = self.detector.on_half_beat(&links, linked_to, out);
             self.on_verdicts(verdicts, moved, out);
         }
-        out.arm(Timer::Watch, beat / detector::HALVES);
     }
 
     /// A beat of this node.
@@ -87,11 +87,14 @@ impl<I: Id> Overlay<I> {
             self.report(parent, out);
         }
         self.beat_on_edges(is_in_full, out);
+        self.await_acknowledgements();
         self.try_unreached(out);
         self.on_level_zero(moved, out);
         moved.count = true;
         moved.links = true;
-        out.arm(Timer::Beat, self.noise.jitter(self.config.pace.beat));
+        let period = self.noise.slight_jitter(self.config.pace.beat);
+        out.arm(Timer::Watch, period / detector::HALVES);
+        out.arm(Timer::Beat, period);
     }
 
     /// One sign of life on each edge of tree and ring: the acknowledgement is the
@@ -118,6 +121,15 @@ impl<I: Id> Overlay<I> {
         } else if mark.is_some() || reply || !is_by_lead || parent != Some(successor) {
             out.send(successor, detector::Message::Beat { mark, reply });
         }
+    }
+
+    /// Whose transport must acknowledge what was just sent.
+    fn await_acknowledgements(&mut self) {
+        let silent: Vec<I> = self.silent_neighbours().collect();
+        let (boots, unlinked) = (&self.boots, &self.unlinked);
+        let is_linked = |id: &I| boots.contains_key(id) && !unlinked.contains(id);
+        self.detector
+            .await_acknowledgement(silent.into_iter().filter(is_linked));
     }
 
     pub(super) fn on_verdicts(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use quinn::congestion::CubicConfig;
 use quinn::{
-    ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -22,8 +22,11 @@ fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
     cubic.initial_window(limits.initial_window);
     let idle = IdleTimeout::try_from(limits.idle_timeout)
         .map_err(|_| BindError::Limits("idle_timeout is too long for QUIC"))?;
+    let mut acks = AckFrequencyConfig::default();
+    acks.max_ack_delay(Some(limits.ack_delay));
     let mut config = TransportConfig::default();
     config
+        .ack_frequency_config(Some(acks))
         .max_concurrent_uni_streams(VarInt::from_u32(limits.uni_streams))
         // The greeting stream is the only one.
         .max_concurrent_bidi_streams(VarInt::from_u32(1))

@@ -93,6 +93,11 @@ pub struct Limits {
     pub uni_streams: u32,
     /// First congestion window. 256 KiB: the design, for a LAN.
     pub initial_window: u64,
+    /// How long a peer may wait with an acknowledgement for something that it can
+    /// travel with. Every wait is a timer and a wake-up on both sides of an idle
+    /// link, so it is short; 25 ms, QUIC's default, would be felt as well when a
+    /// short message is lost. Guess: longer than a receipt takes.
+    pub ack_delay: Duration,
     /// RTT assumed before the first sample. 50 ms: the design.
     pub initial_rtt: Duration,
 }
@@ -157,6 +162,7 @@ impl Default for Limits {
             send_window: 2 << 20,
             uni_streams: 32,
             initial_window: 256 << 10,
+            ack_delay: Duration::from_millis(5),
             initial_rtt: Duration::from_millis(50),
         }
     }

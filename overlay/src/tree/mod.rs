@@ -81,6 +81,8 @@ pub struct Surroundings<'a, I> {
     /// Peers to ask for a place when parent, ancestors and heirs are gone,
     /// nearest first.
     pub contacts: &'a [I],
+    /// Whether a peer is taken for down.
+    pub is_down: &'a dyn Fn(I) -> bool,
     /// The root that has just been found gone. Those who have not noticed yet
     /// still speak of its tree.
     pub fallen: Option<I>,

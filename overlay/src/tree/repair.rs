@@ -95,7 +95,7 @@ impl<I: Id> Tree<I> {
                 self.become_root(around, out);
                 return true;
             }
-            let first = self.first_candidates(None);
+            let first = self.first_candidates(None, around);
             let rest = contacts(around.contacts, self.me);
             let candidates = first.into_iter().chain(rest);
             if let Some(seek) = &mut self.seek {
@@ -205,7 +205,7 @@ impl<I: Id> Tree<I> {
         if self.leaving {
             return true;
         }
-        let first = self.first_candidates(lost);
+        let first = self.first_candidates(lost, around);
         let root_lost = lost.is_some_and(|id| id == self.root.id);
         if root_lost && self.heirs.first() == Some(&self.me) {
             self.become_root(around, out);
@@ -219,21 +219,22 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    /// The nearest ancestors above the lost parent with the place it had there,
-    /// then the root's heirs. Under an heir the place is behind its own
-    /// children, in the old order.
-    fn first_candidates(&self, lost: Option<I>) -> Vec<Candidate<I>> {
+    /// The nearest ancestors above the lost parent that are not known to be down
+    /// and the root, with the place it had there: all stand before it in the ring.
+    /// Then the root's heirs. Under an heir the place is behind its own children,
+    /// in the old order.
+    fn first_candidates(&self, lost: Option<I>, around: &Surroundings<'_, I>) -> Vec<Candidate<I>> {
         let mut candidates = Vec::new();
         let mut order = self.order.clone();
         let mut steps = self.path.iter().rev().peekable();
-        let mut hops = 0;
         while let Some(step) = steps.next() {
-            if Some(step.id) != lost && hops < ANCESTORS {
+            let is_root = steps.peek().is_none();
+            let is_gone = Some(step.id) == lost || (around.is_down)(step.id);
+            if !is_gone && (is_root || candidates.len() < ANCESTORS) {
                 candidates.push(Candidate {
                     id: step.id,
                     order: order.clone(),
                 });
-                hops += 1;
             }
             if steps.peek().is_some() {
                 order = step.order.joined(&order);

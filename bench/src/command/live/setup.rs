@@ -107,7 +107,7 @@ impl Setup {
             Profile::Fast => Pace::fast(),
             Profile::Quiet => Pace::quiet(),
         };
-        pace.beat * (pace.suspect_after + pace.down_after)
+        pace.beat * (pace.suspect_after + pace.down_after) / 2
     }
 
     /// Make a cluster, wait until it is the verified graph, do `body` with it,
