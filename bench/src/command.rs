@@ -10,7 +10,9 @@ pub mod heal;
 pub mod live;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use binomesh_overlay::config::Pace;
 use clap::{Parser, Subcommand};
 
 /// Measure and check Binomesh.
@@ -62,6 +64,12 @@ impl Arguments {
             Err(Failure::Output(_)) => ExitCode::from(1),
         }
     }
+}
+
+/// A round of healing: the default period of the beat, in which failure detection
+/// counts.
+fn round() -> Duration {
+    Pace::default().beat
 }
 
 /// What a command found out.

@@ -23,9 +23,6 @@ use draw::Bounds;
 use scenario::Scenario;
 use trial::Outcome;
 
-/// A round of healing: the default period of the beat, in which failure
-/// detection counts.
-const ROUND: Duration = Duration::from_millis(500);
 /// How many violations of a failing seed are printed.
 const SHOWN: usize = 8;
 
@@ -267,7 +264,8 @@ impl Chaos {
             heal_seconds_p50: seconds(0.5),
             heal_seconds_p99: seconds(0.99),
             heal_seconds_max: seconds(1.0),
-            heal_rounds_p99: at(0.99).map(|length| length.div_duration_f64(ROUND).ceil() as u64),
+            heal_rounds_p99: at(0.99)
+                .map(|length| length.div_duration_f64(super::round()).ceil() as u64),
             sent: sum(|outcome| outcome.sent),
             wall_seconds: wall.as_secs_f64(),
             version: record::VERSION,

@@ -15,9 +15,6 @@ use crate::parallel;
 use crate::record::{self, Stopwatch};
 use trial::{Case, Healed, Outcome};
 
-/// A round: the default period of the beat, in which failure detection counts.
-const ROUND: Duration = Duration::from_millis(500);
-
 /// Do one thing to formed clusters, and count what healing takes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -207,7 +204,7 @@ impl Stage {
             seconds_p50: seconds(0.5),
             seconds_p99: seconds(0.99),
             seconds_max: seconds(1.0),
-            rounds_max: longest.map(|length| length.div_duration_f64(ROUND).ceil() as u64),
+            rounds_max: longest.map(|length| length.div_duration_f64(super::round()).ceil() as u64),
             ranks_moved_max: sorted(|healed| healed.ranks_moved).last().copied(),
             dialled_p50: record::quantile(&dialled, 0.5),
             dialled_max: dialled.last().copied(),

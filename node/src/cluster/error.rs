@@ -19,6 +19,18 @@ pub enum ClusterError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// There is no cluster in this folder.
+    #[error(
+        "cannot read {path}: {source}; --cluster wants the folder that `binomesh up` prints, \
+         while it runs",
+        path = .path.display()
+    )]
+    NoCluster {
+        /// What was looked for.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A certificate was not made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),

@@ -57,7 +57,10 @@ impl Directory {
     /// Read `cluster.json` in `dir`.
     pub fn open(dir: &Path) -> Result<Self, ClusterError> {
         let path = dir.join("cluster.json");
-        let text = fs::read(&path).map_err(|source| ClusterError::file("read", &path, source))?;
+        let text = fs::read(&path).map_err(|source| ClusterError::NoCluster {
+            path: path.clone(),
+            source,
+        })?;
         let wrong = |error| ClusterError::file("understand", &path, io::Error::other(error));
         serde_json::from_slice(&text).map_err(wrong)
     }
