@@ -80,16 +80,16 @@ impl Default for Limits {
 /// How fast a node beats, judges and repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// The period of the beat to tree and ring neighbours. Default 700 ms: the
+    /// The period of the beat to tree and ring neighbours. Default 650 ms: the
     /// longest with which a death is known within 2 s, counting jitter, and of
     /// the order of the probe interval of Serf's LAN profile (1 s).
     pub beat: Duration,
     /// Half beats without a sign of life until a neighbour is suspected and others
-    /// are asked. Default 4: one lost beat is nothing. Whoever owes the answer to
-    /// a beat is silent twice as fast, see [`Detector`](crate::detector::Detector).
+    /// are asked. Default 4: beats of others drift, and one lost is nothing. Whoever
+    /// does not acknowledge a beat within half of one is suspected then.
     pub suspect_after: u32,
-    /// Further half beats until the suspect is taken as down. Default 1, that is
-    /// 350 ms; the probe timeout of Serf's LAN profile is 500 ms.
+    /// Further half beats until the suspect is taken as down. Default 2, that is
+    /// 650 ms; the probe timeout of Serf's LAN profile is 500 ms.
     pub down_after: u32,
     /// How long what is said of peers is collected before it is passed on.
     /// Default 10 ms (guess: several messages of one death, no visible delay).
@@ -130,10 +130,18 @@ impl Pace {
         self.refresh * 2u32.saturating_pow(self.refresh_doublings.min(16))
     }
 
-    /// Nearly five times as fast as the default: for clusters on one switch.
+    /// How long after its death a neighbour is called down, at the latest and but
+    /// for jitter: a beat until it is next beaten to, half of one until the answer
+    /// is missed, and `down_after` halves. Who is silent for half as long is not
+    /// called anything.
+    pub fn detection(&self) -> Duration {
+        self.beat + self.beat * (1 + self.down_after) / 2
+    }
+
+    /// Five times as fast as the default: for clusters on one switch.
     pub fn fast() -> Self {
         Self {
-            beat: Duration::from_millis(150),
+            beat: Duration::from_millis(130),
             regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
@@ -147,7 +155,7 @@ impl Pace {
     /// metered links. A death is known within 10 s.
     pub fn quiet() -> Self {
         Self {
-            beat: Duration::from_secs(4),
+            beat: Duration::from_millis(3600),
             regroup: Duration::from_secs(12),
             rumour: Duration::from_secs(60),
             epoch_latest: Duration::from_secs(2),
@@ -161,9 +169,9 @@ impl Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            beat: Duration::from_millis(700),
+            beat: Duration::from_millis(650),
             suspect_after: 4,
-            down_after: 1,
+            down_after: 2,
             share: Duration::from_millis(10),
             rumour: Duration::from_secs(30),
             grace: Duration::from_secs(30),

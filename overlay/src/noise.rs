@@ -43,9 +43,9 @@ impl Noise {
         base * 3 / 4 + base / 2 * part / 1024
     }
 
-    /// The same between seven and nine eighths: for what others time by.
+    /// The same within a sixteenth of `base`: for what others time by.
     pub fn slight_jitter(&mut self, base: Duration) -> Duration {
-        base / 2 + self.jitter(base / 2)
+        base * 3 / 4 + self.jitter(base / 4)
     }
 }
 

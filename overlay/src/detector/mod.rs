@@ -1,14 +1,14 @@
 //! Failure detection: who is down, and who says so.
 //!
 //! Time is counted in beats; silence in halves of them, since beats are spread by
-//! an eighth and their phases drift: counted in whole ones a peer that is late by
+//! a sixteenth and their phases drift: counted in whole ones a peer that is late by
 //! a moment would be suspected. A neighbour in tree or ring that is silent for
 //! `suspect_after` half beats is suspected: it is pinged, and two others are asked
 //! to ping it, at best two that have a link to it. Only if nothing comes back
-//! within `down_after` further ones is it down. Who is beaten to and does not
-//! answer until the next look *owes* an answer, and its silence counts double. A
-//! link that is down makes suspicion immediate and proves nothing. Who is heard of
-//! through others only is *cut* after twice that time: alive, but not for us.
+//! within `down_after` further ones is it down. Who is beaten to and still *owes*
+//! the acknowledgement at the next look is suspected then. A link that is down
+//! makes suspicion immediate and proves nothing. Who is heard of through others
+//! only is *cut* after twice that time: alive, but not for us.
 //!
 //! When several die together, all who watch a peer may be among them. So after
 //! [`ALARM`] accusations in short order a node asks all its links, fingers too,
@@ -102,6 +102,8 @@ struct Silence {
     direct: u32,
     /// It was sent a beat over a link that is up and has not answered.
     owes: bool,
+    /// Others were asked to ping it.
+    is_asked: bool,
     /// It is watched because of an alarm only, until it is heard.
     is_roused: bool,
 }
@@ -109,14 +111,17 @@ struct Silence {
 impl Silence {
     /// It was heard.
     const fn end(&mut self) {
-        (self.any, self.direct, self.owes) = (0, 0, false);
+        (self.any, self.direct) = (0, 0);
+        (self.owes, self.is_asked) = (false, false);
     }
 
     /// Another look, and it was not heard.
-    const fn go_on(&mut self) {
-        let steps = if self.owes { 2 } else { 1 };
-        self.any = self.any.saturating_add(steps);
+    fn go_on(&mut self, suspect_after: u32) {
+        self.any = self.any.saturating_add(1);
         self.direct = self.direct.saturating_add(1);
+        if std::mem::take(&mut self.owes) {
+            self.any = self.any.max(suspect_after);
+        }
     }
 }
 
@@ -306,7 +311,6 @@ impl<I: Id> Detector<I> {
             return;
         }
         (self.accused, self.calm) = (0, CALM);
-        let almost = self.pace.suspect_after.saturating_sub(1);
         for peer in links.claimed {
             if *peer == self.me || self.rumours.is_down(*peer) || !links.boots.contains_key(peer) {
                 continue;
@@ -314,7 +318,7 @@ impl<I: Id> Detector<I> {
             out.send(*peer, Message::Ping { asker: None });
             let is_roused = !self.silent.contains_key(peer);
             let silence = self.silent.entry(*peer).or_default();
-            silence.any = silence.any.max(almost);
+            silence.any = silence.any.max(self.pace.suspect_after);
             silence.is_roused = is_roused || silence.is_roused;
         }
     }
@@ -382,14 +386,14 @@ impl<I: Id> Detector<I> {
             .retain(|id, silence| !silence.is_roused || links.claimed.contains(id));
         let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
         for (id, silence) in &mut self.silent {
-            let was_suspect = silence.any >= suspect_after;
-            let is_asked = was_suspect || self.planted.has(Bug::VerdictWithoutProbe);
-            silence.go_on();
+            let is_asked = silence.is_asked || self.planted.has(Bug::VerdictWithoutProbe);
+            silence.go_on(suspect_after);
             if silence.any >= all_after && is_asked {
                 verdicts.push((*id, Verdict::Down));
             } else if silence.direct >= 2 * all_after && !silence.is_roused {
                 verdicts.push((*id, Verdict::Cut));
-            } else if silence.any >= suspect_after && !was_suspect {
+            } else if silence.any >= suspect_after && !silence.is_asked {
+                silence.is_asked = true;
                 suspects.push(*id);
             }
         }
@@ -475,7 +479,8 @@ impl<I: Id> Detector<I> {
             // alive for longer than it takes to call them cut.
             Message::Alive(subject) if self.is_suspect(subject) => {
                 if let Some(silence) = self.silent.get_mut(&subject) {
-                    (silence.any, silence.owes) = (0, false);
+                    silence.any = 0;
+                    silence.is_asked = false;
                 }
             }
             Message::Alive(_) => {}
@@ -518,6 +523,11 @@ impl<I: Id> Detector<I> {
             self.note_accusation(links, out);
         }
         match (news, link) {
+            // It was asked already, and has not answered here either.
+            (News::Accused, Some(_)) if self.is_suspect(peer) && self.rumours.witness(peer) => {
+                self.silent.remove(&peer);
+                Some((peer, Verdict::Down))
+            }
             (News::Accused, Some(_)) => {
                 if self.asked.len() < MAX_ASKED {
                     out.send(peer, Message::Ping { asker: None });
@@ -567,12 +577,12 @@ impl<I: Id> Detector<I> {
             };
             let any = noise.next() as u32;
             let direct = noise.next() as u32;
-            let (owes, is_roused) = (noise.one_in(2), noise.one_in(2));
             let silence = Silence {
                 any,
                 direct,
-                owes,
-                is_roused,
+                owes: noise.one_in(2),
+                is_asked: noise.one_in(2),
+                is_roused: noise.one_in(2),
             };
             self.silent.insert(peer, silence);
             self.asked.insert(peer, noise.one_in(2));

@@ -162,10 +162,10 @@ fn an_answer_through_another_clears_the_suspect() {
 #[test]
 fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
     let mut bed = Bed::new(Planted::NONE);
-    for beat in 1..=5 {
+    for beat in 1..=6 {
         bed.heard(2);
         let verdicts = bed.beat();
-        let expected: &[_] = if beat == 5 { &[(1, Verdict::Cut)] } else { &[] };
+        let expected: &[_] = if beat == 6 { &[(1, Verdict::Cut)] } else { &[] };
         assert_eq!(verdicts, expected, "beat {beat}");
         bed.hear(2, Message::Alive(1));
     }
@@ -175,11 +175,11 @@ fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
 #[test]
 fn carried_words_keep_nobody_from_being_cut() {
     let mut bed = Bed::new(Planted::NONE);
-    for beat in 1..=5 {
+    for beat in 1..=6 {
         bed.heard(2);
         bed.detector.on_carried(1);
         let verdicts = bed.beat();
-        let expected: &[_] = if beat == 5 { &[(1, Verdict::Cut)] } else { &[] };
+        let expected: &[_] = if beat == 6 { &[(1, Verdict::Cut)] } else { &[] };
         assert_eq!(verdicts, expected, "beat {beat}");
     }
     assert!(!bed.detector.is_down(1) && bed.sent().is_empty());
@@ -254,9 +254,15 @@ fn who_owes_an_answer_is_suspected_at_the_next_look() {
     bed.detector.await_acknowledgement([1].into_iter());
     let mut answered = Bed::new(Planted::NONE);
     answered.detector = bed.detector.clone();
+    bed.heard(2);
     assert!(bed.half_beat().is_empty());
     assert!(bed.detector.is_suspect(1) && !bed.detector.is_suspect(2));
     assert!(!bed.sent().is_empty(), "it is asked before it is condemned");
+    bed.heard(2);
+    assert!(
+        bed.half_beat().is_empty(),
+        "it has a whole beat to answer in"
+    );
     assert_eq!(bed.half_beat(), [(1, Verdict::Down)]);
     answered.detector.on_acknowledged(1);
     for _ in 0..3 {
@@ -279,6 +285,17 @@ fn two_deaths_make_a_node_ask_all_its_links() {
     bed.heard(2);
     assert!(bed.half_beat().is_empty() && bed.detector.is_suspect(3));
     assert_eq!(bed.half_beat(), [(3, Verdict::Down)]);
+}
+
+#[test]
+fn who_suspects_the_accused_too_believes_at_once() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 7, 10);
+    bed.rumour(2, 8, 10);
+    bed.heard(1);
+    bed.half_beat();
+    assert_eq!(bed.rumour(2, 1, 10), [], "this node has just heard it");
+    assert_eq!(bed.rumour(2, 3, 10), [(3, Verdict::Down)]);
 }
 
 #[test]

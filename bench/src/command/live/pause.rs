@@ -29,8 +29,8 @@ Examples:
 SIGSTOP of a random node for half the detection timeout: nothing may happen, no
 epoch and no verdict, at any node. Then of a random node for five times as long:
 the others see one leave and one return in at most --epochs epochs, count nobody
-else less, call nobody else down, and the exact graph of all stands again. The timeout is the profile's beat
-times the beats until a verdict, unless given. Exit status 1 otherwise.")]
+else less, call nobody else down, and the exact graph of all stands again. The timeout is two
+and a half of the profile's beats, unless given. Exit status 1 otherwise.")]
 pub struct Pause {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(3..=1024))]

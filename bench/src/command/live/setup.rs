@@ -100,14 +100,14 @@ impl Setup {
         Duration::from_secs(self.timeout_seconds)
     }
 
-    /// How long a silent neighbour is given until it is taken as down.
+    /// How long after its death a neighbour is taken as down.
     pub fn detection(&self) -> Duration {
         let pace = match self.profile {
             Profile::Default => Pace::default(),
             Profile::Fast => Pace::fast(),
             Profile::Quiet => Pace::quiet(),
         };
-        pace.beat * (pace.suspect_after + pace.down_after) / 2
+        pace.detection()
     }
 
     /// Make a cluster, wait until it is the verified graph, do `body` with it,
