@@ -11,14 +11,14 @@
 //! only is *cut* after twice that time: alive, but not for us.
 //!
 //! When several die together, all who watch a peer may be among them. So after
-//! [`ALARM`] accusations in short order a node asks all its links, fingers too,
-//! and watches those that do not answer as if they were neighbours.
+//! two accusations in short order a node asks all its links, fingers too, and watches those that do not answer as if they were neighbours.
 //!
 //! What a node has found out travels to everybody as a [`Rumour`]. Who has a link
 //! to the accused asks it before believing; the accused answers; contact settles
 //! it. Rumours help routers and speed; membership is the census's alone.
 
 mod rumour;
+mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,19 +32,12 @@ use crate::planted::{Bug, Planted};
 use crate::stamp::Mark;
 pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour};
 use rumour::{News, Rumours};
+pub use silence::HALVES;
+use silence::{ALARM, CALM, Silence};
 
-/// How many neighbours are asked to ping a suspect.
-const HELPERS: usize = 2;
-/// Silence is looked at so many times in a beat.
-pub const HALVES: u32 = 2;
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
-/// So many accusations, less one per beat, and a node asks all its links: one death
-/// is its neighbours' affair.
-const ALARM: u32 = 2;
-/// So many beats pass from one alarm to the next, whatever is said.
-const CALM: u32 = 3;
 /// Once in so many beats the accused are reminded by those who hear them, and
 /// hearsay is doubted before one neighbour: what is told once may be lost.
 const REMIND: u32 = 8;
@@ -91,38 +84,6 @@ pub enum Verdict {
     Cut,
     /// It was taken for down and is no longer.
     Up,
-}
-
-/// Half beats without a sign of life of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-struct Silence {
-    /// From itself or through others.
-    any: u32,
-    /// From itself.
-    direct: u32,
-    /// It was sent a beat over a link that is up and has not answered.
-    owes: bool,
-    /// Others were asked to ping it.
-    is_asked: bool,
-    /// It is watched because of an alarm only, until it is heard.
-    is_roused: bool,
-}
-
-impl Silence {
-    /// It was heard.
-    const fn end(&mut self) {
-        (self.any, self.direct) = (0, 0);
-        (self.owes, self.is_asked) = (false, false);
-    }
-
-    /// Another look, and it was not heard.
-    fn go_on(&mut self, suspect_after: u32) {
-        self.any = self.any.saturating_add(1);
-        self.direct = self.direct.saturating_add(1);
-        if std::mem::take(&mut self.owes) {
-            self.any = self.any.max(suspect_after);
-        }
-    }
 }
 
 /// What the detector needs to know of a node's links.
@@ -173,41 +134,6 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Watch exactly these peers, and those that an alarm is about; the silence of
-    /// those watched already goes on.
-    pub fn watch(&mut self, peers: &BTreeSet<I>) {
-        self.silent
-            .retain(|id, silence| silence.is_roused || peers.contains(id));
-        for id in peers {
-            self.silent.entry(*id).or_default().is_roused = false;
-        }
-    }
-
-    /// These were sent a beat, over links that are up.
-    pub fn await_acknowledgement(&mut self, peers: impl Iterator<Item = I>) {
-        for peer in peers {
-            if let Some(silence) = self.silent.get_mut(&peer) {
-                silence.owes = true;
-            }
-        }
-    }
-
-    /// Whether `peer` is suspected.
-    pub fn is_suspect(&self, peer: I) -> bool {
-        let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after)
-    }
-
-    /// It was heard, or answers.
-    fn end_silence(&mut self, peer: I) {
-        if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.end();
-            if silence.is_roused {
-                self.silent.remove(&peer);
-            }
-        }
-    }
-
     /// Whether `peer` is taken for down.
     pub fn is_down(&self, peer: I) -> bool {
         self.rumours.is_down(peer)
@@ -240,15 +166,6 @@ impl<I: Id> Detector<I> {
         self.end_silence(peer);
     }
 
-    /// A word of this peer was carried here by another, who says so: it is not
-    /// down, but whoever must hear it directly still misses it. So a liar cannot
-    /// keep the dead in the tree.
-    pub fn on_carried(&mut self, peer: I) {
-        if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.any = 0;
-        }
-    }
-
     /// A link to this life of `peer` is there. Returns whether the peer was
     /// taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
@@ -265,14 +182,6 @@ impl<I: Id> Detector<I> {
             None => {}
         }
         was_down
-    }
-
-    /// The link to `peer` is down: suspect it with the next half beat.
-    pub fn on_link_down(&mut self, peer: I) {
-        let almost = self.pace.suspect_after.saturating_sub(1);
-        if let Some(silence) = self.silent.get_mut(&peer) {
-            silence.any = silence.any.max(almost);
-        }
     }
 
     /// After a pause of this very process nobody's silence means anything, and
@@ -301,26 +210,6 @@ impl<I: Id> Detector<I> {
         self.calm = self.calm.min(CALM).saturating_sub(1);
         self.accused = self.accused.min(ALARM).saturating_sub(1);
         verdicts
-    }
-
-    /// Somebody was found dead, here or elsewhere. If it is not the only one, those
-    /// who would have found others may be among them: ask all links.
-    fn note_accusation(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
-        self.accused = self.accused.saturating_add(1);
-        if self.accused < ALARM || self.calm > 0 {
-            return;
-        }
-        (self.accused, self.calm) = (0, CALM);
-        for peer in links.claimed {
-            if *peer == self.me || self.rumours.is_down(*peer) || !links.boots.contains_key(peer) {
-                continue;
-            }
-            out.send(*peer, Message::Ping { asker: None });
-            let is_roused = !self.silent.contains_key(peer);
-            let silence = self.silent.entry(*peer).or_default();
-            silence.any = silence.any.max(self.pace.suspect_after);
-            silence.is_roused = is_roused || silence.is_roused;
-        }
     }
 
     /// The accused may not have heard what is said of them, and this node may not
@@ -365,71 +254,6 @@ impl<I: Id> Detector<I> {
         }
         if !answers.is_empty() {
             out.send(from, Message::Rumours(answers));
-        }
-    }
-
-    /// Half a beat has passed. Returns who is down or cut. `linked_to` names
-    /// peers that probably have a link to a suspect: asking them costs no new
-    /// connection, which would come too late anyway.
-    pub fn on_half_beat(
-        &mut self,
-        links: &Links<'_, I>,
-        linked_to: impl Fn(I) -> [Option<I>; HELPERS],
-        out: &mut Out<I>,
-    ) -> Vec<(I, Verdict)> {
-        let suspect_after = self.pace.suspect_after;
-        let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
-            true => HALVES,
-            false => suspect_after + self.pace.down_after,
-        };
-        self.silent
-            .retain(|id, silence| !silence.is_roused || links.claimed.contains(id));
-        let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
-        for (id, silence) in &mut self.silent {
-            let is_asked = silence.is_asked || self.planted.has(Bug::VerdictWithoutProbe);
-            silence.go_on(suspect_after);
-            if silence.any >= all_after && is_asked {
-                verdicts.push((*id, Verdict::Down));
-            } else if silence.direct >= 2 * all_after && !silence.is_roused {
-                verdicts.push((*id, Verdict::Cut));
-            } else if silence.any >= suspect_after && !silence.is_asked {
-                silence.is_asked = true;
-                suspects.push(*id);
-            }
-        }
-        for suspect in suspects {
-            self.ask_after(suspect, linked_to(suspect), links, out);
-        }
-        for (id, verdict) in &verdicts {
-            self.silent.remove(id);
-            if *verdict == Verdict::Down && !self.rumours.is_down(*id) {
-                let boot = links.boots.get(id).copied().unwrap_or(0);
-                self.rumours.accuse(*id, boot, None);
-                self.share(out);
-                self.note_accusation(links, out);
-            }
-        }
-        verdicts
-    }
-
-    /// Ping a suspect, and have it pinged by others.
-    fn ask_after(
-        &self,
-        suspect: I,
-        linked: [Option<I>; HELPERS],
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) {
-        out.send(suspect, Message::Ping { asker: None });
-        let linked = linked.into_iter().flatten();
-        let others = links.claimed.iter().copied();
-        let mut helpers = Vec::new();
-        for helper in linked.chain(others) {
-            let is_able = helper != suspect && helper != self.me && !self.rumours.is_down(helper);
-            if is_able && helpers.len() < HELPERS && !helpers.contains(&helper) {
-                helpers.push(helper);
-                out.send(helper, Message::PingFor(suspect));
-            }
         }
     }
 
@@ -524,7 +348,9 @@ impl<I: Id> Detector<I> {
         }
         match (news, link) {
             // It was asked already, and has not answered here either.
-            (News::Accused, Some(_)) if self.is_suspect(peer) && self.rumours.witness(peer) => {
+            (News::Accused, Some(_))
+                if self.was_asked_after(peer) && self.rumours.witness(peer) =>
+            {
                 self.silent.remove(&peer);
                 Some((peer, Verdict::Down))
             }

@@ -1,0 +1,196 @@
+//! Who is silent: the counts, the looks at them, and the alarm after several deaths.
+
+use std::collections::BTreeSet;
+
+use super::{Detector, Links, Message, Verdict};
+use crate::Id;
+use crate::overlay::Out;
+use crate::planted::Bug;
+
+/// How many neighbours are asked to ping a suspect.
+pub(super) const HELPERS: usize = 2;
+/// Silence is looked at so many times in a beat.
+pub const HALVES: u32 = 2;
+/// So many accusations, less one per beat, and a node asks all its links: one death
+/// is its neighbours' affair.
+pub(super) const ALARM: u32 = 2;
+/// So many beats pass from one alarm to the next, whatever is said.
+pub(super) const CALM: u32 = 3;
+
+/// Half beats without a sign of life of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Silence {
+    /// From itself or through others.
+    pub(super) any: u32,
+    /// From itself.
+    pub(super) direct: u32,
+    /// It was sent a beat over a link that is up and has not answered.
+    pub(super) owes: bool,
+    /// Others were asked to ping it.
+    pub(super) is_asked: bool,
+    /// It is watched because of an alarm only, until it is heard.
+    pub(super) is_roused: bool,
+}
+
+impl Silence {
+    /// It was heard.
+    pub(super) const fn end(&mut self) {
+        (self.any, self.direct) = (0, 0);
+        (self.owes, self.is_asked) = (false, false);
+    }
+
+    /// Another look, and it was not heard.
+    fn go_on(&mut self, suspect_after: u32) {
+        self.any = self.any.saturating_add(1);
+        self.direct = self.direct.saturating_add(1);
+        if std::mem::take(&mut self.owes) {
+            self.any = self.any.max(suspect_after);
+        }
+    }
+}
+
+impl<I: Id> Detector<I> {
+    /// Watch exactly these peers, and those that an alarm is about; the silence of
+    /// those watched already goes on.
+    pub fn watch(&mut self, peers: &BTreeSet<I>) {
+        self.silent
+            .retain(|id, silence| silence.is_roused || peers.contains(id));
+        for id in peers {
+            self.silent.entry(*id).or_default().is_roused = false;
+        }
+    }
+
+    /// These were sent a beat, over links that are up.
+    pub fn await_acknowledgement(&mut self, peers: impl Iterator<Item = I>) {
+        for peer in peers {
+            if let Some(silence) = self.silent.get_mut(&peer) {
+                silence.owes = true;
+            }
+        }
+    }
+
+    /// Whether others were asked to ping `peer`, and it has not been heard since.
+    pub(super) fn was_asked_after(&self, peer: I) -> bool {
+        self.silent
+            .get(&peer)
+            .is_some_and(|silence| silence.is_asked)
+    }
+
+    /// Whether `peer` is suspected.
+    pub fn is_suspect(&self, peer: I) -> bool {
+        let silent = self.silent.get(&peer);
+        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after)
+    }
+
+    /// It was heard, or answers.
+    pub(super) fn end_silence(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.end();
+            if silence.is_roused {
+                self.silent.remove(&peer);
+            }
+        }
+    }
+
+    /// A word of this peer was carried here by another, who says so: it is not
+    /// down, but whoever must hear it directly still misses it. So a liar cannot
+    /// keep the dead in the tree.
+    pub fn on_carried(&mut self, peer: I) {
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.any = 0;
+        }
+    }
+
+    /// The link to `peer` is down: suspect it with the next half beat.
+    pub fn on_link_down(&mut self, peer: I) {
+        let almost = self.pace.suspect_after.saturating_sub(1);
+        if let Some(silence) = self.silent.get_mut(&peer) {
+            silence.any = silence.any.max(almost);
+        }
+    }
+
+    /// Half a beat has passed. Returns who is down or cut. `linked_to` names
+    /// peers that probably have a link to a suspect: asking them costs no new
+    /// connection, which would come too late anyway.
+    pub fn on_half_beat(
+        &mut self,
+        links: &Links<'_, I>,
+        linked_to: impl Fn(I) -> [Option<I>; HELPERS],
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
+        let suspect_after = self.pace.suspect_after;
+        let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
+            true => HALVES,
+            false => suspect_after + self.pace.down_after,
+        };
+        self.silent
+            .retain(|id, silence| !silence.is_roused || links.claimed.contains(id));
+        let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
+        for (id, silence) in &mut self.silent {
+            let is_asked = silence.is_asked || self.planted.has(Bug::VerdictWithoutProbe);
+            silence.go_on(suspect_after);
+            if silence.any >= all_after && is_asked {
+                verdicts.push((*id, Verdict::Down));
+            } else if silence.direct >= 2 * all_after && !silence.is_roused {
+                verdicts.push((*id, Verdict::Cut));
+            } else if silence.any >= suspect_after && !silence.is_asked {
+                silence.is_asked = true;
+                suspects.push(*id);
+            }
+        }
+        for suspect in suspects {
+            self.ask_after(suspect, linked_to(suspect), links, out);
+        }
+        for (id, verdict) in &verdicts {
+            self.silent.remove(id);
+            if *verdict == Verdict::Down && !self.rumours.is_down(*id) {
+                let boot = links.boots.get(id).copied().unwrap_or(0);
+                self.rumours.accuse(*id, boot, None);
+                self.share(out);
+                self.note_accusation(links, out);
+            }
+        }
+        verdicts
+    }
+
+    /// Ping a suspect, and have it pinged by others.
+    fn ask_after(
+        &self,
+        suspect: I,
+        linked: [Option<I>; HELPERS],
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        out.send(suspect, Message::Ping { asker: None });
+        let linked = linked.into_iter().flatten();
+        let others = links.claimed.iter().copied();
+        let mut helpers = Vec::new();
+        for helper in linked.chain(others) {
+            let is_able = helper != suspect && helper != self.me && !self.rumours.is_down(helper);
+            if is_able && helpers.len() < HELPERS && !helpers.contains(&helper) {
+                helpers.push(helper);
+                out.send(helper, Message::PingFor(suspect));
+            }
+        }
+    }
+
+    /// Somebody was found dead, here or elsewhere. If it is not the only one, those
+    /// who would have found others may be among them: ask all links.
+    pub(super) fn note_accusation(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
+        self.accused = self.accused.saturating_add(1);
+        if self.accused < ALARM || self.calm > 0 {
+            return;
+        }
+        (self.accused, self.calm) = (0, CALM);
+        for peer in links.claimed {
+            if *peer == self.me || self.rumours.is_down(*peer) || !links.boots.contains_key(peer) {
+                continue;
+            }
+            out.send(*peer, Message::Ping { asker: None });
+            let is_roused = !self.silent.contains_key(peer);
+            let silence = self.silent.entry(*peer).or_default();
+            silence.any = silence.any.max(self.pace.suspect_after);
+            silence.is_roused = is_roused || silence.is_roused;
+        }
+    }
+}
