@@ -116,6 +116,8 @@ struct Trial<'a> {
     broadcasts: u64,
     /// Whatever was told, and what was told of the overlay.
     told: (usize, usize),
+    /// The first thing that was told since they were counted.
+    first_told: String,
     /// The second that is measured for storms, and the messages before it.
     second: (Duration, u64),
     violations: Vec<Violation>,
@@ -138,6 +140,7 @@ impl<'a> Trial<'a> {
             published: 0,
             broadcasts: 0,
             told: (0, 0),
+            first_told: String::new(),
             second: (Duration::ZERO, 0),
             violations: Vec::new(),
         }
@@ -284,7 +287,13 @@ impl<'a> Trial<'a> {
         self.run_to((start + SILENCE).max(least));
         let (events, length) = (self.told.0, self.world.now() - start);
         if events > 0 {
-            self.violations.push(Violation::NotQuiet { events, length });
+            let first = std::mem::take(&mut self.first_told);
+            let broken = Violation::NotQuiet {
+                events,
+                length,
+                first,
+            };
+            self.violations.push(broken);
         }
         let after = self.world.now() - self.watch.since();
         if let Some(defect) = self.world.defect() {
@@ -426,6 +435,9 @@ impl<'a> Trial<'a> {
             }
         }
         for told in self.world.take_events() {
+            if self.told.0 == 0 {
+                self.first_told = format!("{told:?}");
+            }
             self.told.0 += 1;
             match &told.event {
                 Event::Overlay(event) => {

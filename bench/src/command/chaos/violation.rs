@@ -104,8 +104,12 @@ pub enum Violation {
     Storm { at: Duration },
     #[error("not healed {after:?} after the last fault: {defect}")]
     NotHealed { after: Duration, defect: Defect },
-    #[error("healed, but not quiet: {events} events in the last {length:?}")]
-    NotQuiet { events: usize, length: Duration },
+    #[error("healed, but not quiet: {events} events in the last {length:?}; the first: {first}")]
+    NotQuiet {
+        events: usize,
+        length: Duration,
+        first: String,
+    },
 }
 
 impl Violation {
