@@ -141,7 +141,7 @@ impl Pace {
     /// Five times as fast as the default: for clusters on one switch.
     pub fn fast() -> Self {
         Self {
-            beat: Duration::from_millis(130),
+            beat: Duration::from_millis(120),
             regroup: Duration::from_millis(700),
             epoch_settle: Duration::from_millis(50),
             refresh: Duration::from_millis(200),
