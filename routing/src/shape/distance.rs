@@ -1,0 +1,114 @@
+//! How far it is: on a ring, by way of the levels above, and by any way.
+
+use binomesh_overlay::Rank;
+
+use super::{Place, Shape};
+
+impl Shape {
+    /// The hops along the ring between two ranks of one level; none if they are
+    /// not of one level.
+    pub fn ring_distance(&self, one: Rank, other: Rank) -> Option<u32> {
+        let (one, other) = (self.place(one), self.place(other));
+        (one.level == other.level).then(|| self.across(one.level, one.offset, other.offset))
+    }
+
+    /// The least over all levels of going up, along the ring and down ([SFT06]
+    /// §3.2, the variant).
+    pub fn climbing_distance(&self, one: Rank, other: Rank) -> u32 {
+        self.climb(self.place(one), self.place(other), true)
+    }
+
+    /// The length of a shortest path while everybody lives.
+    ///
+    /// Only a ragged last level can make it worth while to go further down: its
+    /// ring leads from the last rank back to the left end. A shortest path takes
+    /// that link once or not at all.
+    pub fn distance(&self, one: Rank, other: Rank) -> u32 {
+        Goal::new(self, self.place(other)).distance(self, self.place(one))
+    }
+
+    /// The hops between two offsets along the ring of a level.
+    pub(crate) fn across(&self, level: u8, one: u32, other: u32) -> u32 {
+        let direct = one.abs_diff(other);
+        direct.min(self.size_of(level).abs_diff(direct))
+    }
+
+    /// As [`Shape::climbing_distance`]; without `with_seam` the link between the
+    /// two ends of a ragged last level is not used.
+    fn climb(&self, one: Place, other: Place, with_seam: bool) -> u32 {
+        let level = one.level.min(other.level);
+        let straight = u32::from(one.level.abs_diff(other.level));
+        let one = self.above(one.offset, one.level - level);
+        let other = self.above(other.offset, other.level - level);
+        let direct = one.abs_diff(other);
+        let round = self.power(level).abs_diff(direct);
+        // Without gaps the ring has a power of k.
+        let mut best = match (level == self.last && self.is_ragged(), with_seam) {
+            (false, _) => direct.min(round),
+            (true, true) => self.across(level, one, other),
+            (true, false) => direct,
+        };
+        // Where k^up >= distance, the rings are as good as crossed: higher up
+        // nothing is won.
+        let distance = direct.min(round);
+        let mut up = level;
+        while up > 1 && self.power(up - 1) >= distance {
+            up -= 1;
+        }
+        while up > 0 && best > 2 {
+            let least = distance / self.power(up);
+            let climbed = 2 * u32::from(up);
+            // A level further down has at least k times as much to cross.
+            if least >= 2 && climbed + least >= best {
+                break;
+            }
+            let across = self.across(level - up, self.above(one, up), self.above(other, up));
+            best = best.min(climbed + across);
+            up -= 1;
+        }
+        straight + best
+    }
+}
+
+/// Where it shall go, with what is known of the way there from the two ends of a
+/// ragged last level.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Goal {
+    pub(crate) place: Place,
+    seam: Option<Seam>,
+}
+
+/// The link between the ends of a ragged last level.
+#[derive(Debug, Clone, Copy)]
+struct Seam {
+    ends: [Place; 2],
+    /// From the other end of the link to the goal.
+    onward: [u32; 2],
+}
+
+impl Goal {
+    pub(crate) fn new(shape: &Shape, place: Place) -> Self {
+        let level = shape.last_level();
+        let size = shape.size_of(level);
+        let ends = [0, size.saturating_sub(1)].map(|offset| Place { level, offset });
+        let has_seam = shape.is_ragged() && size > 2;
+        let seam = has_seam.then(|| Seam {
+            ends,
+            onward: [ends[1], ends[0]].map(|end| shape.climb(end, place, false)),
+        });
+        Self { place, seam }
+    }
+
+    /// The length of a shortest path while everybody lives.
+    pub(crate) fn distance(&self, shape: &Shape, from: Place) -> u32 {
+        let mut best = shape.climb(from, self.place, false);
+        if let Some(seam) = &self.seam {
+            for (end, onward) in seam.ends.into_iter().zip(seam.onward) {
+                if onward + 1 < best {
+                    best = best.min(shape.climb(from, end, false) + 1 + onward);
+                }
+            }
+        }
+        best
+    }
+}
