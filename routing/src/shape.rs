@@ -24,6 +24,7 @@ mod neighbours;
 
 use binomesh_overlay::{Population, Rank};
 
+pub(crate) use distance::Goal;
 pub use neighbours::Links;
 
 /// How many children a full node has: 2 ..= [`Fanout::MAX`].

@@ -1,0 +1,291 @@
+//! Shortest paths round obstacles, without looking at what cannot matter.
+//!
+//! A* with the exact distance of the unhurt tree as its estimate goes straight
+//! where nobody is in the way. Behind a wall of dead ranks it would still look at
+//! everything that is nearer than the way round, which may be all of the tree. So
+//! of the many paths of one length only the shallowest is followed, the one whose
+//! levels have the least sum:
+//!
+//! - *along, up* only where the parent of the rank before is an obstacle: else *up,
+//!   along* is as short;
+//! - *down, along* only where the parent of the rank behind is an obstacle: else
+//!   *along, down* is as short. So going down is for the goal and for such places
+//!   alone ([`Marks`]);
+//! - *along* only as far as *up, along, down* is longer, while the parents live.
+//!
+//! Every rule replaces a piece of path by one that is no longer and shallower, so a
+//! shortest path that obeys them all exists. The link between the ends of a ragged
+//! last level has no parallel above and is exempt.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use binomesh_overlay::Rank;
+
+use super::obstacles::{Marks, Obstacles};
+use crate::shape::{Goal, Place, Shape};
+
+/// The first step of a shortest path from one rank to another that enters none of
+/// the obstacles, and the length of that path. None if there is no path, or no
+/// need of one.
+///
+/// It looks at each rank a bounded number of times; the lists need not be in order.
+pub fn first_hop(
+    shape: &Shape,
+    from: Rank,
+    to: Rank,
+    obstacles: [&[Rank]; 2],
+) -> Option<(Rank, u32)> {
+    let population = shape.population();
+    let obstacles = Obstacles::new(obstacles, from);
+    let is_possible = from.is_within(population) && to.is_within(population);
+    if from == to || !is_possible || obstacles.contains(to) {
+        return None;
+    }
+    let goal = Goal::new(shape, shape.place(to));
+    let mut search = Search {
+        marks: Marks::new(shape, &obstacles, goal.place),
+        shape,
+        obstacles,
+        goal,
+        seen: HashMap::default(),
+        open: Vec::new(),
+        least: 0,
+    };
+    search.run(shape.place(from))
+}
+
+/// How a path came to a rank, which decides how it may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    /// From below, or it begins here: anywhere.
+    Free,
+    /// From above.
+    Down,
+    /// Along the ring, the last so many steps under parents who live.
+    Along(Side, u8),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// A path to a place.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    place: Place,
+    arrival: Arrival,
+    length: u32,
+    /// Its first step.
+    first: Rank,
+}
+
+struct Search<'a> {
+    shape: &'a Shape,
+    obstacles: Obstacles,
+    marks: Marks,
+    goal: Goal,
+    /// The arrivals at each rank, as bits.
+    seen: HashMap<u32, u16, BuildHasherDefault<Mix>>,
+    /// Paths by how much longer than `least` they promise to become.
+    open: Vec<Vec<Path>>,
+    least: u32,
+}
+
+impl Search<'_> {
+    fn run(&mut self, from: Place) -> Option<(Rank, u32)> {
+        self.least = self.goal.distance(self.shape, from);
+        self.extend(None, from, Arrival::Free);
+        let mut detour = 0;
+        while detour < self.open.len() {
+            let Some(path) = self.open[detour].pop() else {
+                detour += 1;
+                continue;
+            };
+            if path.place == self.goal.place {
+                return Some((path.first, path.length));
+            }
+            if self.is_new(&path) {
+                self.go_up(&path);
+                self.go_along(&path, Side::Left);
+                self.go_along(&path, Side::Right);
+                self.go_down(&path);
+            }
+        }
+        None
+    }
+
+    fn go_down(&mut self, path: &Path) {
+        if path.place.level == self.shape.last_level() {
+            return;
+        }
+        // Taken out for the loop, which changes nothing of them.
+        let marks = std::mem::take(&mut self.marks);
+        for child in marks.children_of(self.shape, path.place) {
+            self.extend(Some(path), child, Arrival::Down);
+        }
+        self.marks = marks;
+    }
+
+    fn go_up(&mut self, path: &Path) {
+        let Place { level, offset } = path.place;
+        let parent = offset / self.shape.fanout().get();
+        let is_worth_it = match path.arrival {
+            _ if level == 0 => false,
+            Arrival::Free => true,
+            Arrival::Down => false,
+            Arrival::Along(side, _) => {
+                let before = match side {
+                    Side::Right => self.beside(path.place, Side::Left),
+                    Side::Left => self.beside(path.place, Side::Right),
+                };
+                let beside = before / self.shape.fanout().get();
+                self.is_seam(level, before, offset)
+                    || beside != parent && self.is_obstacle(level - 1, beside)
+            }
+        };
+        if is_worth_it {
+            let parent = Place {
+                level: level - 1,
+                offset: parent,
+            };
+            self.extend(Some(path), parent, Arrival::Free);
+        }
+    }
+
+    fn go_along(&mut self, path: &Path, side: Side) {
+        let Place { level, offset } = path.place;
+        let size = self.shape.size_of(level);
+        // Of two the other is to the right.
+        if size < 2 || size == 2 && side == Side::Left {
+            return;
+        }
+        let steps = match path.arrival {
+            Arrival::Along(other, _) if other != side => return,
+            Arrival::Along(_, steps) => Some(steps),
+            Arrival::Free => Some(0),
+            Arrival::Down => None,
+        };
+        let next = self.beside(path.place, side);
+        let k = self.shape.fanout().get();
+        let (here, there) = (offset / k, next / k);
+        let run = if self.is_seam(level, offset, next) {
+            0
+        } else if self.is_obstacle(level - 1, there) {
+            // Under an obstacle: this is what one goes down for.
+            if steps.is_none() && here == there {
+                return;
+            }
+            0
+        } else if let Some(steps) = steps {
+            match self.is_obstacle(level - 1, here) {
+                true => 0,
+                false => steps + 1,
+            }
+        } else {
+            return;
+        };
+        let start = match side {
+            Side::Right => next
+                .checked_sub(run.into())
+                .unwrap_or_else(|| next + size - u32::from(run)),
+            Side::Left => (next + u32::from(run)) % size,
+        };
+        let above = 2 + self.shape.across(level - 1, start / k, there);
+        if run == 0 || u32::from(run) < above {
+            let next = Place {
+                level,
+                offset: next,
+            };
+            self.extend(Some(path), next, Arrival::Along(side, run));
+        }
+    }
+
+    /// One step further, unless an obstacle is there.
+    fn extend(&mut self, path: Option<&Path>, place: Place, arrival: Arrival) {
+        let rank = self.shape.rank(place);
+        if self.obstacles.contains(rank) {
+            return;
+        }
+        let (length, first) = match path {
+            None => (0, rank),
+            Some(path) if path.length == 0 => (1, rank),
+            Some(path) => (path.length + 1, path.first),
+        };
+        let promised = length + self.goal.distance(self.shape, place);
+        let detour = promised.saturating_sub(self.least) as usize;
+        if self.open.len() <= detour {
+            self.open.resize_with(detour + 1, Vec::new);
+        }
+        self.open[detour].push(Path {
+            place,
+            arrival,
+            length,
+            first,
+        });
+    }
+
+    /// Whether no path was here that may go on wherever this one may. The estimate
+    /// is exact without obstacles, so no later path is shorter.
+    fn is_new(&mut self, path: &Path) -> bool {
+        const FREE: u16 = 1;
+        let (mine, better) = match path.arrival {
+            Arrival::Free => (FREE, 0),
+            Arrival::Down => (2, 0),
+            // Fewer steps under living parents leave more to go.
+            Arrival::Along(side, run) => {
+                let shift = if side == Side::Left { 2 } else { 9 };
+                let bit = 1u16 << run.min(6);
+                (bit << shift, (bit - 1) << shift)
+            }
+        };
+        let rank = self.shape.rank(path.place);
+        let seen = self.seen.entry(rank.0).or_default();
+        let is_new = *seen & (FREE | mine | better) == 0;
+        *seen |= mine;
+        is_new
+    }
+
+    fn is_obstacle(&self, level: u8, offset: u32) -> bool {
+        self.obstacles
+            .contains(self.shape.rank(Place { level, offset }))
+    }
+
+    /// Whether two neighbours are the two ends of a ragged last level.
+    fn is_seam(&self, level: u8, one: u32, other: u32) -> bool {
+        level == self.shape.last_level() && self.shape.is_ragged() && one.abs_diff(other) > 1
+    }
+
+    fn beside(&self, place: Place, side: Side) -> u32 {
+        let size = self.shape.size_of(place.level);
+        match side {
+            Side::Left => place.offset.checked_sub(1).unwrap_or(size - 1),
+            Side::Right if place.offset + 1 < size => place.offset + 1,
+            Side::Right => 0,
+        }
+    }
+}
+
+/// A quick hasher: ranks are nobody's to choose who would gain by collisions, and
+/// the order of the map is never seen.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}

@@ -1,0 +1,167 @@
+//! What a packet carries of its way: destinations, transit list, way back, and
+//! who was found dead.
+
+use binomesh_overlay::Rank;
+
+use super::Router;
+use crate::shape::Shape;
+
+/// A set of ranks, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RankSet(Vec<Rank>);
+
+impl RankSet {
+    /// Whether it has the rank.
+    pub fn contains(&self, rank: Rank) -> bool {
+        self.0.binary_search(&rank).is_ok()
+    }
+
+    /// Add a rank; whether it is new.
+    pub fn insert(&mut self, rank: Rank) -> bool {
+        let place = self.0.binary_search(&rank);
+        if let Err(at) = place {
+            self.0.insert(at, rank);
+        }
+        place.is_err()
+    }
+
+    /// How many ranks it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, ascending.
+    pub fn as_slice(&self) -> &[Rank] {
+        &self.0
+    }
+}
+
+impl FromIterator<Rank> for RankSet {
+    fn from_iter<T: IntoIterator<Item = Rank>>(ranks: T) -> Self {
+        let mut ranks: Vec<Rank> = ranks.into_iter().collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        Self(ranks)
+    }
+}
+
+/// The part of a packet's header that grows on its way.
+///
+/// [SFT06] §3.1 has a destination list and a transit list "to prevent looping and
+/// for back-tracking purposes".
+///
+/// Departure: the transit list alone does not tell to whom a packet goes back
+/// after it has gone back once, and two nodes can then hand it to each other for
+/// ever. So the senders of the first visits are carried besides, as a stack.
+///
+/// Departure: the lists are cleared at each destination. With the transit list of
+/// all legs, later ones are sent round nodes that had nothing against them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Itinerary {
+    /// Where it shall still go.
+    pub(super) destinations: Vec<Rank>,
+    /// Where it goes now, one of the destinations.
+    pub(super) target: Option<Rank>,
+    /// Who had the packet on this leg.
+    pub(super) visited: RankSet,
+    /// From whom back to the start of the leg.
+    pub(super) way_back: Vec<Rank>,
+    /// Who was found dead on all legs.
+    pub(super) dead: RankSet,
+    /// The most ranks on the transit list.
+    pub(super) limit: usize,
+}
+
+impl Itinerary {
+    /// The most dead ranks that are carried along. Who is found dead beyond them is
+    /// avoided on this leg only.
+    pub const MAX_DEAD: usize = 1024;
+
+    /// To these, with a transit list of at most `limit` ranks: at the limit a packet
+    /// only goes back.
+    pub fn new(destinations: impl IntoIterator<Item = Rank>, limit: usize) -> Self {
+        Self {
+            destinations: destinations.into_iter().collect(),
+            target: None,
+            visited: RankSet::default(),
+            way_back: Vec::new(),
+            dead: RankSet::default(),
+            limit,
+        }
+    }
+
+    /// With these known to be dead from the start, the least of them if they are
+    /// too many.
+    pub fn knowing(mut self, dead: impl IntoIterator<Item = Rank>) -> Self {
+        self.dead = dead.into_iter().collect();
+        self.dead.0.truncate(Self::MAX_DEAD);
+        self
+    }
+
+    /// Where it shall still go.
+    pub fn destinations(&self) -> &[Rank] {
+        &self.destinations
+    }
+
+    /// Who is known to be dead.
+    pub const fn dead(&self) -> &RankSet {
+        &self.dead
+    }
+
+    /// The transit list of this leg.
+    pub const fn visited(&self) -> &RankSet {
+        &self.visited
+    }
+
+    /// Send it to one more.
+    pub fn add(&mut self, destination: Rank) {
+        if !self.destinations.contains(&destination) {
+            self.destinations.push(destination);
+        }
+    }
+
+    /// It has come to `here`: whether that is a destination, which it then has
+    /// reached.
+    pub fn arrive(&mut self, here: Rank) -> bool {
+        let is_meant = self.destinations.contains(&here);
+        if is_meant {
+            self.strike(here);
+        }
+        is_meant
+    }
+
+    /// Where it goes now: if to nobody yet, to the nearest.
+    pub(super) fn head(
+        &mut self,
+        router: &(impl Router + ?Sized),
+        shape: &Shape,
+        here: Rank,
+    ) -> Option<Rank> {
+        if self.target.is_none() {
+            let cost = |to: &Rank| router.cost(shape, here, *to);
+            self.target = self.destinations.iter().copied().min_by_key(cost);
+        }
+        self.target
+    }
+
+    /// A destination less; a new leg begins if it was reached, or was where we went.
+    pub(super) fn strike(&mut self, destination: Rank) {
+        self.destinations.retain(|other| *other != destination);
+        self.target = None;
+        self.visited = RankSet::default();
+        self.way_back.clear();
+    }
+
+    /// Remember that a rank is dead.
+    pub(super) fn bury(&mut self, rank: Rank) {
+        match self.dead.len() < Self::MAX_DEAD {
+            true => self.dead.insert(rank),
+            false => self.visited.insert(rank),
+        };
+    }
+}
