@@ -5,7 +5,7 @@
 //!                │
 //!            choose_hop ── which neighbours are valid ──▶ Router::prefer
 //!                │                                        (by Router::cost)
-//!                └─▶ Forward / Back / Lost / Done
+//!                └─▶ Forward / Back / Arrived / Lost / Done
 //! ```
 //!
 //! Routers are pure and keep nothing: they see the neighbours that may be used
@@ -47,6 +47,12 @@ pub trait Router {
     /// How many hops it takes from `from` to `to`, as far as one can tell without
     /// knowing who is dead. The least wins; of several destinations, too.
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32;
+
+    /// Whether it goes round all the known dead, and not only the next: then each
+    /// that is found is a reason to think anew, and to go where one has been.
+    fn replans(&self) -> bool {
+        false
+    }
 
     /// The neighbour to go to; none if it leads nowhere to go on, although there
     /// may be neighbours.

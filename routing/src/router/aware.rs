@@ -3,6 +3,11 @@
 //!
 //! The paper searches breadth first, which costs O(N) at every hop. The search
 //! here is goal-directed and finds paths of the same length.
+//!
+//! Departure: the transit list is cleared whenever somebody is found dead. What
+//! was a way forward may have become a dead end, and then the shortest path leads
+//! back; with the list kept it must not, and single packets stray (N = 64, k = 4,
+//! one dead: 20 hops at most instead of 10).
 
 mod obstacles;
 mod search;
@@ -28,9 +33,13 @@ impl Router for Aware {
         shape.distance(from, to)
     }
 
+    fn replans(&self) -> bool {
+        true
+    }
+
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
-        let (dead, visited) = (step.dead.as_slice(), step.visited.as_slice());
-        let (next, _) = first_hop(step.shape, step.here, step.to, [dead, visited])?;
+        let obstacles = [step.dead, step.visited];
+        let (next, _) = first_hop(step.shape, step.here, step.to, obstacles)?;
         Some(next)
     }
 }

@@ -1,14 +1,17 @@
 //! What a packet carries of its way: destinations, transit list, way back, and
 //! who was found dead.
 
+use std::collections::VecDeque;
+
 use binomesh_overlay::Rank;
 
 use super::Router;
 use crate::shape::Shape;
 
-/// A set of ranks, in order.
+/// A set of ranks, in order. A walk along a ring adds them at either end, which
+/// is cheap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct RankSet(Vec<Rank>);
+pub struct RankSet(VecDeque<Rank>);
 
 impl RankSet {
     /// Whether it has the rank.
@@ -36,8 +39,8 @@ impl RankSet {
     }
 
     /// All of them, ascending.
-    pub fn as_slice(&self) -> &[Rank] {
-        &self.0
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> + '_ {
+        self.0.iter().copied()
     }
 }
 
@@ -46,7 +49,7 @@ impl FromIterator<Rank> for RankSet {
         let mut ranks: Vec<Rank> = ranks.into_iter().collect();
         ranks.sort_unstable();
         ranks.dedup();
-        Self(ranks)
+        Self(ranks.into())
     }
 }
 
@@ -59,7 +62,7 @@ impl FromIterator<Rank> for RankSet {
 /// after it has gone back once, and two nodes can then hand it to each other for
 /// ever. So the senders of the first visits are carried besides, as a stack.
 ///
-/// Departure: the lists are cleared at each destination. With the transit list of
+/// Departure: transit list and way back are cleared at each destination. With the transit list of
 /// all legs, later ones are sent round nodes that had nothing against them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Itinerary {
@@ -75,6 +78,8 @@ pub struct Itinerary {
     pub(super) dead: RankSet,
     /// The most ranks on the transit list.
     pub(super) limit: usize,
+    /// Hops to the present target.
+    pub(super) hops: u32,
 }
 
 impl Itinerary {
@@ -92,6 +97,7 @@ impl Itinerary {
             way_back: Vec::new(),
             dead: RankSet::default(),
             limit,
+            hops: 0,
         }
     }
 
@@ -125,16 +131,6 @@ impl Itinerary {
         }
     }
 
-    /// It has come to `here`: whether that is a destination, which it then has
-    /// reached.
-    pub fn arrive(&mut self, here: Rank) -> bool {
-        let is_meant = self.destinations.contains(&here);
-        if is_meant {
-            self.strike(here);
-        }
-        is_meant
-    }
-
     /// Where it goes now: if to nobody yet, to the nearest.
     pub(super) fn head(
         &mut self,
@@ -152,7 +148,12 @@ impl Itinerary {
     /// A destination less; a new leg begins if it was reached, or was where we went.
     pub(super) fn strike(&mut self, destination: Rank) {
         self.destinations.retain(|other| *other != destination);
-        self.target = None;
+        (self.target, self.hops) = (None, 0);
+        self.forget_the_way();
+    }
+
+    /// The way to the present target begins here.
+    pub(super) fn forget_the_way(&mut self) {
         self.visited = RankSet::default();
         self.way_back.clear();
     }

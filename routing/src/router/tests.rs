@@ -46,13 +46,11 @@ fn walk(
 ) -> (bool, u32) {
     let (mut here, mut hops) = (from, 0);
     loop {
-        if packet.arrive(here) {
-            return (true, hops);
-        }
         match choose_hop(router, shape, reserve, here, &mut packet, |rank| {
             !dead.contains(&rank)
         }) {
             Hop::Forward(next) | Hop::Back(next) => here = next,
+            Hop::Arrived => return (true, hops),
             Hop::Lost(_) | Hop::Done => return (false, hops),
         }
         hops += 1;
@@ -99,13 +97,14 @@ fn aware_finds_the_length_that_breadth_first_search_finds() {
         let count = rng.random_range(0..=n as usize * 2 / 5);
         let dead = some_dead(&shape, count, &mut rng);
         let list: Vec<Rank> = dead.iter().copied().collect();
+        let set: RankSet = list.iter().copied().collect();
         let to = Rank(rng.random_range(0..n));
         let depth = breadth_first(&shape, &[Links::SiblingTree], to, &dead);
         for from in (0..n).map(Rank).filter(|from| *from != to) {
             if dead.contains(&to) || dead.contains(&from) {
                 continue;
             }
-            let found = aware::first_hop(&shape, from, to, [&list, &[]]);
+            let found = aware::first_hop(&shape, from, to, [&set, &RankSet::default()]);
             let expected = depth[from.0 as usize];
             let context = format!("world {world}: {from:?} to {to:?}, dead {list:?} in {shape:?}");
             assert_eq!(found.map(|(_, length)| length), expected, "{context}");
@@ -210,12 +209,13 @@ fn several_destinations_are_visited_nearest_first_with_lists_cleared() {
     let mut packet = Itinerary::new([600, 3, 601, 4].map(Rank), 1023);
     let (mut here, mut reached, mut hops) = (Rank(0), Vec::new(), 0);
     loop {
-        if packet.arrive(here) {
-            reached.push(here);
-            assert!(packet.visited().is_empty());
-        }
         match choose_hop(&Variant, &shape, Reserve::None, here, &mut packet, |_| true) {
             Hop::Forward(next) | Hop::Back(next) => here = next,
+            Hop::Arrived => {
+                reached.push(here);
+                assert!(packet.visited().is_empty());
+                continue;
+            }
             Hop::Lost(lost) => panic!("{lost:?}"),
             Hop::Done => break,
         }
@@ -235,7 +235,7 @@ fn a_destination_found_dead_is_lost_and_the_others_are_not() {
     };
     assert_eq!(hop(&mut packet), Hop::Lost(Rank(1)));
     assert_eq!(hop(&mut packet), Hop::Forward(Rank(2)));
-    assert_eq!(packet.dead().as_slice(), [Rank(1)]);
+    assert_eq!(packet.dead().iter().collect::<Vec<_>>(), [Rank(1)]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl Shape {
     /// The least over all levels of going up, along the ring and down ([SFT06]
     /// §3.2, the variant).
     pub fn climbing_distance(&self, one: Rank, other: Rank) -> u32 {
-        self.climb(self.place(one), self.place(other), true)
+        self.climb(self.place(one), self.place(other), true).length
     }
 
     /// The length of a shortest path while everybody lives.
@@ -35,7 +35,7 @@ impl Shape {
 
     /// As [`Shape::climbing_distance`]; without `with_seam` the link between the
     /// two ends of a ragged last level is not used.
-    fn climb(&self, one: Place, other: Place, with_seam: bool) -> u32 {
+    fn climb(&self, one: Place, other: Place, with_seam: bool) -> Climb {
         let level = one.level.min(other.level);
         let straight = u32::from(one.level.abs_diff(other.level));
         let one = self.above(one.offset, one.level - level);
@@ -51,7 +51,7 @@ impl Shape {
         // Where k^up >= distance, the rings are as good as crossed: higher up
         // nothing is won.
         let distance = direct.min(round);
-        let mut up = level;
+        let (mut turn, mut up) = (level, level);
         while up > 1 && self.power(up - 1) >= distance {
             up -= 1;
         }
@@ -63,11 +63,24 @@ impl Shape {
                 break;
             }
             let across = self.across(level - up, self.above(one, up), self.above(other, up));
-            best = best.min(climbed + across);
+            if climbed + across < best {
+                (best, turn) = (climbed + across, level - up);
+            }
             up -= 1;
         }
-        straight + best
+        Climb {
+            length: straight + best,
+            level: turn,
+        }
     }
+}
+
+/// The best of the ways up, along one level and down.
+#[derive(Debug, Clone, Copy)]
+struct Climb {
+    length: u32,
+    /// The level along which it goes.
+    level: u8,
 }
 
 /// Where it shall go, with what is known of the way there from the two ends of a
@@ -94,21 +107,62 @@ impl Goal {
         let has_seam = shape.is_ragged() && size > 2;
         let seam = has_seam.then(|| Seam {
             ends,
-            onward: [ends[1], ends[0]].map(|end| shape.climb(end, place, false)),
+            onward: [ends[1], ends[0]].map(|end| shape.climb(end, place, false).length),
         });
         Self { place, seam }
     }
 
     /// The length of a shortest path while everybody lives.
     pub(crate) fn distance(&self, shape: &Shape, from: Place) -> u32 {
-        let mut best = shape.climb(from, self.place, false);
+        let mut best = shape.climb(from, self.place, false).length;
         if let Some(seam) = &self.seam {
             for (end, onward) in seam.ends.into_iter().zip(seam.onward) {
                 if onward + 1 < best {
-                    best = best.min(shape.climb(from, end, false) + 1 + onward);
+                    best = best.min(shape.climb(from, end, false).length + 1 + onward);
                 }
             }
         }
         best
+    }
+
+    /// The places of one path that goes up, along one level and down: without the
+    /// start, in no order but that the last one before the goal comes first. The
+    /// length of the path is that of [`Goal::distance`] unless the seam is shorter.
+    pub(crate) fn straight(
+        &self,
+        shape: &Shape,
+        from: Place,
+    ) -> (u32, impl Iterator<Item = Place>) {
+        let Climb { length, level } = shape.climb(from, self.place, false);
+        let on = move |place: Place, level: u8| Place {
+            level,
+            offset: shape.above(place.offset, place.level - level),
+        };
+        let goal = self.place;
+        let (start, end) = (on(from, level).offset, on(goal, level).offset);
+        let (size, direct) = (shape.size_of(level), start.abs_diff(end));
+        let is_seam = level == shape.last_level() && shape.is_ragged();
+        let is_round = !is_seam && size - direct < direct;
+        let is_right = (start < end) != is_round;
+        let across = if is_round { size - direct } else { direct };
+        // From the goal's side back to the start's.
+        let along = (0..across).map(move |steps| Place {
+            level,
+            offset: match is_right {
+                true => (end + size - steps) % size,
+                false => (end + steps) % size,
+            },
+        });
+        let down = (level + 1..goal.level)
+            .rev()
+            .map(move |level| on(goal, level));
+        // The goal's ancestor on the level is the first of `along`, or the last
+        // of `up`; the goal itself and the start are left out.
+        let up = (level..from.level).map(move |level| on(from, level));
+        let places = down.chain(along).chain(up);
+        (
+            length,
+            places.filter(move |place| *place != goal && *place != from),
+        )
     }
 }

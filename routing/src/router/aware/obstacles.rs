@@ -2,31 +2,41 @@
 
 use binomesh_overlay::Rank;
 
+use crate::router::RankSet;
 use crate::shape::{Place, Shape};
 
-/// The ranks that a path must not enter, with a filter before the list.
-pub(super) struct Obstacles {
-    ranks: Vec<Rank>,
+/// The ranks that a path must not enter, with a filter before the lists.
+pub(super) struct Obstacles<'a> {
+    lists: [&'a RankSet; 2],
+    except: Rank,
     filter: [u64; 16],
 }
 
-impl Obstacles {
+impl<'a> Obstacles<'a> {
     /// All of these but one.
-    pub(super) fn new(lists: [&[Rank]; 2], except: Rank) -> Self {
-        let mut ranks: Vec<Rank> = lists.concat();
-        ranks.retain(|rank| *rank != except);
-        ranks.sort_unstable();
+    pub(super) fn new(lists: [&'a RankSet; 2], except: Rank) -> Self {
         let mut filter = [0; 16];
-        for rank in &ranks {
-            let (word, bit) = Self::slot(*rank);
+        for rank in lists.into_iter().flat_map(RankSet::iter) {
+            let (word, bit) = Self::slot(rank);
             filter[word] |= bit;
         }
-        Self { ranks, filter }
+        Self {
+            lists,
+            except,
+            filter,
+        }
     }
 
     pub(super) fn contains(&self, rank: Rank) -> bool {
         let (word, bit) = Self::slot(rank);
-        self.filter[word] & bit != 0 && self.ranks.binary_search(&rank).is_ok()
+        self.filter[word] & bit != 0
+            && rank != self.except
+            && self.lists.iter().any(|list| list.contains(rank))
+    }
+
+    fn all(&self) -> impl Iterator<Item = Rank> {
+        let all = self.lists.into_iter().flat_map(RankSet::iter);
+        all.filter(|rank| *rank != self.except)
     }
 
     fn slot(rank: Rank) -> (usize, u64) {
@@ -52,9 +62,9 @@ pub(super) struct Marks {
 const LEVEL_BITS: u32 = 5;
 
 impl Marks {
-    pub(super) fn new(shape: &Shape, obstacles: &Obstacles, goal: Place) -> Self {
+    pub(super) fn new(shape: &Shape, obstacles: &Obstacles<'_>, goal: Place) -> Self {
         let mut marks = Self {
-            keys: Vec::with_capacity(2 * obstacles.ranks.len() + 3),
+            keys: Vec::with_capacity(2 * obstacles.all().count() + 3),
         };
         marks.add(shape, goal);
         let level = shape.last_level();
@@ -63,8 +73,8 @@ impl Marks {
                 marks.add(shape, Place { level, offset });
             }
         }
-        for rank in &obstacles.ranks {
-            let place = shape.place(*rank);
+        for rank in obstacles.all() {
+            let place = shape.place(rank);
             marks.beside(shape, obstacles, place);
         }
         marks.keys.sort_unstable();
@@ -72,7 +82,7 @@ impl Marks {
     }
 
     /// The edge children of both neighbours of an obstacle.
-    fn beside(&mut self, shape: &Shape, obstacles: &Obstacles, place: Place) {
+    fn beside(&mut self, shape: &Shape, obstacles: &Obstacles<'_>, place: Place) {
         let (k, size) = (shape.fanout().get(), shape.size_of(place.level));
         let level = place.level + 1;
         let below = shape.size_of(level);

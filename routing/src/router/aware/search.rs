@@ -13,6 +13,9 @@
 //!   alone ([`Marks`]);
 //! - *along* only as far as *up, along, down* is longer, while the parents live.
 //!
+//! The search runs from the destination, and ends where one can go straight to the
+//! source.
+//!
 //! Every rule replaces a piece of path by one that is no longer and shallower, so a
 //! shortest path that obeys them all exists. The link between the ends of a ragged
 //! last level has no parallel above and is exempt.
@@ -23,36 +26,39 @@ use std::hash::{BuildHasherDefault, Hasher};
 use binomesh_overlay::Rank;
 
 use super::obstacles::{Marks, Obstacles};
+use crate::router::RankSet;
 use crate::shape::{Goal, Place, Shape};
 
 /// The first step of a shortest path from one rank to another that enters none of
 /// the obstacles, and the length of that path. None if there is no path, or no
 /// need of one.
 ///
-/// It looks at each rank a bounded number of times; the lists need not be in order.
+/// It looks at each rank a bounded number of times, and beyond the filling of a
+/// filter at none but those on the way if nobody is in it.
 pub fn first_hop(
     shape: &Shape,
     from: Rank,
     to: Rank,
-    obstacles: [&[Rank]; 2],
+    obstacles: [&RankSet; 2],
 ) -> Option<(Rank, u32)> {
     let population = shape.population();
-    let obstacles = Obstacles::new(obstacles, from);
     let is_possible = from.is_within(population) && to.is_within(population);
+    let obstacles = Obstacles::new(obstacles, from);
     if from == to || !is_possible || obstacles.contains(to) {
         return None;
     }
-    let goal = Goal::new(shape, shape.place(to));
     let mut search = Search {
-        marks: Marks::new(shape, &obstacles, goal.place),
         shape,
         obstacles,
-        goal,
+        // Backwards: whoever is behind a wall has less to look at than the rest.
+        goal: Goal::new(shape, shape.place(from)),
+        marks: Marks::default(),
         seen: HashMap::default(),
+        paths: Vec::new(),
         open: Vec::new(),
         least: 0,
     };
-    search.run(shape.place(from))
+    search.run(shape.place(to))
 }
 
 /// How a path came to a rank, which decides how it may go on.
@@ -78,43 +84,80 @@ struct Path {
     place: Place,
     arrival: Arrival,
     length: u32,
-    /// Its first step.
-    first: Rank,
+    /// The rank before its last; for the search runs backwards, that is the first
+    /// step on the way to be found.
+    before: Rank,
+    /// Another path that promises as much.
+    next: Option<u32>,
 }
 
 struct Search<'a> {
     shape: &'a Shape,
-    obstacles: Obstacles,
+    obstacles: Obstacles<'a>,
     marks: Marks,
     goal: Goal,
     /// The arrivals at each rank, as bits.
     seen: HashMap<u32, u16, BuildHasherDefault<Mix>>,
-    /// Paths by how much longer than `least` they promise to become.
-    open: Vec<Vec<Path>>,
+    /// All paths.
+    paths: Vec<Path>,
+    /// The last of those that are to be followed, by how much longer than `least`
+    /// they promise to become.
+    open: Vec<Option<u32>>,
     least: u32,
 }
 
 impl Search<'_> {
-    fn run(&mut self, from: Place) -> Option<(Rank, u32)> {
-        self.least = self.goal.distance(self.shape, from);
-        self.extend(None, from, Arrival::Free);
+    fn run(&mut self, start: Place) -> Option<(Rank, u32)> {
+        if let Some(found) = self.straight(start, 0) {
+            return Some(found);
+        }
+        self.least = self.goal.distance(self.shape, start);
+        self.marks = Marks::new(self.shape, &self.obstacles, self.goal.place);
+        self.extend(None, start, Arrival::Free);
         let mut detour = 0;
         while detour < self.open.len() {
-            let Some(path) = self.open[detour].pop() else {
+            let Some(path) = self.open[detour].and_then(|at| self.paths.get(at as usize).copied())
+            else {
                 detour += 1;
                 continue;
             };
+            self.open[detour] = path.next;
             if path.place == self.goal.place {
-                return Some((path.first, path.length));
+                return Some((path.before, path.length));
             }
-            if self.is_new(&path) {
-                self.go_up(&path);
-                self.go_along(&path, Side::Left);
-                self.go_along(&path, Side::Right);
-                self.go_down(&path);
+            if !self.is_new(&path) {
+                continue;
             }
+            // None promises less than this one, so if it can be kept, that is it.
+            if path.length > 0
+                && let Some(found) = self.straight(path.place, path.length)
+            {
+                return Some(found);
+            }
+            self.go_up(&path);
+            self.go_along(&path, Side::Left);
+            self.go_along(&path, Side::Right);
+            self.go_down(&path);
         }
         None
+    }
+
+    /// The path of this length and straight on to the goal, if that is a shortest way
+    /// and nobody is in it.
+    fn straight(&self, place: Place, length: u32) -> Option<(Rank, u32)> {
+        let (onward, places) = self.goal.straight(self.shape, place);
+        let mut before = self.shape.rank(place);
+        for (step, place) in places.enumerate() {
+            let rank = self.shape.rank(place);
+            if self.obstacles.contains(rank) {
+                return None;
+            }
+            if step == 0 {
+                before = rank;
+            }
+        }
+        let is_shortest = onward == self.goal.distance(self.shape, place);
+        is_shortest.then_some((before, length + onward))
     }
 
     fn go_down(&mut self, path: &Path) {
@@ -209,21 +252,22 @@ impl Search<'_> {
         if self.obstacles.contains(rank) {
             return;
         }
-        let (length, first) = match path {
+        let (length, before) = match path {
             None => (0, rank),
-            Some(path) if path.length == 0 => (1, rank),
-            Some(path) => (path.length + 1, path.first),
+            Some(path) => (path.length + 1, self.shape.rank(path.place)),
         };
         let promised = length + self.goal.distance(self.shape, place);
         let detour = promised.saturating_sub(self.least) as usize;
         if self.open.len() <= detour {
-            self.open.resize_with(detour + 1, Vec::new);
+            self.open.resize(detour + 1, None);
         }
-        self.open[detour].push(Path {
+        let next = self.open[detour].replace(self.paths.len() as u32);
+        self.paths.push(Path {
             place,
             arrival,
             length,
-            first,
+            before,
+            next,
         });
     }
 
