@@ -75,6 +75,8 @@ pub struct Shape {
     first: [u32; MAX_DEPTH + 1],
     /// k^i, or `u32::MAX` where that is more than any offset.
     power: [u32; MAX_DEPTH + 1],
+    /// log2 k if that is a whole number, else 0.
+    shift: u32,
 }
 
 impl Shape {
@@ -102,6 +104,10 @@ impl Shape {
             last: level as u8,
             first,
             power,
+            shift: match fanout.0.is_power_of_two() {
+                true => fanout.0.trailing_zeros(),
+                false => 0,
+            },
         }
     }
 
@@ -221,9 +227,13 @@ impl Shape {
         power.copied().unwrap_or(u32::MAX)
     }
 
-    /// The offset of the ancestor so many levels up.
+    /// The offset of the ancestor so many levels up. Most time goes by in here, so
+    /// powers of two are shifted.
     pub(crate) fn above(&self, offset: u32, up: u8) -> u32 {
-        offset / self.power(up)
+        match self.shift {
+            0 => offset / self.power(up),
+            shift => offset.checked_shr(shift * u32::from(up)).unwrap_or(0),
+        }
     }
 
     /// Whether the last level has gaps, so that its ring is shorter than the

@@ -40,8 +40,8 @@ destination (broadcast: every set that spares the root), if these are at most
 A hop to a dead node is found out by the sender, who notes it in the packet and
 chooses again; it counts neither as a hop nor as a step. A broadcast starts at the
 root, and in one step a node sends one packet: what it forwards for others first,
-then its children from left to right. decision_ns is the mean time of a decision
-as it was on this machine, with all threads at work.")]
+then its children from left to right. decision_ns is the mean processor time of a
+decision on this machine, with all threads at work.")]
 pub struct Route {
     /// How many nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(Population::MAX)))]
@@ -247,7 +247,7 @@ pub struct Row {
     pub complete_share: Option<f64>,
     /// How often a next hop was chosen.
     pub decisions: u64,
-    /// How long that took.
+    /// How much processor time each took.
     pub decision_ns: Option<f64>,
     /// How many threads ran.
     pub threads: u8,

@@ -28,6 +28,12 @@ impl RankSet {
         place.is_err()
     }
 
+    /// The least rank that is not below this one.
+    pub fn first_from(&self, rank: Rank) -> Option<Rank> {
+        let at = self.0.partition_point(|other| *other < rank);
+        self.0.get(at).copied()
+    }
+
     /// How many ranks it has.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -56,13 +56,13 @@ impl Shape {
             up -= 1;
         }
         while up > 0 && best > 2 {
-            let least = distance / self.power(up);
             let climbed = 2 * u32::from(up);
-            // A level further down has at least k times as much to cross.
-            if least >= 2 && climbed + least >= best {
+            let across = self.across(level - up, self.above(one, up), self.above(other, up));
+            // One level further down there is at least k times as much to cross, but
+            // for one that the division may have rounded up here.
+            if across >= 3 && climbed + across > best {
                 break;
             }
-            let across = self.across(level - up, self.above(one, up), self.above(other, up));
             if climbed + across < best {
                 (best, turn) = (climbed + across, level - up);
             }
@@ -125,9 +125,8 @@ impl Goal {
         best
     }
 
-    /// The places of one path that goes up, along one level and down: without the
-    /// start, in no order but that the last one before the goal comes first. The
-    /// length of the path is that of [`Goal::distance`] unless the seam is shorter.
+    /// The length of one path that goes up, along one level and down, and the places
+    /// between its ends. It is a shortest path unless one over the seam is shorter.
     pub(crate) fn straight(
         &self,
         shape: &Shape,
@@ -145,21 +144,20 @@ impl Goal {
         let is_round = !is_seam && size - direct < direct;
         let is_right = (start < end) != is_round;
         let across = if is_round { size - direct } else { direct };
-        // From the goal's side back to the start's.
-        let along = (0..across).map(move |steps| Place {
+        // On that level from the ancestor of the start to that of the goal.
+        let along = (0..=across).map(move |steps| Place {
             level,
             offset: match is_right {
-                true => (end + size - steps) % size,
-                false => (end + steps) % size,
+                true => (start + steps) % size,
+                false => (start + size - steps) % size,
             },
         });
-        let down = (level + 1..goal.level)
-            .rev()
-            .map(move |level| on(goal, level));
-        // The goal's ancestor on the level is the first of `along`, or the last
-        // of `up`; the goal itself and the start are left out.
-        let up = (level..from.level).map(move |level| on(from, level));
-        let places = down.chain(along).chain(up);
+        let up = (level + 1..from.level).rev();
+        let down = level + 1..goal.level;
+        let places = up.map(move |level| on(from, level));
+        let places = places
+            .chain(along)
+            .chain(down.map(move |level| on(goal, level)));
         (
             length,
             places.filter(move |place| *place != goal && *place != from),

@@ -34,6 +34,17 @@ impl<'a> Obstacles<'a> {
             && self.lists.iter().any(|list| list.contains(rank))
     }
 
+    /// Whether none of these is in the way, the last one included.
+    pub(super) fn are_free(&self, first: Rank, last: Rank) -> bool {
+        let has = |list: &RankSet| list.first_from(first).is_some_and(|rank| rank <= last);
+        !self.lists.into_iter().any(has)
+    }
+
+    /// How many ranks there are at most.
+    pub(super) fn count(&self) -> usize {
+        self.lists.iter().map(|list| list.len()).sum()
+    }
+
     fn all(&self) -> impl Iterator<Item = Rank> {
         let all = self.lists.into_iter().flat_map(RankSet::iter);
         all.filter(|rank| *rank != self.except)
@@ -64,7 +75,7 @@ const LEVEL_BITS: u32 = 5;
 impl Marks {
     pub(super) fn new(shape: &Shape, obstacles: &Obstacles<'_>, goal: Place) -> Self {
         let mut marks = Self {
-            keys: Vec::with_capacity(2 * obstacles.all().count() + 3),
+            keys: Vec::with_capacity(2 * obstacles.count() + 3),
         };
         marks.add(shape, goal);
         let level = shape.last_level();
@@ -147,6 +158,19 @@ impl Marks {
                 offset: offset as u32,
             })
         })
+    }
+
+    /// Whether a mark is at or below one of the places from `first` to `last` of one
+    /// level.
+    pub(super) fn has_any_below(&self, shape: &Shape, first: Place, last: Place) -> bool {
+        let behind = Place {
+            offset: last.offset + 1,
+            ..last
+        };
+        let from = Self::start(shape, first) << LEVEL_BITS | u64::from(first.level);
+        let end = Self::start(shape, behind) << LEVEL_BITS;
+        let at = self.keys.partition_point(|key| *key < from);
+        self.keys.get(at).is_some_and(|key| *key < end)
     }
 
     fn start(shape: &Shape, place: Place) -> u64 {

@@ -147,13 +147,10 @@ impl Search<'_> {
     fn straight(&self, place: Place, length: u32) -> Option<(Rank, u32)> {
         let (onward, places) = self.goal.straight(self.shape, place);
         let mut before = self.shape.rank(place);
-        for (step, place) in places.enumerate() {
-            let rank = self.shape.rank(place);
-            if self.obstacles.contains(rank) {
+        for place in places {
+            before = self.shape.rank(place);
+            if self.obstacles.contains(before) {
                 return None;
-            }
-            if step == 0 {
-                before = rank;
             }
         }
         let is_shortest = onward == self.goal.distance(self.shape, place);
@@ -237,13 +234,59 @@ impl Search<'_> {
             Side::Left => (next + u32::from(run)) % size,
         };
         let above = 2 + self.shape.across(level - 1, start / k, there);
-        if run == 0 || u32::from(run) < above {
-            let next = Place {
-                level,
-                offset: next,
-            };
+        if run > 0 && u32::from(run) >= above {
+            return;
+        }
+        let next = Place {
+            level,
+            offset: next,
+        };
+        let is_under = self.is_obstacle(level - 1, there);
+        if is_under && !self.obstacles.contains(self.shape.rank(next)) {
+            let (next, steps) = self.slide(next, side);
+            self.reach(path, next, steps + 1, Arrival::Along(side, 0));
+        } else {
             self.extend(Some(path), next, Arrival::Along(side, run));
         }
+    }
+
+    /// How far one can only go on along the ring: under obstacles, where nothing is
+    /// worth going down for. And how many steps that is.
+    fn slide(&self, from: Place, side: Side) -> (Place, u32) {
+        let Place { level, offset } = from;
+        let (k, size) = (self.shape.fanout().get(), self.shape.size_of(level));
+        let (mut at, mut steps) = (offset, 0);
+        for _ in 0..self.obstacles.count() {
+            let parent = at / k;
+            let end = match side {
+                Side::Left => parent * k,
+                Side::Right => parent.saturating_mul(k).saturating_add(k - 1).min(size - 1),
+            };
+            let [first, last] = [at.min(end), at.max(end)].map(|offset| Place { level, offset });
+            let is_clear = self.is_obstacle(level - 1, parent)
+                && self
+                    .obstacles
+                    .are_free(self.shape.rank(first), self.shape.rank(last))
+                && !self.marks.has_any_below(self.shape, first, last);
+            if !is_clear {
+                break;
+            }
+            steps += last.offset - first.offset;
+            at = end;
+            let next = match side {
+                Side::Left => at.checked_sub(1),
+                Side::Right => Some(at + 1).filter(|next| *next < size),
+            };
+            // Once round is enough, and the seam is looked at from its ends.
+            let Some(next) = next else { break };
+            let is_free = |offset| !self.is_obstacle(level, offset);
+            if !self.is_obstacle(level - 1, next / k) || !is_free(next) {
+                break;
+            }
+            (at, steps) = (next, steps + 1);
+        }
+        let place = Place { level, offset: at };
+        (place, steps)
     }
 
     /// One step further, unless an obstacle is there.
@@ -252,10 +295,24 @@ impl Search<'_> {
         if self.obstacles.contains(rank) {
             return;
         }
-        let (length, before) = match path {
-            None => (0, rank),
-            Some(path) => (path.length + 1, self.shape.rank(path.place)),
+        match path {
+            Some(path) => self.reach(path, place, 1, arrival),
+            None => self.follow(place, arrival, 0, rank),
+        }
+    }
+
+    /// So many steps further.
+    fn reach(&mut self, path: &Path, place: Place, steps: u32, arrival: Arrival) {
+        let before = match arrival {
+            _ if steps == 1 => path.place,
+            Arrival::Along(Side::Left, _) => self.at(place, Side::Right),
+            _ => self.at(place, Side::Left),
         };
+        let before = self.shape.rank(before);
+        self.follow(place, arrival, path.length + steps, before);
+    }
+
+    fn follow(&mut self, place: Place, arrival: Arrival, length: u32, before: Rank) {
         let promised = length + self.goal.distance(self.shape, place);
         let detour = promised.saturating_sub(self.least) as usize;
         if self.open.len() <= detour {
@@ -300,6 +357,11 @@ impl Search<'_> {
     /// Whether two neighbours are the two ends of a ragged last level.
     fn is_seam(&self, level: u8, one: u32, other: u32) -> bool {
         level == self.shape.last_level() && self.shape.is_ragged() && one.abs_diff(other) > 1
+    }
+
+    fn at(&self, place: Place, side: Side) -> Place {
+        let offset = self.beside(place, side);
+        Place { offset, ..place }
     }
 
     fn beside(&self, place: Place, side: Side) -> u32 {
