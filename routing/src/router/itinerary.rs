@@ -100,7 +100,7 @@ impl Itinerary {
             destinations: destinations.into_iter().collect(),
             target: None,
             visited: RankSet::default(),
-            way_back: Vec::new(),
+            way_back: Vec::with_capacity(limit.min(32)),
             dead: RankSet::default(),
             limit,
             hops: 0,

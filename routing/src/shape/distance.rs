@@ -57,7 +57,9 @@ impl Shape {
         }
         while up > 0 && best > 2 {
             let climbed = 2 * u32::from(up);
-            let across = self.across(level - up, self.above(one, up), self.above(other, up));
+            // Levels above another one are full.
+            let direct = self.above(one, up).abs_diff(self.above(other, up));
+            let across = direct.min(self.power(level - up).abs_diff(direct));
             // One level further down there is at least k times as much to cross, but
             // for one that the division may have rounded up here.
             if across >= 3 && climbed + across > best {
