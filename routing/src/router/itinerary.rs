@@ -16,7 +16,9 @@ pub struct RankSet(VecDeque<Rank>);
 impl RankSet {
     /// Whether it has the rank.
     pub fn contains(&self, rank: Rank) -> bool {
-        self.0.binary_search(&rank).is_ok()
+        // Most that are asked for lie beyond the ends.
+        let is_between = self.0.front() <= Some(&rank) && Some(&rank) <= self.0.back();
+        is_between && self.0.binary_search(&rank).is_ok()
     }
 
     /// Add a rank; whether it is new.

@@ -4,7 +4,7 @@
 
 use binomesh_overlay::Rank;
 
-use super::Router;
+use super::{Router, Step};
 use crate::shape::Shape;
 
 /// The neighbour with the least of up, along the ring and down over all levels;
@@ -19,5 +19,11 @@ impl Router for Variant {
 
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
         shape.climbing_distance(from, to)
+    }
+
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        let next = step.shape.climbing_step(step.here, step.to);
+        let next = next.filter(|next| step.is_usable(*next));
+        next.or_else(|| step.cheapest(|rank| self.cost(step.shape, rank, step.to)))
     }
 }

@@ -18,6 +18,58 @@ impl Shape {
         self.climb(self.place(one), self.place(other), true).length
     }
 
+    /// A neighbour of least climbing distance to another rank, a child if there is
+    /// such a child, found without looking at all of them; none if that takes a look.
+    ///
+    /// Every step changes the distance by one at most, so a step along a best way is a
+    /// best step. Not so where the link between the ends of a ragged last level comes
+    /// in, of which the levels above know nothing.
+    pub(crate) fn climbing_step(&self, from: Rank, to: Rank) -> Option<Rank> {
+        let (here, goal) = (self.place(from), self.place(to));
+        let Place { level, offset } = here;
+        let last = self.size_of(self.last).saturating_sub(1);
+        let is_end = level == self.last && (offset == 0 || offset == last);
+        let is_above = level + 1 == self.last && goal.level == self.last;
+        if from == to || self.is_ragged() && (is_end || is_above) {
+            return None;
+        }
+        let climb = self.climb(here, goal, true);
+        if goal.level > level {
+            let below = self.above(goal.offset, goal.level - level - 1);
+            let first = offset.saturating_mul(self.fanout.get());
+            let end = first.saturating_add(self.fanout.get() - 1);
+            let nearest = match (first..=end).contains(&below) {
+                true => below,
+                false
+                    if self.across(level + 1, end, below)
+                        < self.across(level + 1, first, below) =>
+                {
+                    end
+                }
+                false => first,
+            };
+            let down = u32::from(goal.level - level - 1);
+            if down + self.across(level + 1, nearest, below) < climb.length {
+                return Some(self.rank(Place {
+                    level: level + 1,
+                    offset: nearest,
+                }));
+            }
+        }
+        if climb.level < level {
+            return self.parent(from);
+        }
+        let beside = self.above(goal.offset, goal.level.saturating_sub(level));
+        let left = self.left(from)?;
+        let onward = |rank: Rank| self.across(level, self.place(rank).offset, beside);
+        let is_left = onward(left) < self.across(level, offset, beside);
+        if is_left {
+            Some(left)
+        } else {
+            self.right(from)
+        }
+    }
+
     /// The length of a shortest path while everybody lives.
     ///
     /// Only a ragged last level can make it worth while to go further down: its

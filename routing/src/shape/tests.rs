@@ -206,6 +206,32 @@ fn the_climbing_distance_is_the_least_over_all_levels() {
 }
 
 #[test]
+fn the_climbing_step_is_to_a_neighbour_of_least_distance_children_first() {
+    for shape in all(90).chain([shape(1023, 2), shape(600, 3)]) {
+        let mut found = 0;
+        for from in ranks(&shape).step_by(1 + shape.population().get() as usize / 90) {
+            for to in ranks(&shape).filter(|to| *to != from) {
+                let all = shape.neighbours(from, Links::SiblingTree);
+                let distance = |rank| shape.climbing_distance(rank, to);
+                let least = all.clone().map(distance).min().unwrap();
+                let Some(next) = shape.climbing_step(from, to) else {
+                    continue;
+                };
+                found += 1;
+                let context = format!("{from:?} to {to:?} by {next:?} in {shape:?}");
+                assert!(all.clone().any(|rank| rank == next), "{context}");
+                assert_eq!(distance(next), least, "{context}");
+                let mut children = shape.children(from).filter(|rank| distance(*rank) == least);
+                let expected = children.next().unwrap_or(next);
+                assert_eq!(next, expected, "{context}");
+            }
+        }
+        let n = shape.population().get();
+        assert!(n < 40 || found > n, "{found} steps found in {shape:?}");
+    }
+}
+
+#[test]
 fn claimed_ranks_and_huge_fanouts_do_not_panic() {
     for (n, k) in [
         (1, 2),
@@ -222,6 +248,8 @@ fn claimed_ranks_and_huge_fanouts_do_not_panic() {
             shape.distance(rank, Rank(u32::MAX));
             shape.distance(Rank(u32::MAX), rank);
             shape.climbing_distance(rank, Rank(u32::MAX));
+            shape.climbing_step(rank, Rank(u32::MAX));
+            shape.climbing_step(Rank(u32::MAX), rank);
             shape.path_down(rank, Rank(u32::MAX)).count();
         }
     }
