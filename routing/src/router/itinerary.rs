@@ -23,11 +23,20 @@ impl RankSet {
 
     /// Add a rank; whether it is new.
     pub fn insert(&mut self, rank: Rank) -> bool {
-        let place = self.0.binary_search(&rank);
-        if let Err(at) = place {
-            self.0.insert(at, rank);
+        let is_behind_all = self.0.back() < Some(&rank);
+        let is_before_all = self.0.front().is_some_and(|front| rank < *front);
+        if is_behind_all {
+            self.0.push_back(rank);
+        } else if is_before_all {
+            self.0.push_front(rank);
+        } else {
+            let place = self.0.binary_search(&rank);
+            if let Err(at) = place {
+                self.0.insert(at, rank);
+            }
+            return place.is_err();
         }
-        place.is_err()
+        true
     }
 
     /// The least rank that is not below this one.

@@ -189,7 +189,7 @@ impl<'w, 's> Play<'w, 's> {
                 Hop::Done => break None,
             }
         };
-        self.deciding += watch.elapsed();
+        self.deciding += self.world.elapsed(watch);
         if let Some(next) = next {
             packet.hops += 1;
             self.sent.push((next, Sent::Encapsulated(packet)));

@@ -41,7 +41,7 @@ fn to_all(world: &mut World<'_>, source: Rank, tally: &mut Tally) {
             tally.hops.add(hops);
         }
     }
-    tally.deciding += watch.elapsed();
+    tally.deciding += world.elapsed(watch);
     for destination in &destinations {
         if let Some(length) = shortest[destination.0 as usize] {
             tally.connected += 1;
@@ -55,7 +55,7 @@ fn to_all(world: &mut World<'_>, source: Rank, tally: &mut Tally) {
 fn to_one(world: &mut World<'_>, source: Rank, destination: Rank, tally: &mut Tally) {
     let watch = ThreadWatch::start();
     let hops = walk(world, source, destination);
-    tally.deciding += watch.elapsed();
+    tally.deciding += world.elapsed(watch);
     tally.cases += 1;
     tally.live += 1;
     if let Some(hops) = hops {

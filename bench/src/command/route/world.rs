@@ -1,12 +1,14 @@
 //! One tree with its dead, and packets in it.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::router::{Hop, Itinerary, Reserve, choose_hop};
 use binomesh_routing::shape::Links;
 
 use super::Study;
+use crate::record::ThreadWatch;
 
 /// Who is dead.
 pub(super) struct World<'a> {
@@ -14,6 +16,8 @@ pub(super) struct World<'a> {
     list: Vec<Rank>,
     is_dead: Vec<u64>,
     pub(super) decisions: u64,
+    /// What the clock adds to an interval.
+    overhead: Duration,
 }
 
 impl<'a> World<'a> {
@@ -25,6 +29,7 @@ impl<'a> World<'a> {
             list: Vec::new(),
             is_dead: vec![0; words],
             decisions: 0,
+            overhead: ThreadWatch::overhead(),
         }
     }
 
@@ -69,6 +74,11 @@ impl<'a> World<'a> {
         choose_hop(*router, shape, *reserve, here, packet, |rank| {
             self.is_live(rank)
         })
+    }
+
+    /// The time since the watch was started, without the reading of it.
+    pub(super) fn elapsed(&self, watch: ThreadWatch) -> Duration {
+        watch.elapsed().saturating_sub(self.overhead)
     }
 
     /// Hops from `from` to everybody by a shortest path over the links in use, and
