@@ -8,6 +8,7 @@ pub mod check;
 pub mod converge;
 pub mod heal;
 pub mod live;
+pub mod route;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub enum Command {
     Heal(heal::Heal),
     /// Measure clusters of real processes on this machine.
     Live(live::Live),
+    /// Route round dead nodes: hops, steps, and who is reached.
+    Route(route::Route),
 }
 
 impl Arguments {
@@ -48,6 +51,7 @@ impl Arguments {
             Command::Chaos(chaos) => chaos.run(),
             Command::Heal(heal) => heal.run(),
             Command::Live(live) => live.run(),
+            Command::Route(route) => route.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,

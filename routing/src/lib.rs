@@ -15,6 +15,7 @@ pub mod relay;
 pub mod roster;
 pub mod router;
 pub mod runs;
+pub mod shape;
 pub mod strategy;
 mod topic;
 pub mod wire;

@@ -1,6 +1,112 @@
 //! Which neighbour is the next step towards a rank.
 //!
+//! ```text
+//!   packet ─▶ Itinerary: destinations, transit list, way back, known dead
+//!                │
+//!            choose_hop ── which neighbours are valid ──▶ Router::prefer
+//!                │                                        (by Router::cost)
+//!                └─▶ Forward / Back / Arrived / Lost / Done
+//! ```
+//!
 //! Routers are pure and keep nothing: they see the neighbours that may be used
-//! (set, not known to be down, not in the transit list) and rank them by cost.
+//! (not known to be dead, not in the transit list) and say which is best. All
+//! else is in [`choose_hop`], the same for each of them. A router of one's own is
+//! a name and a cost; `examples/own_router.rs` is one.
+//!
+//! [SFT06] §3; `binomial` goes over the fingers of [BMG09] instead.
 
+pub mod aware;
+pub mod basic;
 pub mod binomial;
+pub mod variant;
+
+mod hop;
+mod itinerary;
+
+use binomesh_overlay::Rank;
+
+use crate::shape::{Links, Shape};
+
+pub use aware::Aware;
+pub use basic::{Basic, BasicLeast};
+pub use binomial::Binomial;
+pub use hop::{Hop, Reserve, choose_hop};
+pub use itinerary::{Itinerary, RankSet};
+pub use variant::Variant;
+
+/// A way to choose among neighbours.
+pub trait Router {
+    /// What users call it.
+    fn name(&self) -> &'static str;
+
+    /// Over which links it goes.
+    fn links(&self) -> Links {
+        Links::SiblingTree
+    }
+
+    /// How many hops it takes from `from` to `to`, as far as one can tell without
+    /// knowing who is dead. The least wins; of several destinations, too.
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32;
+
+    /// Whether it goes round all the known dead, and not only the next: then each
+    /// that is found is a reason to think anew, and to go where one has been.
+    fn replans(&self) -> bool {
+        false
+    }
+
+    /// The neighbour to go to; none if it leads nowhere to go on, although there
+    /// may be neighbours.
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        step.cheapest(|rank| self.cost(step.shape, rank, step.to))
+    }
+}
+
+/// All the routers there are.
+pub const ROUTERS: [&(dyn Router + Sync); 5] = [&Basic, &BasicLeast, &Variant, &Aware, &Binomial];
+
+/// What a router is asked: from here, whereto next?
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// The tree.
+    pub shape: &'a Shape,
+    /// Where the packet is.
+    pub here: Rank,
+    /// Where it shall go.
+    pub to: Rank,
+    /// Over which links.
+    pub links: Links,
+    /// The transit list: who had the packet on its way to this destination.
+    pub visited: &'a RankSet,
+    /// Who is known to be dead.
+    pub dead: &'a RankSet,
+}
+
+impl Step<'_> {
+    /// Whether a packet may go there: "not in the transit list and still alive"
+    /// ([SFT06] §3.1), as far as is known.
+    pub fn is_usable(&self, rank: Rank) -> bool {
+        !self.visited.contains(rank) && !self.dead.contains(rank)
+    }
+
+    /// The neighbours that may be used: children, ring, parent.
+    pub fn usable(&self) -> impl Iterator<Item = Rank> {
+        let neighbours = self.shape.neighbours(self.here, self.links);
+        neighbours.filter(|rank| self.is_usable(*rank))
+    }
+
+    /// The usable neighbour of least cost, the first among equals.
+    pub fn cheapest(&self, cost: impl Fn(Rank) -> u32) -> Option<Rank> {
+        let mut best: Option<(u32, Rank)> = None;
+        for rank in self.shape.neighbours(self.here, self.links) {
+            let cost = cost(rank);
+            // To look into the lists takes longer than to count.
+            if best.is_none_or(|(least, _)| cost < least) && self.is_usable(rank) {
+                best = Some((cost, rank));
+            }
+        }
+        Some(best?.1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

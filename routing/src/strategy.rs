@@ -1,4 +1,5 @@
-//! Who gets which part of a broadcast: strategy `binomial`.
+//! Who gets which part of a broadcast. Strategies are pure functions; this one is
+//! `binomial`, the others have files of their own.
 //!
 //! ```text
 //!   0 ──▶ 4 ──▶ 6 ──▶ 7        a node at distance a that answers for [a, e)
@@ -10,7 +11,13 @@
 //! N − 1 messages, at most ⌈log2 N⌉ deep, over links that exist anyway. A pure
 //! function: it knows neither peers nor which of them are down.
 
+mod flood;
+mod sibling_tree;
+
 use crate::packet::Span;
+
+pub use flood::flood;
+pub use sibling_tree::{Encapsulation, Handover, ROOT, heirs, sibling_tree};
 
 /// Cut what a node at distance `from` has to hand on into the parts of its
 /// clockwise fingers, the farthest (and largest) first: it is the longest way.

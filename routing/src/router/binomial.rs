@@ -8,17 +8,44 @@
 
 use binomesh_overlay::{Population, Rank};
 
+use super::{Router, Step};
+use crate::shape::{Links, Shape};
+
+/// The neighbour with the least remaining weight, over the fingers alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Binomial;
+
+impl Router for Binomial {
+    fn name(&self) -> &'static str {
+        "binomial"
+    }
+
+    fn links(&self) -> Links {
+        Links::BinomialGraph
+    }
+
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+        hops(from.distance_to(to, shape.population()), shape.population())
+    }
+
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        // Any power in the lightest sum leaves one hop less: no need to weigh all
+        // neighbours while one of these can be used.
+        let population = step.shape.population();
+        let best = lightest(step.here.distance_to(step.to, population), population);
+        let lightest = best.powers().map(|(power, is_ahead)| match is_ahead {
+            true => step.here.ahead(power, population),
+            false => step.here.behind(power, population),
+        });
+        let mut lightest = lightest.filter(|rank| step.is_usable(*rank));
+        let next = lightest.next();
+        next.or_else(|| step.cheapest(|rank| self.cost(step.shape, rank, step.to)))
+    }
+}
+
 /// How many hops lie between two ranks that are `distance` apart.
 pub fn hops(distance: u32, population: Population) -> u32 {
-    let n = i64::from(population.get());
-    let d = i64::from(distance) % n;
-    // Farther multiples of N never win: the largest generator is at least N/2,
-    // and the test against breadth-first search agrees.
-    [d, d - n, d + n, d - 2 * n]
-        .into_iter()
-        .map(|value| weight(value, population.levels()))
-        .min()
-        .unwrap_or(0)
+    lightest(distance, population).weight()
 }
 
 /// The neighbour nearest to `target` by [`hops`], the first among equals.
@@ -32,29 +59,70 @@ pub fn choose_hop<P>(
         .min_by_key(|(rank, _)| hops(rank.distance_to(target, population), population))
 }
 
-/// The least number of signed powers 2^i, i < `levels`, with this sum.
-///
-/// From the lowest bit up an odd rest is rounded down or up at the cost of one;
-/// at each level only two rests are possible, so both are carried along. The
-/// highest power may be used repeatedly.
-fn weight(value: i64, levels: usize) -> u32 {
-    let Some(top) = levels.checked_sub(1) else {
-        return 0;
-    };
-    // The cheapest way to a rest of `low` and of `low + 1` in units of 2^level.
-    let (mut low, mut down, mut up) = (value, 0u32, u32::MAX / 2);
-    for _ in 0..top {
-        let (to_low, to_high) = if low.rem_euclid(2) == 0 {
-            // low is even; low + 1 is odd and may go either way.
-            (down.min(up + 1), up + 1)
+/// The lightest of the sums that lead so far.
+fn lightest(distance: u32, population: Population) -> Sum {
+    let n = i64::from(population.get());
+    let d = i64::from(distance) % n;
+    // Farther multiples of N never win: the largest generator is at least N/2,
+    // and the test against breadth-first search agrees.
+    let sums = [d - n, d + n, d - 2 * n].map(|value| Sum::of(value, population));
+    let first = Sum::of(d, population);
+    let lighter = |best: Sum, sum: Sum| {
+        if sum.weight() < best.weight() {
+            sum
         } else {
-            // low is odd; low + 1 is even.
-            (down + 1, (down + 1).min(up))
-        };
-        (low, down, up) = (low.div_euclid(2), to_low, to_high);
+            best
+        }
+    };
+    sums.into_iter().fold(first, lighter)
+}
+
+/// A number as a sum of as few signed powers 2^i, i < levels, as there can be.
+///
+/// Below the highest power that is the form in which no two neighbouring digits
+/// are set (Reitwiesner's), found without a loop: the digits where x and 3x
+/// differ. The highest power may be used repeatedly.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    is_ahead: bool,
+    /// The highest power, and how often.
+    top: u32,
+    tops: u32,
+    /// The rest's digits 1 and -1.
+    plus: u32,
+    minus: u32,
+}
+
+impl Sum {
+    fn of(value: i64, population: Population) -> Self {
+        let exponent = population.levels().saturating_sub(1);
+        let size = value.unsigned_abs();
+        let rest = size & ((1 << exponent) - 1);
+        let thrice = 3 * rest;
+        Self {
+            is_ahead: value >= 0,
+            top: 1 << exponent,
+            tops: (size >> exponent) as u32,
+            plus: ((thrice & !rest) >> 1) as u32,
+            minus: ((rest & !thrice) >> 1) as u32,
+        }
     }
-    let rest = |at: i64| u32::try_from(at.unsigned_abs()).unwrap_or(u32::MAX / 2);
-    (down.saturating_add(rest(low))).min(up.saturating_add(rest(low + 1)))
+
+    const fn weight(self) -> u32 {
+        self.tops + (self.plus | self.minus).count_ones()
+    }
+
+    /// The powers, the highest first, and whether they count clockwise.
+    fn powers(self) -> impl Iterator<Item = (u32, bool)> {
+        let top = (self.tops > 0).then_some((self.top, self.is_ahead));
+        let mut rest = self.plus | self.minus;
+        let digits = std::iter::from_fn(move || {
+            let power = 1 << rest.checked_ilog2()?;
+            rest ^= power;
+            Some((power, (self.plus & power != 0) == self.is_ahead))
+        });
+        top.into_iter().chain(digits)
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,401 @@
+//! `binomesh-bench route`: the study of [SFT06] §5 with the routers and the
+//! strategy that the relay is to use.
+
+mod broadcast;
+mod cases;
+mod tally;
+mod unicast;
+mod world;
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use binomesh_overlay::Population;
+use binomesh_routing::router::{self, Reserve, Router};
+use binomesh_routing::shape::{Fanout, Shape};
+use binomesh_routing::strategy;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{Failure, Finding};
+use crate::parallel;
+use crate::record::{self, Stopwatch};
+use cases::{Cases, Sets};
+use tally::Tally;
+
+/// Route round dead nodes: hops, steps, and who is reached.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench route --nodes 64 --fanout 4 --dead 1 --router aware
+  binomesh-bench route --nodes 16384 --fanout 3 --dead 1 --router variant --cast broadcast
+  binomesh-bench route --nodes 1023 --dead 5% --cast broadcast --sample 400 --graph sibling+bmg
+  binomesh-bench route --nodes 1048576 --dead 100 --where wall --known --sample 2000 --json
+
+Without --sample every set of dead nodes is taken with every live source and
+destination (broadcast: every set that spares the root), if these are at most
+20 million packets (20000 broadcasts); beyond that so many cases are drawn.
+'sets' says which it was. Shares are of live pairs, or of live nodes.
+
+A hop to a dead node is found out by the sender, who notes it in the packet and
+chooses again; it counts neither as a hop nor as a step. A broadcast starts at the
+root, and in one step a node sends one packet: what it forwards for others first,
+then its children from left to right. decision_ns is the mean processor time of a
+decision on this machine, with all threads at work.")]
+pub struct Route {
+    /// How many nodes.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(Population::MAX)))]
+    pub nodes: u32,
+    /// How many children a node has.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=i64::from(Fanout::MAX)))]
+    pub fanout: u32,
+    /// How many nodes are dead: a number, or a share of all such as 5%.
+    #[arg(long, default_value = "1")]
+    pub dead: Dead,
+    /// Who chooses the next hop.
+    #[arg(long, value_enum, default_value = "aware")]
+    pub router: RouterName,
+    /// To one, or to all.
+    #[arg(long, value_enum, default_value = "unicast")]
+    pub cast: Cast,
+    /// Whether the binomial graph's links help out where no sibling leads on
+    /// [default: sibling; with --router binomial: sibling+bmg].
+    #[arg(long, value_enum)]
+    pub graph: Option<Graph>,
+    /// How far the children of the dead are served.
+    #[arg(long, value_enum, default_value = "recursive")]
+    pub encapsulation: EncapsulationName,
+    /// Draw so many cases instead of taking all [default if there are too many:
+    /// 100000, of broadcasts 400].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub sample: Option<u64>,
+    /// Where the dead are. All but 'anywhere' are unicasts that are drawn.
+    #[arg(long = "where", value_enum, default_value = "anywhere")]
+    pub location: Location,
+    /// Packets start with the complete list of the dead.
+    #[arg(long)]
+    pub known: bool,
+    /// Draws the cases.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How many threads [default: as many as there are processors].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: Option<u8>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How many nodes are dead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Dead {
+    /// So many.
+    Count(u32),
+    /// So many of a hundred, rounded down.
+    Percent(f64),
+}
+
+impl Dead {
+    fn of(self, nodes: u32) -> u32 {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => (f64::from(nodes) * percent / 100.0) as u32,
+        }
+    }
+}
+
+/// A text that is neither a number of nodes nor a share.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected a number such as 3, or a share such as 5%")]
+pub struct InvalidDead;
+
+impl FromStr for Dead {
+    type Err = InvalidDead;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDead> {
+        match text.strip_suffix('%') {
+            Some(share) => {
+                let share = share.parse().ok();
+                let share = share.filter(|share| (0.0..=100.0).contains(share));
+                share.map(Self::Percent).ok_or(InvalidDead)
+            }
+            None => text.parse().map(Self::Count).map_err(|_| InvalidDead),
+        }
+    }
+}
+
+/// Who chooses the next hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouterName {
+    /// Algorithm 1 of the paper, step by step.
+    Basic,
+    /// The neighbour of which Algorithm 1 counts the fewest hops.
+    BasicLeast,
+    /// Least of up, along and down over all levels.
+    Variant,
+    /// Shortest path without the nodes known to be dead.
+    Aware,
+    /// Over the fingers of the binomial graph alone.
+    Binomial,
+}
+
+impl RouterName {
+    fn router(self) -> &'static (dyn Router + Sync) {
+        match self {
+            Self::Basic => &router::Basic,
+            Self::BasicLeast => &router::BasicLeast,
+            Self::Variant => &router::Variant,
+            Self::Aware => &router::Aware,
+            Self::Binomial => &router::Binomial,
+        }
+    }
+}
+
+/// To one, or to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cast {
+    /// From every node to every other.
+    Unicast,
+    /// From the root to all.
+    Broadcast,
+}
+
+/// Over which links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+pub enum Graph {
+    /// The sibling tree.
+    #[value(name = "sibling")]
+    #[serde(rename = "sibling")]
+    Sibling,
+    /// The sibling tree, with the binomial graph in reserve.
+    #[value(name = "sibling+bmg")]
+    #[serde(rename = "sibling+bmg")]
+    SiblingAndBmg,
+}
+
+/// How far the children of the dead are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum EncapsulationName {
+    /// Grandchildren, as the paper writes it.
+    Once,
+    /// Whoever is behind the dead.
+    Recursive,
+}
+
+/// Where the dead are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Location {
+    /// Every set is as likely.
+    Anywhere,
+    /// Anywhere in one subtree that holds the destination and not the source.
+    Subtree,
+    /// The top of such a subtree.
+    Top,
+    /// Side by side on one level, the destination behind the middle.
+    Wall,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How many nodes.
+    pub nodes: u32,
+    /// How many children a node has.
+    pub fanout: u32,
+    /// How many nodes were dead.
+    pub dead: u32,
+    /// Where.
+    #[serde(rename = "where")]
+    pub location: Location,
+    /// Who chose.
+    pub router: RouterName,
+    /// To one, or to all.
+    pub cast: Cast,
+    /// Over which links.
+    pub graph: Graph,
+    /// How far the children of the dead were served.
+    pub encapsulation: EncapsulationName,
+    /// Whether packets started with the complete list of the dead.
+    pub known: bool,
+    /// Drew the cases.
+    pub seed: u64,
+    /// Whether the cases are all there are.
+    pub sets: Sets,
+    /// How many packets, or broadcasts.
+    pub cases: u64,
+    /// Of those that arrived.
+    pub hops_mean: Option<f64>,
+    /// The longest of the best 99 in 100.
+    pub hops_p99: Option<usize>,
+    /// The longest.
+    pub hops_max: Option<usize>,
+    /// By breadth-first search, for whom all the dead are known; of all cases.
+    pub shortest_mean: Option<f64>,
+    /// Until the last node that is reached has a broadcast.
+    pub steps_mean: Option<f64>,
+    /// The most.
+    pub steps_max: Option<usize>,
+    /// Who was reached, of the live.
+    pub delivered_share: Option<f64>,
+    /// Who is connected with the source over the links in use, of the live.
+    pub connected_share: Option<f64>,
+    /// How many broadcasts reached all the live.
+    pub complete_share: Option<f64>,
+    /// How often a next hop was chosen.
+    pub decisions: u64,
+    /// How much processor time each took.
+    pub decision_ns: Option<f64>,
+    /// How many threads ran.
+    pub threads: u8,
+    /// Real time.
+    pub wall_seconds: f64,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+/// The parameters, found to go together.
+struct Study {
+    shape: Shape,
+    dead: u32,
+    router: &'static (dyn Router + Sync),
+    reserve: Reserve,
+    encapsulation: strategy::Encapsulation,
+    location: Location,
+    knows: bool,
+    seed: u64,
+}
+
+impl Route {
+    /// Run it and print its row.
+    pub fn run(self) -> Result<Finding, Failure> {
+        let row = self.measure().map_err(Failure::Usage)?;
+        record::progress_done();
+        if self.json {
+            record::print_json(&row)?;
+        } else {
+            record::print_table(&row)?;
+        }
+        Ok(Finding::Good)
+    }
+
+    /// Run it, or say what does not go together.
+    pub fn measure(&self) -> Result<Row, String> {
+        let watch = Stopwatch::start();
+        let study = self.study()?;
+        let cases = Cases::of(self.cast, &study, self.sample)?;
+        let threads = self.threads.unwrap_or_else(processors);
+        let tallies = parallel::map(
+            cases.chunks(),
+            threads,
+            |chunk| match self.cast {
+                Cast::Unicast => unicast::run(&study, &cases, chunk),
+                Cast::Broadcast => broadcast::run(&study, &cases, chunk),
+            },
+            |_| false,
+            |done| {
+                let (done, all) = (done.len(), cases.chunks());
+                let percent = 100 * done as u64 / all.max(1);
+                record::progress(format_args!("{percent} % ({done} of {all} parts)"));
+            },
+        );
+        let mut total = Tally::default();
+        tallies.values().for_each(|tally| total.add(tally));
+        Ok(self.row(&study, &cases, &total, threads, watch.elapsed()))
+    }
+
+    fn graph(&self) -> Graph {
+        self.graph.unwrap_or(match self.router {
+            RouterName::Binomial => Graph::SiblingAndBmg,
+            _ => Graph::Sibling,
+        })
+    }
+
+    fn study(&self) -> Result<Study, String> {
+        let (nodes, dead) = (self.nodes, self.dead.of(self.nodes));
+        let population = Population::new(nodes).ok_or("--nodes: out of range")?;
+        let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;
+        let (needed, who) = match self.cast {
+            Cast::Unicast => (2, "a source and a destination"),
+            Cast::Broadcast => (1, "the root"),
+        };
+        if nodes < needed {
+            return Err(format!(
+                "--nodes: a unicast needs {who}; give --nodes 2 or more"
+            ));
+        }
+        if dead > nodes - needed {
+            let most = nodes - needed;
+            return Err(format!(
+                "--dead: {dead} of {nodes} nodes do not leave {who}; give --dead {most} or less, or more --nodes"
+            ));
+        }
+        if self.router == RouterName::Binomial && self.graph() == Graph::Sibling {
+            return Err(
+                "--graph: router binomial goes over the binomial graph; give --graph sibling+bmg"
+                    .to_owned(),
+            );
+        }
+        if self.location != Location::Anywhere && self.cast == Cast::Broadcast {
+            return Err("--where: a broadcast has no way on which the dead could lie; give --where anywhere or --cast unicast".to_owned());
+        }
+        Ok(Study {
+            shape: Shape::new(population, fanout),
+            dead,
+            router: self.router.router(),
+            reserve: match self.graph() {
+                Graph::Sibling => Reserve::None,
+                Graph::SiblingAndBmg => Reserve::BinomialGraph,
+            },
+            encapsulation: match self.encapsulation {
+                EncapsulationName::Once => strategy::Encapsulation::Once,
+                EncapsulationName::Recursive => strategy::Encapsulation::Recursive,
+            },
+            location: self.location,
+            knows: self.known,
+            seed: self.seed,
+        })
+    }
+
+    fn row(&self, study: &Study, cases: &Cases, total: &Tally, threads: u8, wall: Duration) -> Row {
+        Row {
+            nodes: self.nodes,
+            fanout: self.fanout,
+            dead: study.dead,
+            location: self.location,
+            router: self.router,
+            cast: self.cast,
+            graph: self.graph(),
+            encapsulation: self.encapsulation,
+            known: self.known,
+            seed: self.seed,
+            sets: cases.sets(),
+            cases: total.cases,
+            hops_mean: total.hops.mean(),
+            hops_p99: total.hops.quantile(0.99),
+            hops_max: total.hops.most(),
+            shortest_mean: total.shortest.mean(),
+            steps_mean: total.steps.mean(),
+            steps_max: total.steps.most(),
+            delivered_share: tally::share(total.hops.count(), total.live),
+            connected_share: tally::share(total.connected, total.live),
+            complete_share: tally::share(total.complete, total.steps.count()),
+            decisions: total.decisions,
+            decision_ns: tally::share(total.deciding.as_nanos() as u64, total.decisions),
+            threads,
+            wall_seconds: wall.as_secs_f64(),
+            version: record::VERSION,
+        }
+    }
+}
+
+fn processors() -> u8 {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! One tree with its dead, and packets in it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use binomesh_overlay::Rank;
+use binomesh_routing::router::{Hop, Itinerary, Reserve, choose_hop};
+use binomesh_routing::shape::Links;
+
+use super::Study;
+use crate::record::ThreadWatch;
+
+/// Who is dead.
+pub(super) struct World<'a> {
+    pub(super) study: &'a Study,
+    list: Vec<Rank>,
+    is_dead: Vec<u64>,
+    pub(super) decisions: u64,
+    /// What the clock adds to an interval.
+    overhead: Duration,
+}
+
+impl<'a> World<'a> {
+    /// Everybody lives.
+    pub(super) fn new(study: &'a Study) -> Self {
+        let words = study.shape.population().get() as usize / 64 + 1;
+        Self {
+            study,
+            list: Vec::new(),
+            is_dead: vec![0; words],
+            decisions: 0,
+            overhead: ThreadWatch::overhead(),
+        }
+    }
+
+    /// These are dead and nobody else.
+    pub(super) fn kill(&mut self, dead: impl IntoIterator<Item = Rank>) {
+        for rank in self.list.drain(..) {
+            self.is_dead[rank.0 as usize / 64] = 0;
+        }
+        self.list.extend(dead);
+        for rank in &self.list {
+            self.is_dead[rank.0 as usize / 64] |= 1 << (rank.0 % 64);
+        }
+    }
+
+    pub(super) fn is_live(&self, rank: Rank) -> bool {
+        self.is_dead[rank.0 as usize / 64] & 1 << (rank.0 % 64) == 0
+    }
+
+    pub(super) fn live(&self) -> impl Iterator<Item = Rank> {
+        let all = (0..self.study.shape.population().get()).map(Rank);
+        all.filter(|rank| self.is_live(*rank))
+    }
+
+    /// A packet to these, knowing what packets know at the start.
+    pub(super) fn packet(&self, destinations: impl IntoIterator<Item = Rank>) -> Itinerary {
+        let limit = self.study.shape.population().get() as usize;
+        let packet = Itinerary::new(destinations, limit);
+        match self.study.knows {
+            true => packet.knowing(self.list.iter().copied()),
+            false => packet,
+        }
+    }
+
+    pub(super) fn choose(&mut self, here: Rank, packet: &mut Itinerary) -> Hop {
+        self.decisions += 1;
+        let Study {
+            router,
+            shape,
+            reserve,
+            ..
+        } = self.study;
+        choose_hop(*router, shape, *reserve, here, packet, |rank| {
+            self.is_live(rank)
+        })
+    }
+
+    /// The time since the watch was started, without the reading of it.
+    pub(super) fn elapsed(&self, watch: ThreadWatch) -> Duration {
+        watch.elapsed().saturating_sub(self.overhead)
+    }
+
+    /// Hops from `from` to everybody by a shortest path over the links in use, and
+    /// none to the dead and the unreachable.
+    pub(super) fn breadth_first(&self, from: Rank) -> Vec<Option<u32>> {
+        let Study {
+            router,
+            shape,
+            reserve,
+            ..
+        } = self.study;
+        let both = [router.links(), Links::BinomialGraph];
+        let links = match reserve {
+            Reserve::None => &both[..1],
+            Reserve::BinomialGraph => &both[..],
+        };
+        let mut depth = vec![None; shape.population().get() as usize];
+        depth[from.0 as usize] = Some(0);
+        let mut open = VecDeque::from([from]);
+        while let Some(rank) = open.pop_front() {
+            let further = depth[rank.0 as usize].map(|depth| depth + 1);
+            for next in links
+                .iter()
+                .flat_map(|links| shape.neighbours(rank, *links))
+            {
+                if depth[next.0 as usize].is_none() && self.is_live(next) {
+                    depth[next.0 as usize] = further;
+                    open.push_back(next);
+                }
+            }
+        }
+        depth
+    }
+}

@@ -1,0 +1,45 @@
+//! Router `aware`: [SFT06] §3.2, the third algorithm. A shortest path in the tree
+//! without the ranks that the header says are dead.
+//!
+//! The paper searches breadth first, which costs O(N) at every hop. The search
+//! here is goal-directed and finds paths of the same length.
+//!
+//! Departure: the transit list is cleared whenever somebody is found dead. What
+//! was a way forward may have become a dead end, and then the shortest path leads
+//! back; with the list kept it must not, and single packets stray (N = 64, k = 4,
+//! one dead: 20 hops at most instead of 10).
+
+mod obstacles;
+mod search;
+
+use binomesh_overlay::Rank;
+
+use super::{Router, Step};
+use crate::shape::Shape;
+
+pub use search::first_hop;
+
+/// The first step of a shortest path round the dead, and round where the packet
+/// has been; none if there is no such path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Aware;
+
+impl Router for Aware {
+    fn name(&self) -> &'static str {
+        "aware"
+    }
+
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+        shape.distance(from, to)
+    }
+
+    fn replans(&self) -> bool {
+        true
+    }
+
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        let obstacles = [step.dead, step.visited];
+        let (next, _) = first_hop(step.shape, step.here, step.to, obstacles)?;
+        Some(next)
+    }
+}

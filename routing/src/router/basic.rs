@@ -1,0 +1,119 @@
+//! Routers `basic` and `basic-least`: [SFT06] Algorithm 1, in its two readings.
+//!
+//! "Compute cost" walks by a rule from the neighbour to the destination and counts.
+//! `basic` takes the step that the rule takes, "a direction toward the
+//! destination"; `basic-least` takes "a neighbour which has the lowest cost". They
+//! are not the same: the rule crosses the ring on the shallower of both levels,
+//! which on the last one is O(N) long, while the parent of the same node has a
+//! k-th of that to go.
+
+use binomesh_overlay::Rank;
+
+use super::{Router, Step};
+use crate::shape::{Place, Shape};
+
+/// Algorithm 1 as it is written: its own next hop, and if that is not valid the
+/// neighbour of least cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Basic;
+
+/// The neighbour from which Algorithm 1 counts the fewest hops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct BasicLeast;
+
+impl Router for Basic {
+    fn name(&self) -> &'static str {
+        "basic"
+    }
+
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+        cost(shape, from, to)
+    }
+
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        let next = rule(step.shape, step.here, step.to);
+        let next = next.filter(|next| step.is_usable(*next));
+        next.or_else(|| step.cheapest(|rank| cost(step.shape, rank, step.to)))
+    }
+}
+
+impl Router for BasicLeast {
+    fn name(&self) -> &'static str {
+        "basic-least"
+    }
+
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+        cost(shape, from, to)
+    }
+}
+
+/// [SFT06] Algorithm 1, "Compute cost", lines 3–13: one turn of its loop.
+///
+/// `hopLeft` and `hopRight` are not defined there: they are the distances along my
+/// level to the destination, or to its ancestor if it is further down.
+fn rule(shape: &Shape, here: Rank, to: Rank) -> Option<Rank> {
+    let (mine, theirs) = (shape.place(here), shape.place(to));
+    if mine.level > theirs.level {
+        return shape.parent(here);
+    }
+    let goal = shape.above(theirs.offset, theirs.level - mine.level);
+    if goal == mine.offset {
+        return shape.ancestor(to, mine.level + 1);
+    }
+    // "Choose left or right", line 1.
+    let right = ahead(shape, mine, goal);
+    let left = shape.size_of(mine.level).saturating_sub(right);
+    match left <= right && shape.right(here) != Some(to) {
+        true => shape.left(here),
+        false => shape.right(here),
+    }
+}
+
+/// How far to the right along the ring.
+fn ahead(shape: &Shape, from: Place, goal: u32) -> u32 {
+    match goal.checked_sub(from.offset) {
+        Some(distance) => distance,
+        None => shape.size_of(from.level).saturating_sub(from.offset - goal),
+    }
+}
+
+/// How many turns the loop of Algorithm 1 takes, which needs no loop: up while
+/// below, along the ring, down.
+fn cost(shape: &Shape, from: Rank, to: Rank) -> u32 {
+    let (from, to) = (shape.place(from), shape.place(to));
+    let level = from.level.min(to.level);
+    let straight = u32::from(from.level.abs_diff(to.level));
+    let above = |place: Place| shape.above(place.offset, place.level - level);
+    straight + shape.across(level, above(from), above(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Fanout;
+    use binomesh_overlay::Population;
+
+    #[test]
+    fn the_cost_is_what_the_loop_counts() {
+        for k in 2..=8 {
+            for n in (1..=40).chain([64, 85, 130]) {
+                let shape = Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());
+                for from in (0..n).map(Rank) {
+                    for to in (0..n).map(Rank) {
+                        let (mut at, mut turns) = (from, 0);
+                        while at != to {
+                            at = rule(&shape, at, to).unwrap();
+                            turns += 1;
+                            assert!(turns <= n, "{from:?} to {to:?} in {shape:?}");
+                        }
+                        assert_eq!(
+                            cost(&shape, from, to),
+                            turns,
+                            "{from:?} to {to:?} in {shape:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a packet carries of its way: destinations, transit list, way back, and
+//! who was found dead.
+
+use std::collections::VecDeque;
+
+use binomesh_overlay::Rank;
+
+use super::Router;
+use crate::shape::Shape;
+
+/// A set of ranks, in order. A walk along a ring adds them at either end, which
+/// is cheap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RankSet(VecDeque<Rank>);
+
+impl RankSet {
+    /// Whether it has the rank.
+    pub fn contains(&self, rank: Rank) -> bool {
+        // Most that are asked for lie beyond the ends.
+        let is_between = self.0.front() <= Some(&rank) && Some(&rank) <= self.0.back();
+        is_between && self.0.binary_search(&rank).is_ok()
+    }
+
+    /// Add a rank; whether it is new.
+    pub fn insert(&mut self, rank: Rank) -> bool {
+        let is_behind_all = self.0.back() < Some(&rank);
+        let is_before_all = self.0.front().is_some_and(|front| rank < *front);
+        if is_behind_all {
+            self.0.push_back(rank);
+        } else if is_before_all {
+            self.0.push_front(rank);
+        } else {
+            let place = self.0.binary_search(&rank);
+            if let Err(at) = place {
+                self.0.insert(at, rank);
+            }
+            return place.is_err();
+        }
+        true
+    }
+
+    /// The least rank that is not below this one.
+    pub fn first_from(&self, rank: Rank) -> Option<Rank> {
+        let at = self.0.partition_point(|other| *other < rank);
+        self.0.get(at).copied()
+    }
+
+    /// How many ranks it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, ascending.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl FromIterator<Rank> for RankSet {
+    fn from_iter<T: IntoIterator<Item = Rank>>(ranks: T) -> Self {
+        let mut ranks: Vec<Rank> = ranks.into_iter().collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        Self(ranks.into())
+    }
+}
+
+/// The part of a packet's header that grows on its way.
+///
+/// [SFT06] §3.1 has a destination list and a transit list "to prevent looping and
+/// for back-tracking purposes".
+///
+/// Departure: the transit list alone does not tell to whom a packet goes back
+/// after it has gone back once, and two nodes can then hand it to each other for
+/// ever. So the senders of the first visits are carried besides, as a stack.
+///
+/// Departure: transit list and way back are cleared at each destination. With the transit list of
+/// all legs, later ones are sent round nodes that had nothing against them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Itinerary {
+    /// Where it shall still go.
+    pub(super) destinations: Vec<Rank>,
+    /// Where it goes now, one of the destinations.
+    pub(super) target: Option<Rank>,
+    /// Who had the packet on this leg.
+    pub(super) visited: RankSet,
+    /// From whom back to the start of the leg.
+    pub(super) way_back: Vec<Rank>,
+    /// Who was found dead on all legs.
+    pub(super) dead: RankSet,
+    /// The most ranks on the transit list.
+    pub(super) limit: usize,
+    /// Hops to the present target.
+    pub(super) hops: u32,
+}
+
+impl Itinerary {
+    /// The most dead ranks that are carried along. Who is found dead beyond them is
+    /// avoided on this leg only.
+    pub const MAX_DEAD: usize = 1024;
+
+    /// To these, with a transit list of at most `limit` ranks: at the limit a packet
+    /// only goes back.
+    pub fn new(destinations: impl IntoIterator<Item = Rank>, limit: usize) -> Self {
+        Self {
+            destinations: destinations.into_iter().collect(),
+            target: None,
+            visited: RankSet::default(),
+            way_back: Vec::with_capacity(limit.min(32)),
+            dead: RankSet::default(),
+            limit,
+            hops: 0,
+        }
+    }
+
+    /// With these known to be dead from the start, the least of them if they are
+    /// too many.
+    pub fn knowing(mut self, dead: impl IntoIterator<Item = Rank>) -> Self {
+        self.dead = dead.into_iter().collect();
+        self.dead.0.truncate(Self::MAX_DEAD);
+        self
+    }
+
+    /// Where it shall still go.
+    pub fn destinations(&self) -> &[Rank] {
+        &self.destinations
+    }
+
+    /// Who is known to be dead.
+    pub const fn dead(&self) -> &RankSet {
+        &self.dead
+    }
+
+    /// The transit list of this leg.
+    pub const fn visited(&self) -> &RankSet {
+        &self.visited
+    }
+
+    /// Send it to one more.
+    pub fn add(&mut self, destination: Rank) {
+        if !self.destinations.contains(&destination) {
+            self.destinations.push(destination);
+        }
+    }
+
+    /// Where it goes now: if to nobody yet, to the nearest.
+    pub(super) fn head(
+        &mut self,
+        router: &(impl Router + ?Sized),
+        shape: &Shape,
+        here: Rank,
+    ) -> Option<Rank> {
+        if self.target.is_none() {
+            let cost = |to: &Rank| router.cost(shape, here, *to);
+            self.target = self.destinations.iter().copied().min_by_key(cost);
+        }
+        self.target
+    }
+
+    /// A destination less; a new leg begins if it was reached, or was where we went.
+    pub(super) fn strike(&mut self, destination: Rank) {
+        self.destinations.retain(|other| *other != destination);
+        (self.target, self.hops) = (None, 0);
+        self.forget_the_way();
+    }
+
+    /// The way to the present target begins here.
+    pub(super) fn forget_the_way(&mut self) {
+        self.visited = RankSet::default();
+        self.way_back.clear();
+    }
+
+    /// Remember that a rank is dead.
+    pub(super) fn bury(&mut self, rank: Rank) {
+        match self.dead.len() < Self::MAX_DEAD {
+            true => self.dead.insert(rank),
+            false => self.visited.insert(rank),
+        };
+    }
+}

@@ -1,0 +1,29 @@
+//! Router `variant`: [SFT06] §3.2, the second algorithm. "Instead of routing from
+//! left to right, it could be faster to go up a few levels, then go right and go
+//! down to the destination."
+
+use binomesh_overlay::Rank;
+
+use super::{Router, Step};
+use crate::shape::Shape;
+
+/// The neighbour with the least of up, along the ring and down over all levels;
+/// children first among equals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Variant;
+
+impl Router for Variant {
+    fn name(&self) -> &'static str {
+        "variant"
+    }
+
+    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+        shape.climbing_distance(from, to)
+    }
+
+    fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
+        let next = step.shape.climbing_step(step.here, step.to);
+        let next = next.filter(|next| step.is_usable(*next));
+        next.or_else(|| step.cheapest(|rank| self.cost(step.shape, rank, step.to)))
+    }
+}

@@ -1,0 +1,52 @@
+//! Strategy `flood`: whoever receives a broadcast for the first time sends it to
+//! all its neighbours in the binomial graph.
+//!
+//! Dear, about 2 log2 N messages per member, and in return nobody's death matters,
+//! the origin's included: if one member that stays up has it, then all have that
+//! are connected with it through members that stay up.
+
+use binomesh_overlay::Rank;
+
+use crate::shape::{Links, Shape};
+
+/// To whom `at` sends what it has received for the first time, from `sender` if it
+/// is not its own.
+pub fn flood(shape: &Shape, at: Rank, sender: Option<Rank>) -> impl Iterator<Item = Rank> + use<> {
+    let neighbours = shape.neighbours(at, Links::BinomialGraph);
+    neighbours.filter(move |rank| Some(*rank) != sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Fanout;
+    use binomesh_overlay::Population;
+
+    #[test]
+    fn all_get_it_in_as_many_rounds_as_the_graph_is_wide() {
+        for n in 1..=300u32 {
+            let shape = Shape::new(Population::new(n).unwrap(), Fanout::TWO);
+            let mut round = vec![None; n as usize];
+            round[0] = Some(0);
+            let (mut now, mut rounds, mut messages) = (vec![(Rank(0), None)], 0, 0);
+            while !now.is_empty() {
+                rounds += 1;
+                let mut next = Vec::new();
+                for (at, sender) in now {
+                    for to in flood(&shape, at, sender) {
+                        assert_ne!(Some(to), sender);
+                        messages += 1;
+                        if round[to.0 as usize].is_none() {
+                            round[to.0 as usize] = Some(rounds);
+                            next.push((to, Some(at)));
+                        }
+                    }
+                }
+                now = next;
+            }
+            assert!(round.iter().all(Option::is_some), "N={n}");
+            let levels = shape.population().levels() as u32;
+            assert!(messages <= n * 2 * levels, "N={n}: {messages} messages");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Strategy `sibling-tree`: [SFT06] §3.1, `bcast`.
+//!
+//! ```text
+//!        0            origin ──▶ 0 ──▶ down the tree. Child 1 is dead: one packet
+//!      /   \          for 3 and 4 goes round it by whatever router, 2 ──▶ 5 ──▶ 4
+//!     †1 ── 2         ──▶ 3, and each goes on from there as if 1 had sent it.
+//!    / \   / \
+//!   3 ─ 4 5 ─ 6
+//! ```
+//!
+//! Pure: who is alive is asked, and how a packet gets round the dead is
+//! [`crate::router`]'s.
+//!
+//! Departure: the paper encapsulates once, for grandchildren; whoever is behind a
+//! dead grandchild as well gets nothing. With [`Encapsulation::Recursive`] every
+//! destination that is lost on the way is replaced by its children, so that only
+//! who cannot be reached is not. And a dead child is one packet for all its
+//! children, not one for each: on the way they lie together.
+
+use binomesh_overlay::Rank;
+
+use crate::shape::Shape;
+
+/// How far encapsulation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encapsulation {
+    /// To the children of a dead child, as the paper has it.
+    Once,
+    /// To the children of whoever is lost.
+    Recursive,
+}
+
+/// What a rank hands on of a broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Handover {
+    /// The broadcast, to this child.
+    Child(Rank),
+    /// One encapsulated packet to all [`heirs`] of this rank, which is dead.
+    Heirs(Rank),
+}
+
+/// Where a broadcast begins; its origin sends it there, as the first
+/// generation of a packet.
+pub const ROOT: Rank = Rank(0);
+
+/// What `at` hands on, in the order in which it should: the children from left to
+/// right.
+pub fn sibling_tree(
+    shape: &Shape,
+    at: Rank,
+    mut is_live: impl FnMut(Rank) -> bool,
+) -> impl Iterator<Item = Handover> {
+    shape.children(at).map(move |child| match is_live(child) {
+        true => Handover::Child(child),
+        false => Handover::Heirs(child),
+    })
+}
+
+/// The destinations in the place of one that is lost. `generation` counts how
+/// often that was done to the packet: none for one to a child or to the root.
+pub fn heirs(
+    shape: &Shape,
+    lost: Rank,
+    encapsulation: Encapsulation,
+    generation: u32,
+) -> impl Iterator<Item = Rank> + use<> {
+    let has_heirs = encapsulation == Encapsulation::Recursive || generation == 0;
+    has_heirs
+        .then(|| shape.children(lost))
+        .into_iter()
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Fanout;
+    use binomesh_overlay::Population;
+    use std::collections::BTreeSet;
+
+    fn shape(n: u32, k: u32) -> Shape {
+        Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
+    }
+
+    /// Who gets a broadcast from the root if every packet arrives that can.
+    fn reached(shape: &Shape, dead: &BTreeSet<Rank>, encapsulation: Encapsulation) -> Vec<Rank> {
+        let is_live = |rank| !dead.contains(&rank);
+        let (mut open, mut reached) = (vec![(ROOT, 0)], Vec::new());
+        while let Some((at, generation)) = open.pop() {
+            if !is_live(at) {
+                let heirs = heirs(shape, at, encapsulation, generation);
+                open.extend(heirs.map(|heir| (heir, generation + 1)));
+                continue;
+            }
+            reached.push(at);
+            for handover in sibling_tree(shape, at, is_live) {
+                match handover {
+                    Handover::Child(child) | Handover::Heirs(child) => open.push((child, 0)),
+                }
+            }
+        }
+        reached.sort_unstable();
+        reached
+    }
+
+    #[test]
+    fn every_rank_gets_it_once_while_all_live() {
+        for k in 2..=8 {
+            for n in 1..=200 {
+                let all: Vec<Rank> = (0..n).map(Rank).collect();
+                let shape = shape(n, k);
+                assert_eq!(reached(&shape, &BTreeSet::new(), Encapsulation::Once), all);
+            }
+        }
+    }
+
+    #[test]
+    fn a_dead_child_is_one_handover_to_its_heirs() {
+        let shape = shape(15, 2);
+        let handovers: Vec<_> = sibling_tree(&shape, ROOT, |rank| rank != Rank(1)).collect();
+        assert_eq!(
+            handovers,
+            [Handover::Heirs(Rank(1)), Handover::Child(Rank(2))]
+        );
+        assert!(heirs(&shape, Rank(1), Encapsulation::Once, 0).eq([Rank(3), Rank(4)]));
+    }
+
+    #[test]
+    fn once_loses_who_is_behind_a_dead_grandchild_and_recursive_does_not() {
+        let shape = shape(31, 2);
+        let dead = BTreeSet::from([1, 3].map(Rank));
+        let behind: BTreeSet<Rank> = [7, 8, 15, 16, 17, 18].map(Rank).into();
+        let live = (0..31).map(Rank).filter(|rank| !dead.contains(rank));
+        let all: Vec<Rank> = live.collect();
+        assert_eq!(reached(&shape, &dead, Encapsulation::Recursive), all);
+        let fewer: Vec<Rank> = all
+            .into_iter()
+            .filter(|rank| !behind.contains(rank))
+            .collect();
+        assert_eq!(reached(&shape, &dead, Encapsulation::Once), fewer);
+    }
+
+    #[test]
+    fn a_dead_root_is_replaced_by_its_children() {
+        let shape = shape(15, 2);
+        for encapsulation in [Encapsulation::Once, Encapsulation::Recursive] {
+            let reached = reached(&shape, &BTreeSet::from([ROOT]), encapsulation);
+            assert!(reached.into_iter().eq((1..15).map(Rank)));
+        }
+    }
+}
