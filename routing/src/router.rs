@@ -48,14 +48,8 @@ pub trait Router {
     /// knowing who is dead. The least wins; of several destinations, too.
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32;
 
-    /// Whether it goes round all the known dead, and not only the next: then each
-    /// that is found is a reason to think anew, and to go where one has been.
-    fn replans(&self) -> bool {
-        false
-    }
-
-    /// The neighbour to go to; none if it leads nowhere to go on, although there
-    /// may be neighbours.
+    /// The neighbour to go to: one that may be used, or [`Step::sender`]. None if the
+    /// router sees no way, although there may be neighbours.
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
         step.cheapest(|rank| self.cost(step.shape, rank, step.to))
     }
@@ -77,6 +71,11 @@ pub struct Step<'a> {
     pub links: Links,
     /// The transit list: who had the packet on its way to this destination.
     pub visited: &'a RankSet,
+    /// Those on it who were left backwards.
+    pub closed: &'a RankSet,
+    /// Who sent the packet here for the first time, if it may go back although there
+    /// are others to try.
+    pub sender: Option<Rank>,
     /// Who is known to be dead.
     pub dead: &'a RankSet,
 }

@@ -4,10 +4,10 @@
 //! The paper searches breadth first, which costs O(N) at every hop. The search
 //! here is goal-directed and finds paths of the same length.
 //!
-//! Departure: the transit list is cleared whenever somebody is found dead. What
-//! was a way forward may have become a dead end, and then the shortest path leads
-//! back; with the list kept it must not, and single packets stray (N = 64, k = 4,
-//! one dead: 20 hops at most instead of 10).
+//! Departure: a packet may go back before all else has been tried. When somebody is
+//! found dead, what was a way forward may have become a dead end, and the shortest
+//! path leads back; with the transit list alone it must not, and single packets
+//! stray (N = 64, k = 4, one dead: 20 hops at most instead of 9).
 
 mod obstacles;
 mod search;
@@ -33,13 +33,17 @@ impl Router for Aware {
         shape.distance(from, to)
     }
 
-    fn replans(&self) -> bool {
-        true
-    }
-
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
-        let obstacles = [step.dead, step.visited];
-        let (next, _) = first_hop(step.shape, step.here, step.to, obstacles)?;
+        let first_hop = |obstacles| first_hop(step.shape, step.here, step.to, obstacles);
+        if step.sender.is_some() {
+            // The ranks on the way back are no obstacles, but must be gone back by one
+            // after the other.
+            let (next, _) = first_hop([step.dead, step.closed])?;
+            if Some(next) == step.sender || !step.visited.contains(next) {
+                return Some(next);
+            }
+        }
+        let (next, _) = first_hop([step.dead, step.visited])?;
         Some(next)
     }
 }

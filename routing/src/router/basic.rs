@@ -94,6 +94,27 @@ mod tests {
     use binomesh_overlay::Population;
 
     #[test]
+    fn of_two_ways_round_the_shorter_is_taken_and_of_equals_the_left() {
+        // Level 2 of the binary tree is the ring 3 - 4 - 5 - 6.
+        let shape = Shape::new(Population::new(15).unwrap(), Fanout::TWO);
+        let table = [
+            (3, 4, 4, "right neighbour"),
+            (3, 6, 6, "left neighbour"),
+            (3, 5, 6, "as far both ways: left"),
+            (4, 6, 3, "as far both ways: left"),
+            (3, 9, 4, "towards an ancestor to the right"),
+            (3, 13, 6, "towards an ancestor to the left"),
+            (1, 2, 2, "a ring of two: the one neighbour"),
+            (3, 1, 1, "deeper than the destination: up"),
+            (1, 10, 4, "above the destination: the child on the way"),
+        ];
+        for (here, to, next, case) in table {
+            let found = rule(&shape, Rank(here), Rank(to));
+            assert_eq!(found, Some(Rank(next)), "{case}");
+        }
+    }
+
+    #[test]
     fn the_cost_is_what_the_loop_counts() {
         for k in 2..=8 {
             for n in (1..=40).chain([64, 85, 130]) {

@@ -36,9 +36,11 @@ pub enum Hop {
 /// [SFT06] §3.1: the valid neighbour of the highest priority, and back to the
 /// previous sender if there is none. Each rank is entered at most once per leg and
 /// left backwards at most once, so a leg ends within 2(N − 1) hops; a destination
-/// that can be reached over the links in use is reached. A router that replans
-/// begins anew where it learns of a death, but not after N − 1 hops: hence at most
-/// 3(N − 1).
+/// that can be reached over the links in use is reached.
+///
+/// A router that goes back of its own accord leaves neighbours untried. Should one
+/// of them turn out to have been needed, everything is tried once more, in turn: then
+/// the leg ends within 4(N − 1) hops.
 ///
 /// `is_live` is asked about the chosen neighbour alone: a hop to a dead one is
 /// found out by the sender, who notes it in the header and chooses again.
@@ -57,7 +59,8 @@ pub fn choose_hop(
     let Some(to) = itinerary.head(router, shape, here) else {
         return Hop::Done;
     };
-    // Every turn of the loop makes one neighbour unusable.
+    // Every turn of the loop makes one neighbour unusable, but for one in which all
+    // become usable again.
     while !itinerary.dead.contains(to) {
         let step = Step {
             shape,
@@ -65,6 +68,8 @@ pub fn choose_hop(
             to,
             links: router.links(),
             visited: &itinerary.visited,
+            closed: &itinerary.closed,
+            sender: itinerary.sender(),
             dead: &itinerary.dead,
         };
         let is_full = itinerary.visited.len() >= itinerary.limit;
@@ -73,19 +78,22 @@ pub fn choose_hop(
         } else {
             pick(router, &step, reserve)
         };
-        let Some(next) = next else {
-            return turn_back(here, to, itinerary, is_live);
-        };
-        if is_live(next) {
-            itinerary.visited.insert(here);
-            itinerary.way_back.push(here);
-            itinerary.hops = itinerary.hops.saturating_add(1);
-            return Hop::Forward(next);
+        match next {
+            Some(next) if Some(next) == itinerary.sender() => {
+                itinerary.has_given_way = true;
+                return turn_back(here, to, itinerary, is_live);
+            }
+            Some(next) if !is_live(next) => itinerary.bury(next),
+            Some(next) => {
+                itinerary.visited.insert(here);
+                itinerary.way_back.push(here);
+                return Hop::Forward(next);
+            }
+            None if itinerary.has_given_way && itinerary.way_back.is_empty() => {
+                itinerary.begin_leg(true);
+            }
+            None => return turn_back(here, to, itinerary, is_live),
         }
-        if router.replans() && itinerary.hops < shape.population().get() {
-            itinerary.forget_the_way();
-        }
-        itinerary.bury(next);
     }
     itinerary.strike(to);
     Hop::Lost(to)
@@ -121,11 +129,9 @@ fn turn_back(
     mut is_live: impl FnMut(Rank) -> bool,
 ) -> Hop {
     itinerary.visited.insert(here);
+    itinerary.closed.insert(here);
     match itinerary.way_back.pop() {
-        Some(sender) if is_live(sender) => {
-            itinerary.hops = itinerary.hops.saturating_add(1);
-            Hop::Back(sender)
-        }
+        Some(sender) if is_live(sender) => Hop::Back(sender),
         _ => {
             itinerary.strike(to);
             Hop::Lost(to)

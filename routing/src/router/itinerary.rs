@@ -95,8 +95,12 @@ pub struct Itinerary {
     pub(super) dead: RankSet,
     /// The most ranks on the transit list.
     pub(super) limit: usize,
-    /// Hops to the present target.
-    pub(super) hops: u32,
+    /// Who was left backwards on this leg.
+    pub(super) closed: RankSet,
+    /// Whether one of these was left with neighbours to try.
+    pub(super) has_given_way: bool,
+    /// Whether that is over: all is tried, in turn.
+    pub(super) is_stubborn: bool,
 }
 
 impl Itinerary {
@@ -114,7 +118,9 @@ impl Itinerary {
             way_back: Vec::with_capacity(limit.min(32)),
             dead: RankSet::default(),
             limit,
-            hops: 0,
+            closed: RankSet::default(),
+            has_given_way: false,
+            is_stubborn: false,
         }
     }
 
@@ -165,14 +171,21 @@ impl Itinerary {
     /// A destination less; a new leg begins if it was reached, or was where we went.
     pub(super) fn strike(&mut self, destination: Rank) {
         self.destinations.retain(|other| *other != destination);
-        (self.target, self.hops) = (None, 0);
-        self.forget_the_way();
+        self.target = None;
+        self.begin_leg(false);
     }
 
     /// The way to the present target begins here.
-    pub(super) fn forget_the_way(&mut self) {
+    pub(super) fn begin_leg(&mut self, is_stubborn: bool) {
         self.visited = RankSet::default();
+        self.closed = RankSet::default();
         self.way_back.clear();
+        (self.has_given_way, self.is_stubborn) = (false, is_stubborn);
+    }
+
+    /// To whom it may go back without having tried all there is.
+    pub(super) fn sender(&self) -> Option<Rank> {
+        self.way_back.last().copied().filter(|_| !self.is_stubborn)
     }
 
     /// Remember that a rank is dead.
