@@ -32,6 +32,7 @@ use crate::node::{Node, PublishHandle, Stopped, SubscribeError};
 use crate::recorded::recording;
 use crate::report::{Delivery, Status};
 use crate::settings::NodeConfig;
+use crate::settings::{Strategy, UnknownStrategy};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Received, Subscribers, Subscription};
 use crate::topic::{Topic, TopicFilter};
@@ -295,7 +296,7 @@ async fn send(
     body: Body,
 ) -> Result<Response, Refusal> {
     let Query(query) = query?;
-    let options = options(query.topic.as_deref(), query.timeout_ms)?;
+    let options = options(query.topic.as_deref(), query.timeout_ms, None)?;
     let names = query.to.split(',').filter(|name| !name.is_empty());
     let to: Vec<Destination> = names
         .map(|name| name.parse().map_or_else(|_| name.into(), Destination::Id))
@@ -308,6 +309,7 @@ async fn send(
 #[serde(deny_unknown_fields)]
 struct BroadcastQuery {
     topic: Option<String>,
+    strategy: Option<String>,
     timeout_ms: Option<u64>,
 }
 
@@ -317,17 +319,30 @@ async fn broadcast(
     body: Body,
 ) -> Result<Response, Refusal> {
     let Query(query) = query?;
-    let options = options(query.topic.as_deref(), query.timeout_ms)?;
+    let options = options(
+        query.topic.as_deref(),
+        query.timeout_ms,
+        query.strategy.as_deref(),
+    )?;
     let handle = door.node.publish(body?, options.clone());
     receipt(handle, options.timeout).await
 }
 
-fn options(topic: Option<&str>, timeout_ms: Option<u64>) -> Result<SendOptions, Refusal> {
+fn options(
+    topic: Option<&str>,
+    timeout_ms: Option<u64>,
+    strategy: Option<&str>,
+) -> Result<SendOptions, Refusal> {
     let topic = topic.map_or_else(|| Ok(Topic::default()), str::parse);
     let bad = |error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose another topic");
+    let strategy = strategy.map_or_else(|| Ok(Strategy::default()), str::parse);
+    let unknown = |error: UnknownStrategy| {
+        Refusal::new(StatusCode::BAD_REQUEST, error, "choose one of these")
+    };
     Ok(SendOptions {
         topic: topic.map_err(bad)?,
         timeout: timeout_ms.map(Duration::from_millis),
+        strategy: strategy.map_err(unknown)?,
     })
 }
 

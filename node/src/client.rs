@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::report::{NodeReport, Receipt, Status};
+use crate::settings::Strategy;
 pub use events::{Events, SubscriptionEvent};
 pub use session::Session;
 
@@ -136,8 +137,22 @@ impl Client {
         payload: impl Into<Bytes>,
         timeout: Option<Duration>,
     ) -> Result<Receipt, ClientError> {
+        let strategy = Strategy::default();
+        self.broadcast_by(strategy, topic, payload, timeout).await
+    }
+
+    /// Send to all members in the order of a strategy.
+    pub async fn broadcast_by(
+        &self,
+        strategy: Strategy,
+        topic: &str,
+        payload: impl Into<Bytes>,
+        timeout: Option<Duration>,
+    ) -> Result<Receipt, ClientError> {
+        let strategy = strategy.to_string();
         let query = query(&[
             ("topic", Some(topic)),
+            ("strategy", Some(&strategy)),
             ("timeout_ms", ms(timeout).as_deref()),
         ]);
         let path = format!("/v1/broadcast{query}");

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::certificate::{Authority, Validity};
 use crate::process::{Process, Signal};
-use crate::settings::Profile;
+use crate::settings::{Profile, Router};
 use crate::shape::{Shape, widest};
 use crate::state::replace;
 pub use error::ClusterError;
@@ -44,6 +44,10 @@ pub struct ClusterConfig {
     pub profile: Profile,
     /// How long a dead node's rank stays vacant.
     pub grace_seconds: u64,
+    /// How their messages find their way.
+    pub router: Router,
+    /// The children of a full node in the sibling tree.
+    pub fanout: u32,
     /// Where each node listens, by its number; those beyond take a free port.
     pub places: Vec<Place>,
     /// The program to run; this one if not given.
@@ -65,6 +69,8 @@ impl ClusterConfig {
             shape: Shape::default(),
             profile: Profile::default(),
             grace_seconds: 0,
+            router: Router::default(),
+            fanout: 2,
             places: Vec::new(),
             binary: None,
             log: "info".to_owned(),

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::credentials::Credentials;
 use crate::report::{NodeReport, Receipt};
+use crate::settings::Strategy;
 use crate::subscription::Subscriber;
 use crate::topic::Topic;
 
@@ -66,6 +67,8 @@ pub(crate) struct Outgoing {
     pub(crate) topic: Topic,
     /// The payload.
     pub(crate) payload: Bytes,
+    /// Of what is for all members: in which order it goes to them.
+    pub(crate) strategy: Strategy,
     /// When the receipt is due at the latest; whoever has not confirmed by then
     /// is `unconfirmed` in it.
     pub(crate) timeout: Option<Duration>,
@@ -117,6 +120,8 @@ pub struct SendOptions {
     /// When the receipt is due at the latest. Without it a broadcast ends when
     /// every member has confirmed, refused, or left.
     pub timeout: Option<Duration>,
+    /// Of what is for all members: in which order it goes to them.
+    pub strategy: Strategy,
 }
 
 /// Why a message was not sent. Nothing has left the node.

@@ -15,12 +15,13 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 11] = [
+const PARSED: [&str; 12] = [
     "advertise",
     "seeds",
     "grace_seconds",
     "slot",
     "max_children",
+    "fanout",
     "priority",
     "max_payload_bytes",
     "log_json",
@@ -30,7 +31,7 @@ const PARSED: [&str; 11] = [
     "config",
 ];
 
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 14] = [
     "name",
     "bind",
     "parent",
@@ -40,6 +41,7 @@ const TAKEN: [&str; 13] = [
     "crl",
     "state_dir",
     "profile",
+    "router",
     "admin_socket",
     "metrics",
     "log",

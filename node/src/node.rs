@@ -329,10 +329,15 @@ impl Node {
             });
         }
         let (reply, receipt) = oneshot::channel();
-        let SendOptions { topic, timeout } = options;
+        let SendOptions {
+            topic,
+            timeout,
+            strategy,
+        } = options;
         let outgoing = Outgoing {
             topic,
             payload,
+            strategy,
             timeout,
             reply,
         };
@@ -357,6 +362,7 @@ impl TopicHandle<'_> {
         let options = SendOptions {
             topic: self.topic.clone(),
             timeout: None,
+            ..SendOptions::default()
         };
         self.node.publish(payload, options)
     }

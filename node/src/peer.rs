@@ -3,6 +3,7 @@
 //! Not here: connections, clocks, encodings. The QUIC node (`host`) and the
 //! simulated world (`world`) run this same machine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +107,8 @@ pub type Out<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 pub struct Peer<I: Id> {
     overlay: Overlay<I>,
     relay: Relay<I>,
+    /// The links that the relay wants; the overlay has its own.
+    relay_links: BTreeSet<I>,
     overlay_out: overlay::overlay::Out<I>,
     relay_out: routing::Effects<I>,
 }
@@ -116,6 +119,7 @@ impl<I: Id> Peer<I> {
         Self {
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
+            relay_links: BTreeSet::new(),
             overlay_out: Outbox::new(),
             relay_out: Outbox::new(),
         }
@@ -201,6 +205,8 @@ impl<I: Id> Peer<I> {
                 Effect::Arm { timer, after } => out.arm(Timer::Overlay(timer), after),
                 Effect::Disarm { timer } => out.disarm(Timer::Overlay(timer)),
                 Effect::Connect(peer) => out.connect(peer),
+                // The relay may still want it.
+                Effect::Disconnect(peer) if self.relay_links.contains(&peer) => {}
                 Effect::Disconnect(peer) => out.disconnect(peer),
                 Effect::Event(event) => {
                     match event {
@@ -246,8 +252,16 @@ impl<I: Id> Peer<I> {
                 Effect::Send { to, message } => out.send(to, Message::Relay(message)),
                 Effect::Arm { timer, after } => out.arm(Timer::Relay(timer), after),
                 Effect::Disarm { timer } => out.disarm(Timer::Relay(timer)),
-                Effect::Connect(peer) => out.connect(peer),
-                Effect::Disconnect(peer) => out.disconnect(peer),
+                Effect::Connect(peer) => {
+                    self.relay_links.insert(peer);
+                    out.connect(peer);
+                }
+                Effect::Disconnect(peer) => {
+                    self.relay_links.remove(&peer);
+                    if !self.overlay.claims(peer) {
+                        out.disconnect(peer);
+                    }
+                }
                 Effect::Event(event) => {
                     is_roster_new |= matches!(event, routing::Event::RosterComplete(_));
                     out.event(Event::Relay(event));

@@ -102,6 +102,10 @@ pub struct Receipt {
     pub absent: Vec<Absent>,
     /// How many parts were given to somebody else because a delegate was late.
     pub redelegated: u32,
+    /// From whom these were taken: hops that were dead, late or refused. At most 64
+    /// are named.
+    #[serde(default)]
+    pub replaced: Vec<String>,
     /// From acceptance to this receipt.
     pub elapsed_seconds: f64,
 }

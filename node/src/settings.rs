@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use binomesh_routing::router::{self, Chosen};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a node.
@@ -50,6 +51,16 @@ pub struct NodeConfig {
     /// How many children this node accepts before it redirects newcomers.
     #[serde(default = "sixteen")]
     pub max_children: u32,
+    /// How what is routed finds its way: `send`, and what goes round the dead.
+    #[serde(default)]
+    pub router: Router,
+    /// The children of a full node in the sibling tree, of the routers over it and
+    /// of the strategy `sibling-tree`. At most [`NodeConfig::MAX_FANOUT`].
+    #[serde(default = "two")]
+    pub fanout: u32,
+    /// A router of one's own, in the place of `router`.
+    #[serde(skip)]
+    pub custom_router: Option<Chosen>,
     /// Which tree wins a merge of two of equal size: that of the smaller.
     #[serde(default)]
     pub priority: u32,
@@ -96,6 +107,10 @@ const fn sixteen() -> u32 {
     16
 }
 
+const fn two() -> u32 {
+    2
+}
+
 /// A guess: large enough for commands and small files. Larger payloads wait for
 /// chunks.
 const fn one_mebibyte() -> usize {
@@ -115,6 +130,8 @@ impl NodeConfig {
     /// The longest payload that any node of a cluster may be set to accept: every
     /// link takes frames of that length.
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
+    /// The widest sibling tree; beyond it one of thousands is a star.
+    pub const MAX_FANOUT: u32 = 1024;
     /// The longest grace: a week.
     pub const MAX_GRACE_SECONDS: u64 = 604_800;
 
@@ -141,6 +158,9 @@ impl NodeConfig {
             profile: Profile::default(),
             grace_seconds: thirty(),
             max_children: sixteen(),
+            router: Router::default(),
+            fanout: two(),
+            custom_router: None,
             priority: 0,
             max_payload_bytes: one_mebibyte(),
             admin_socket: None,
@@ -173,6 +193,10 @@ impl NodeConfig {
         if !(1..=4096).contains(&self.max_children) {
             let expected = "1 to 4096";
             return invalid("max_children", self.max_children.to_string(), expected);
+        }
+        if !(2..=Self::MAX_FANOUT).contains(&self.fanout) {
+            let expected = "2 to 1024";
+            return invalid("fanout", self.fanout.to_string(), expected);
         }
         if !(1..=Self::MAX_PAYLOAD_BYTES).contains(&self.max_payload_bytes) {
             let value = self.max_payload_bytes.to_string();
@@ -250,6 +274,100 @@ impl FromStr for Profile {
         found.ok_or_else(|| "expected default, fast or quiet".to_owned())
     }
 }
+
+/// How what is routed finds its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Router {
+    /// The best that there is: `binomial`, see docs/routing.md.
+    #[default]
+    Auto,
+    /// Over the fingers of the binomial graph.
+    Binomial,
+    /// Over the sibling tree, the rule of its paper as it is written.
+    Basic,
+    /// Over the sibling tree, to the neighbour that the rule says is nearest.
+    BasicLeast,
+    /// Over the sibling tree, up, along a ring, and down.
+    Variant,
+    /// Over the sibling tree, the shortest way round the known dead.
+    Aware,
+}
+
+impl Router {
+    /// The router.
+    pub fn chosen(self) -> Chosen {
+        match self {
+            Self::Auto | Self::Binomial => Chosen::new(&router::Binomial),
+            Self::Basic => Chosen::new(&router::Basic),
+            Self::BasicLeast => Chosen::new(&router::BasicLeast),
+            Self::Variant => Chosen::new(&router::Variant),
+            Self::Aware => Chosen::new(&router::Aware),
+        }
+    }
+}
+
+impl fmt::Display for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            other => other.chosen().get().name(),
+        })
+    }
+}
+
+/// In which order a message goes to all members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Strategy {
+    /// The best that there is: `binomial`, see docs/routing.md.
+    #[default]
+    Auto,
+    /// Over the fingers of the binomial graph: no link is needed besides.
+    Binomial,
+    /// From rank 0 down the sibling tree.
+    SiblingTree,
+    /// As `binomial`, and each passes it on to all its neighbours: members agree
+    /// even if the sender dies. Dear.
+    Flood,
+}
+
+impl Strategy {
+    /// As the relay knows it; a tree has this fanout.
+    pub(crate) const fn of(self, fanout: u32) -> binomesh_routing::strategy::Strategy {
+        use binomesh_routing::strategy::Strategy as Known;
+        match self {
+            Self::Auto | Self::Binomial => Known::Binomial,
+            Self::SiblingTree => Known::SiblingTree { fanout },
+            Self::Flood => Known::Flood,
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            other => other.of(2).name(),
+        })
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = [Self::Auto, Self::Binomial, Self::SiblingTree, Self::Flood];
+        let found = known.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| UnknownStrategy(text.chars().take(64).collect()))
+    }
+}
+
+/// A strategy that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no strategy {0:?}; known are auto, binomial, sibling-tree and flood")]
+pub struct UnknownStrategy(String);
 
 /// A node to dial first: who it must be and where, written `name@address:port`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -344,6 +462,29 @@ mod tests {
     }
 
     #[test]
+    fn every_router_and_strategy_has_the_name_by_which_it_is_chosen() {
+        for router in [
+            Router::Auto,
+            Router::Binomial,
+            Router::Basic,
+            Router::BasicLeast,
+            Router::Variant,
+            Router::Aware,
+        ] {
+            let written = serde_json::to_value(router).unwrap();
+            assert_eq!(written, router.to_string());
+        }
+        for name in ["auto", "binomial", "sibling-tree", "flood"] {
+            assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
+        }
+        let error = "chain".parse::<Strategy>().unwrap_err().to_string();
+        assert!(
+            error.contains("chain") && error.contains("flood"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn settings_that_cannot_work_name_key_and_value() {
         let good = NodeConfig::new("node-1", "c", "s");
         assert_eq!(good.check(), Ok(()));
@@ -356,6 +497,8 @@ mod tests {
         change("name", |c| c.name = "a/b".into());
         change("grace_seconds", |c| c.grace_seconds = 604_801);
         change("max_children", |c| c.max_children = 0);
+        change("fanout", |c| c.fanout = 1);
+        change("fanout", |c| c.fanout = 1025);
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
         change("advertise", |c| {

@@ -1,13 +1,28 @@
 //! What relays say to each other.
 //!
-//! Places in a message are *distances*: how many ranks clockwise of the origin,
-//! in the epoch that the message names. The origin is at 0, so a part that
-//! shrinks clockwise is a plain interval and never wraps.
+//! Places in a message are *positions* in the order of the members that its
+//! [`Strategy`] lays out from the origin, in the epoch that the message names: with
+//! `binomial` how many ranks clockwise. The origin is at 0, so a part is a plain
+//! interval, never wraps, and is handed on to higher positions only.
+//!
+//! | [SFT06] §3.1 | here |
+//! |---|---|
+//! | version, type | the first byte, see [`crate::wire`]; the kind of [`Message`] |
+//! | `hello` | [`Message::Hello`] |
+//! | `bcast` | [`Message::Packet`] with a [`Part::Range`] |
+//! | `mcast` | [`Message::Packet`] with a [`Part::Routed`] |
+//! | SrcID | [`PacketId::origin`], and its rank in [`Header::origin_rank`] |
+//! | data size | what is left of the frame behind the head |
+//! | #Dest, DestList | [`Part::Routed::spans`]: the starts are the destinations, and each answers for its span |
+//! | DestInd | the first span: a part is cut where its destinations' ways part |
+//! | TranList | [`Part::Routed::visited`] |
+//! | (aware) dead nodes | [`Part::Routed::dead`] |
 
 use binomesh_overlay::{Epoch, Rank};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 
 /// The name of one published message, the same for every copy and re-issue.
@@ -74,6 +89,9 @@ pub enum Part {
         spans: Vec<Span>,
         /// The transit list: ranks that must not be visited again.
         visited: Vec<Rank>,
+        /// Ranks under a verdict of those who had it: to be avoided if there is another
+        /// way, and nothing else is concluded from them.
+        dead: Vec<Rank>,
     },
 }
 
@@ -82,6 +100,8 @@ impl Part {
     pub const MAX_SPANS: usize = 256;
     /// The longest transit list that is understood.
     pub const MAX_VISITED: usize = 64;
+    /// The most dead ranks that are told; of more the least.
+    pub const MAX_DEAD: usize = 128;
 
     /// All spans that are asked for.
     pub fn spans(&self) -> &[Span] {
@@ -107,15 +127,21 @@ impl Part {
             && spans.windows(2).all(in_order)
     }
 
+    /// Whether transit list and dead list are within their bounds.
+    pub fn has_short_lists(&self) -> bool {
+        match self {
+            Self::Range(_) => true,
+            Self::Routed { visited, dead, .. } => {
+                visited.len() <= Self::MAX_VISITED && dead.len() <= Self::MAX_DEAD
+            }
+        }
+    }
+
     /// Whether the lists are within bounds and every span lies in 1 .. `n`.
     pub fn is_within(&self, n: u32) -> bool {
         let spans = self.spans();
-        let visited = match self {
-            Self::Range(_) => 0,
-            Self::Routed { visited, .. } => visited.len(),
-        };
         self.is_orderly()
-            && visited <= Self::MAX_VISITED
+            && self.has_short_lists()
             && spans.iter().all(|span| span.start >= 1 && span.end <= n)
     }
 }
@@ -126,8 +152,10 @@ impl Part {
 pub struct Errand<I> {
     /// Which message.
     pub id: PacketId<I>,
-    /// In which numbering the distances are meant.
+    /// In which numbering the ranks are meant.
     pub epoch: Epoch<I>,
+    /// In which order the positions are meant.
+    pub strategy: Strategy,
     /// The origin's count of its re-issues: a higher round asks again for what
     /// an earlier one gave up.
     pub round: u32,
@@ -359,6 +387,9 @@ pub enum Message<I> {
         exceptions: Vec<Exception<I>>,
         /// How many re-delegations it took.
         redelegated: u32,
+        /// From whom parts were taken on the way, dead or late; at most
+        /// [`Message::MAX_REPLACED`], others are not named.
+        replaced: Vec<I>,
     },
     /// I do not answer for this part.
     Refused {
@@ -374,6 +405,16 @@ pub enum Message<I> {
         errand: Errand<I>,
         /// Who is meant at the start of a range; `None` if whoever stands there is.
         name: Option<I>,
+    },
+    /// I am your child, or the one beside you, in the sibling tree of this epoch
+    /// ([SFT06] §3.1, `hello`): this link stays while the epoch does.
+    Hello {
+        /// In which numbering.
+        epoch: Epoch<I>,
+        /// The sender's rank in it.
+        rank: Rank,
+        /// Of which tree.
+        fanout: u32,
     },
     /// Which peers hold `count` ranks from `start` on?
     RosterAsk {
@@ -398,6 +439,8 @@ pub enum Message<I> {
 impl<I> Message<I> {
     /// The most exceptions that a done names one by one.
     pub const MAX_EXCEPTIONS: usize = 256;
+    /// The most hops that a done names as replaced.
+    pub const MAX_REPLACED: usize = 64;
     /// The most spans that custody names as pending.
     pub const MAX_PENDING: usize = 64;
     /// The most peers in one roster answer.
@@ -442,6 +485,7 @@ impl<I> Message<I> {
             Self::Done { .. } => "done",
             Self::Refused { .. } => "refused",
             Self::Inquire { .. } => "inquire",
+            Self::Hello { .. } => "hello",
             Self::RosterAsk { .. } => "roster-ask",
             Self::RosterTell { .. } => "roster-tell",
         }

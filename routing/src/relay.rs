@@ -25,8 +25,11 @@ mod delegate;
 mod duty;
 mod epochs;
 mod exceptions;
+mod flood;
 mod held;
+mod hops;
 mod late;
+mod links;
 mod origin;
 mod pace;
 mod publish;
@@ -49,6 +52,8 @@ pub use stats::RelayStats;
 
 use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
 use crate::roster::Roster;
+use crate::shape::Fanout;
+use crate::strategy::Strategy;
 use budget::Budget;
 
 /// What the relay asks of its host.
@@ -161,6 +166,9 @@ pub struct Publish<I> {
     pub payload: Bytes,
     /// To whom.
     pub destination: Destination<I>,
+    /// In which order it goes to all members; what is left after that goes round by
+    /// [`Strategy::Binomial`], and so does what is for some members.
+    pub strategy: Strategy,
     /// When the receipt is wanted at the latest; `None` waits as long as an
     /// unreached member stays a member that is not called down for longer than
     /// `down_patience`.
@@ -195,6 +203,9 @@ pub enum PublishError<I> {
         /// The bound.
         max: usize,
     },
+    /// The strategy has a fanout that no tree has.
+    #[error("{0:?} is not possible: the fanout of a tree is 2 ..= {max}", max = Fanout::MAX)]
+    ImpossibleStrategy(Strategy),
     /// The list of destinations is empty.
     #[error("the list of destinations is empty")]
     NoDestination,
@@ -221,6 +232,8 @@ pub struct Relay<I> {
     config: Config,
     /// The last two epochs and the names of a few older ones.
     epochs: epochs::Epochs<I>,
+    /// To whom I hold a link of the sibling tree.
+    greeted: BTreeSet<I>,
     verdicts: verdicts::Verdicts<I>,
     /// Peers that left many copies or questions unanswered and under no verdict:
     /// others may reach them. Ends with an answer, a link or new tables. At most
@@ -250,6 +263,7 @@ impl<I: Id> Relay<I> {
             me,
             boot,
             epochs: epochs::Epochs::new(),
+            greeted: BTreeSet::new(),
             verdicts: verdicts::Verdicts::new(),
             silent: BTreeSet::new(),
             windows: window::Windows::new(),
@@ -345,9 +359,15 @@ impl<I: Id> Relay<I> {
                 errand,
                 exceptions,
                 redelegated,
-            } => self.on_done(from, &errand, &exceptions, redelegated, out),
+                replaced,
+            } => self.on_done(from, &errand, &exceptions, (redelegated, &replaced), out),
             Message::Refused { errand, reason } => self.on_refused(from, &errand, reason, out),
             Message::Inquire { errand, name } => self.on_inquire(from, errand, name, out),
+            Message::Hello {
+                epoch,
+                rank,
+                fanout,
+            } => self.on_hello(from, epoch, rank, fanout),
             Message::RosterAsk {
                 epoch,
                 start,

@@ -23,6 +23,9 @@ pub mod variant;
 mod hop;
 mod itinerary;
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
 use binomesh_overlay::Rank;
 
 use crate::shape::{Links, Shape};
@@ -30,6 +33,7 @@ use crate::shape::{Links, Shape};
 pub use aware::Aware;
 pub use basic::{Basic, BasicLeast};
 pub use binomial::Binomial;
+pub(crate) use hop::pick;
 pub use hop::{Hop, Reserve, choose_hop};
 pub use itinerary::{Itinerary, RankSet};
 pub use variant::Variant;
@@ -57,6 +61,57 @@ pub trait Router {
 
 /// All the routers there are.
 pub const ROUTERS: [&(dyn Router + Sync); 5] = [&Basic, &BasicLeast, &Variant, &Aware, &Binomial];
+
+/// The router of a node. Two are the same if they have the same name: routers keep
+/// nothing.
+#[derive(Clone, Copy)]
+pub struct Chosen(&'static (dyn Router + Sync));
+
+impl Chosen {
+    /// This one.
+    pub const fn new(router: &'static (dyn Router + Sync)) -> Self {
+        Self(router)
+    }
+
+    /// One of [`ROUTERS`] by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = ROUTERS.iter();
+        let router = all.find(|router| router.name() == name)?;
+        Some(Self(*router))
+    }
+
+    /// The router.
+    pub const fn get(self) -> &'static (dyn Router + Sync) {
+        self.0
+    }
+}
+
+/// `binomial`: the shortest paths over links that every node has anyway.
+impl Default for Chosen {
+    fn default() -> Self {
+        Self(&Binomial)
+    }
+}
+
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Chosen").field(&self.0.name()).finish()
+    }
+}
+
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name() == other.0.name()
+    }
+}
+
+impl Eq for Chosen {}
+
+impl Hash for Chosen {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name().hash(state);
+    }
+}
 
 /// What a router is asked: from here, whereto next?
 #[derive(Debug, Clone, Copy)]

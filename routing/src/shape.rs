@@ -21,6 +21,7 @@
 
 mod distance;
 mod neighbours;
+mod preorder;
 
 use binomesh_overlay::{Population, Rank};
 

@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 2 | head (postcard) | payload, to the end of the frame |
+//!   | version 3 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -15,9 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::packet::{Errand, Exception, Message, Part};
+use crate::shape::Fanout;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
@@ -99,14 +100,24 @@ fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
         }
         Message::Refused { errand, .. } => check_errand(errand),
         Message::Done {
-            errand, exceptions, ..
+            errand,
+            exceptions,
+            replaced,
+            ..
         } => {
             let fits = |exception: &Exception<I>| !exception.span.is_empty();
             if exceptions.len() > Message::<I>::MAX_EXCEPTIONS || !exceptions.iter().all(fits) {
                 return Err(DecodeError::OutOfBounds("exceptions"));
             }
+            if replaced.len() > Message::<I>::MAX_REPLACED {
+                return Err(DecodeError::OutOfBounds("replaced"));
+            }
             check_errand(errand)
         }
+        Message::Hello { fanout, .. } if Fanout::new(*fanout).is_none() => {
+            Err(DecodeError::OutOfBounds("fanout"))
+        }
+        Message::Hello { .. } => Ok(()),
         Message::RosterAsk { .. } => Ok(()),
         Message::RosterTell { peers, .. } if peers.len() > Message::<I>::MAX_ROSTER => {
             Err(DecodeError::OutOfBounds("peers"))
@@ -119,10 +130,11 @@ fn check_errand<I>(errand: &Errand<I>) -> Result<(), DecodeError> {
     if !errand.part.is_orderly() {
         return Err(DecodeError::OutOfBounds("spans"));
     }
-    match &errand.part {
-        Part::Routed { visited, .. } if visited.len() > Part::MAX_VISITED => {
-            Err(DecodeError::OutOfBounds("visited"))
-        }
-        _ => Ok(()),
+    if !errand.part.has_short_lists() {
+        return Err(DecodeError::OutOfBounds("visited or dead"));
     }
+    if !errand.strategy.is_possible() {
+        return Err(DecodeError::OutOfBounds("fanout"));
+    }
+    Ok(())
 }

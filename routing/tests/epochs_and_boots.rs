@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
 use network::{Conditions, Network, seeds};
@@ -125,6 +126,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
                     sequence: 0,
                 },
                 epoch: placement.epoch,
+                strategy: Strategy::default(),
                 round: 0,
                 part: Part::Range(Span::new(start, end)),
             },
@@ -201,8 +203,10 @@ fn packets_that_do_not_fit_are_refused() {
             header.errand.part = Part::Routed {
                 spans: vec![Span::single(7)],
                 visited,
+                dead: Vec::new(),
             };
         }),
+        spoil(&|header| header.errand.strategy = Strategy::SiblingTree { fanout: 1 }),
     ];
     let count = bad.len() as u64;
     for message in bad {

@@ -7,6 +7,7 @@ use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
 };
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
 use network::{Conditions, Network, seeds};
@@ -29,6 +30,7 @@ fn errand(network: &Network, boot: u64, sequence: u64, part: Part) -> Errand<u32
             sequence,
         },
         epoch: network.relay(origin).placement().unwrap().epoch,
+        strategy: Strategy::default(),
         round: 0,
         part,
     }
@@ -47,6 +49,7 @@ fn boast(message: Message<u32>) -> Option<Message<u32>> {
                 errand,
                 exceptions: Vec::new(),
                 redelegated,
+                replaced: Vec::new(),
             })
         }
         Message::Custody { mut errand, .. } => {
@@ -55,6 +58,7 @@ fn boast(message: Message<u32>) -> Option<Message<u32>> {
                 errand,
                 exceptions: Vec::new(),
                 redelegated: 0,
+                replaced: Vec::new(),
             })
         }
         Message::Packet(_) => None,
@@ -117,6 +121,7 @@ fn slander(message: Message<u32>) -> Option<Message<u32>> {
                 errand,
                 exceptions: (span.start + 1..span.end).map(refused).collect(),
                 redelegated: 0,
+                replaced: Vec::new(),
             })
         }
         Message::Packet(_) => None,
@@ -289,6 +294,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
     let routed = |spans| Part::Routed {
         spans,
         visited: vec![Rank(1)],
+        dead: Vec::new(),
     };
     let forged = |network: &Network, sequence, part| {
         Message::Packet(Packet {

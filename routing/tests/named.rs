@@ -10,6 +10,7 @@ use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
 };
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
 use bytes::Bytes;
 use network::{Conditions, Network, seeds};
@@ -178,6 +179,7 @@ impl Single {
             topic: Topic::new("test").unwrap(),
             payload: Bytes::from_static(b"x"),
             destination,
+            strategy: Strategy::default(),
             deadline: None,
         };
         self.relay.publish(publish, &mut self.out).unwrap();
@@ -238,6 +240,7 @@ impl Single {
                 errand: header.errand,
                 exceptions,
                 redelegated: 0,
+                replaced: Vec::new(),
             };
             self.hear(to, done);
         }
@@ -321,6 +324,7 @@ fn two_members_at_one_rank_have_a_round_each() {
                     errand,
                     exceptions: Vec::new(),
                     redelegated: 0,
+                    replaced: Vec::new(),
                 }
             };
             origin.hear(to, answer);
@@ -376,6 +380,7 @@ fn errand(round: u32, part: Part) -> Errand<u32> {
             sequence: 0,
         },
         epoch: epoch(1),
+        strategy: Strategy::default(),
         round,
         part,
     }
@@ -447,6 +452,7 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
             errand: errand(1, Part::Range(span)),
             exceptions: Vec::new(),
             redelegated: 0,
+            replaced: Vec::new(),
         };
         receiver.hear(peer, done);
     }

@@ -7,6 +7,8 @@ use binomesh_routing::Topic;
 use binomesh_routing::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
 };
+use binomesh_routing::shape::Fanout;
+use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -39,10 +41,15 @@ fn span() -> impl Strategy<Value = Span> {
 fn part() -> impl Strategy<Value = Part> {
     let visited = vec(any::<u32>().prop_map(Rank), 0..=Part::MAX_VISITED);
     let cuts = proptest::collection::btree_set(any::<u32>(), 2..=2 * Part::MAX_SPANS);
-    let routed = (cuts.prop_map(between), visited);
+    let dead = vec(any::<u32>().prop_map(Rank), 0..=Part::MAX_DEAD);
+    let routed = (cuts.prop_map(between), visited, dead);
     prop_oneof![
         span().prop_map(Part::Range),
-        routed.prop_map(|(spans, visited)| Part::Routed { spans, visited }),
+        routed.prop_map(|(spans, visited, dead)| Part::Routed {
+            spans,
+            visited,
+            dead
+        }),
     ]
 }
 
@@ -59,12 +66,22 @@ fn errand() -> impl Strategy<Value = Errand<PeerId>> {
         boot,
         sequence,
     });
-    (id, epoch(), any::<u32>(), part()).prop_map(|(id, epoch, round, part)| Errand {
+    let all = (id, epoch(), strategy(), any::<u32>(), part());
+    all.prop_map(|(id, epoch, strategy, round, part)| Errand {
         id,
         epoch,
+        strategy,
         round,
         part,
     })
+}
+
+fn strategy() -> impl Strategy<Value = strategy::Strategy> {
+    prop_oneof![
+        Just(strategy::Strategy::Binomial),
+        Just(strategy::Strategy::Flood),
+        (2..=Fanout::MAX).prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
+    ]
 }
 
 fn exception() -> impl Strategy<Value = Exception<PeerId>> {
@@ -116,15 +133,26 @@ fn packet() -> impl Strategy<Value = Relayed> {
 }
 
 fn message() -> impl Strategy<Value = Relayed> {
-    let done = (errand(), vec(exception(), 0..=256), any::<u32>());
+    let replaced = vec(peer(), 0..=Relayed::MAX_REPLACED);
+    let done = (errand(), vec(exception(), 0..=256), any::<u32>(), replaced);
     let custody = (errand(), vec(span(), 0..=64));
     prop_oneof![
         packet(),
         custody.prop_map(|(errand, pending)| Message::Custody { errand, pending }),
-        done.prop_map(|(errand, exceptions, redelegated)| Message::Done {
-            errand,
-            exceptions,
-            redelegated,
+        done.prop_map(
+            |(errand, exceptions, redelegated, replaced)| Message::Done {
+                errand,
+                exceptions,
+                redelegated,
+                replaced,
+            }
+        ),
+        (epoch(), any::<u32>(), 2..=Fanout::MAX).prop_map(|(epoch, rank, fanout)| {
+            Message::Hello {
+                epoch,
+                rank: Rank(rank),
+                fanout,
+            }
         }),
         (errand(), proptest::sample::select(&Refusal::ALL[..]))
             .prop_map(|(errand, reason)| Message::Refused { errand, reason }),
@@ -198,6 +226,7 @@ fn small_errand(part: Part) -> Errand<u32> {
             counter: 5,
             nonce: 6,
         },
+        strategy: strategy::Strategy::Binomial,
         round: 0,
         part,
     }
@@ -217,15 +246,16 @@ fn golden_vectors_do_not_change() {
         payload: Bytes::from_static(b"payload"),
     });
     let (head, payload) = encode(&packet).unwrap();
-    let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0];
+    let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
     let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 0];
-    assert_eq!(head, [&[2, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[3, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
         errand: small_errand(Part::Routed {
             spans: vec![Span::single(4)],
             visited: vec![Rank(9)],
+            dead: vec![Rank(77)],
         }),
         exceptions: vec![Exception {
             span: Span::single(4),
@@ -234,10 +264,11 @@ fn golden_vectors_do_not_change() {
             reason: Reason::NoRoute,
         }],
         redelegated: 2,
+        replaced: vec![71],
     };
     let (head, payload) = encode(&done).unwrap();
-    let tail = [1, 1, 4, 5, 1, 9, 1, 4, 5, 1, 70, 1, 2, 2];
-    assert_eq!(head, [&[2, 2][..], &errand, &tail].concat());
+    let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
+    assert_eq!(head, [&[3, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -246,21 +277,39 @@ fn golden_vectors_do_not_change() {
     }
     let head = encode(&named).unwrap().0;
     let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 4, 70, 71, 72, 73];
-    assert_eq!(head, [&[2, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[3, 0][..], &errand, &tail].concat());
 
     let inquire = Message::Inquire {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[2, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[3, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[2, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[3, 3][..], &errand, &[0, 4, 8, 9]].concat());
+
+    let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
+    down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
+    let refused = Message::Refused {
+        errand: down_the_tree,
+        reason: Refusal::Busy,
+    };
+    let head = encode(&refused).unwrap().0;
+    let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
+    assert_eq!(head, [&[3, 3][..], &errand, &[0, 4, 8, 3]].concat());
+
+    let hello = Message::<u32>::Hello {
+        epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
+        rank: Rank(9),
+        fanout: 2,
+    };
+    let head = encode(&hello).unwrap().0;
+    assert_eq!(head, &[3, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
@@ -273,12 +322,14 @@ fn what_is_out_of_bounds_is_refused() {
     let routed = |spans: usize, visited: usize| Part::Routed {
         spans: (1..).take(spans).map(Span::single).collect(),
         visited: vec![Rank(1); visited],
+        dead: vec![Rank(1); Part::MAX_DEAD],
     };
     let spans = |spans: &[(u32, u32)]| Part::Routed {
         spans: (spans.iter())
             .map(|(start, end)| Span::new(*start, *end))
             .collect(),
         visited: Vec::new(),
+        dead: Vec::new(),
     };
     let read = |bytes: Bytes| decode::<u32>(&bytes).map(|_| ());
     assert_eq!(read(inquire(routed(256, 64))), Ok(()));
@@ -293,8 +344,32 @@ fn what_is_out_of_bounds_is_refused() {
     ] {
         assert_eq!(read(inquire(part)), Err(DecodeError::OutOfBounds("spans")));
     }
-    let error = DecodeError::OutOfBounds("visited");
+    let error = DecodeError::OutOfBounds("visited or dead");
     assert_eq!(read(inquire(routed(1, 65))), Err(error));
+    let too_many_dead = Part::Routed {
+        spans: vec![Span::single(4)],
+        visited: Vec::new(),
+        dead: vec![Rank(1); Part::MAX_DEAD + 1],
+    };
+    assert_eq!(read(inquire(too_many_dead)), Err(error));
+    for fanout in [0, 1, Fanout::MAX + 1] {
+        let mut errand = small_errand(Part::Range(Span::new(4, 8)));
+        errand.strategy = strategy::Strategy::SiblingTree { fanout };
+        let name = None;
+        let head = encode(&Message::Inquire { errand, name }).unwrap().0;
+        let error = DecodeError::OutOfBounds("fanout");
+        assert_eq!(read(head), Err(error));
+    }
+    let done = |replaced: usize| Message::Done {
+        errand: small_errand(Part::Range(Span::new(4, 8))),
+        exceptions: Vec::new(),
+        redelegated: 0,
+        replaced: vec![7; replaced],
+    };
+    let most = Message::<u32>::MAX_REPLACED;
+    assert_eq!(read(encode(&done(most)).unwrap().0), Ok(()));
+    let error = DecodeError::OutOfBounds("replaced");
+    assert_eq!(read(encode(&done(most + 1)).unwrap().0), Err(error));
     let error = DecodeError::OutOfBounds("name");
     assert_eq!(read(inquire_of(routed(1, 1), Some(7))), Err(error));
     let good = inquire(routed(1, 1));
@@ -322,6 +397,9 @@ fn names_that_do_not_fit_their_part_are_refused() {
                 counter: u64::MAX,
                 nonce: u64::MAX,
             },
+            strategy: strategy::Strategy::SiblingTree {
+                fanout: Fanout::MAX,
+            },
             round: u32::MAX,
             part,
         };
@@ -344,6 +422,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             .map(|at| Span::new(u32::MAX - 5_000 + 16 * at, u32::MAX - 4_992 + 16 * at))
             .collect(),
         visited: vec![Rank(u32::MAX); 64],
+        dead: vec![Rank(u32::MAX); Part::MAX_DEAD],
     };
     for (part, names) in [
         (range(5), 0),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::client::Endpoint;
-use crate::settings::{Profile, Seed};
+use crate::settings::{Profile, Router, Seed, Strategy};
 use crate::shape::Shape;
 
 /// The longest time that can be asked for: a year. What is added to the clock must
@@ -59,13 +59,13 @@ pub(super) struct UpFlags {
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
     pub(super) shape: Shape,
-    /// Children per node of the shape `binary`.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Children per node: of the shape `binary`, and of the sibling tree.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub(super) fanout: u32,
     /// The seed of the shape `random`.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// How messages find their way.
+    /// How what is routed finds its way; auto is binomial.
     #[arg(long, value_enum, default_value_t = Router::Auto)]
     pub(super) router: Router,
     /// How eagerly the nodes watch each other: default, fast or quiet.
@@ -99,20 +99,6 @@ pub(super) enum Bootstrap {
     Tree,
     /// Each node knows all others; not supported yet.
     Clique,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Router {
-    /// The best that there is.
-    Auto,
-    /// Over the fingers of the binomial graph.
-    Binomial,
-    /// Over the sibling tree; not supported yet.
-    Basic,
-    /// Over the sibling tree, least cost; not supported yet.
-    Variant,
-    /// Over the sibling tree, avoiding dead ranks; not supported yet.
-    Aware,
 }
 
 #[derive(Debug, Subcommand)]
@@ -224,6 +210,12 @@ pub(super) struct RunFlags {
     /// How many children it accepts.
     #[arg(long)]
     pub(super) max_children: Option<u32>,
+    /// How what is routed finds its way; auto is binomial.
+    #[arg(long, value_enum)]
+    pub(super) router: Option<Router>,
+    /// Children of a full node in the sibling tree.
+    #[arg(long)]
+    pub(super) fanout: Option<u32>,
     /// The log filter.
     #[arg(long)]
     pub(super) log: Option<String>,
@@ -307,10 +299,14 @@ pub(super) struct SendFlags {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   binomesh broadcast --cluster /tmp/binomesh-x 'hello'
-  tar c conf | binomesh broadcast --admin /run/binomesh/admin.sock --topic conf --json")]
+  tar c conf | binomesh broadcast --admin /run/binomesh/admin.sock --topic conf --json
+  binomesh broadcast --cluster /tmp/binomesh-x --strategy sibling-tree 'hello'")]
 pub(super) struct BroadcastFlags {
     #[command(flatten)]
     pub(super) target: Target,
+    /// In which order it goes to the nodes; auto is binomial.
+    #[arg(long, value_enum, default_value_t = Strategy::Auto)]
+    pub(super) strategy: Strategy,
     #[command(flatten)]
     pub(super) message: Payload,
 }
@@ -391,6 +387,9 @@ mod tests {
             "topology --admin /run/s --json",
             "send --cluster d --to a,b hello",
             "broadcast --cluster d --file f",
+            "broadcast --cluster d --strategy sibling-tree hello",
+            "up --nodes 31 --fanout 2 --router aware",
+            "run --config node.toml --router basic-least --fanout 4",
             "subscribe --admin http://127.0.0.1:1 --topic x",
             "leave --cluster d --node node-1",
         ] {
@@ -407,6 +406,8 @@ mod tests {
             "subscribe --timeout-seconds 18446744073709551615",
             "leave --drain-seconds 18446744073709551615",
             "up --shape round",
+            "up --router fastest",
+            "broadcast --strategy best x",
             "send --cluster d hello",
             "status --cluster d --admin s",
             "status --node n --admin s",

@@ -195,7 +195,8 @@ pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
     let payload = payload(&flags.message)?;
     let client = one(&flags.target).await?;
     let timeout = Duration::from_secs(flags.message.timeout_seconds);
-    let sending = client.broadcast(&flags.message.topic, payload, Some(timeout));
+    let topic = &flags.message.topic;
+    let sending = client.broadcast_by(flags.strategy, topic, payload, Some(timeout));
     receipt(sending, &flags.message).await
 }
 
@@ -216,6 +217,9 @@ async fn receipt(
                 "\n  {:?}: {} ({})",
                 one.state, one.name, one.reason
             ));
+        }
+        for one in &receipt.replaced {
+            text.push_str(&format!("\n  replaced: {one}"));
         }
         for one in &receipt.absent {
             text.push_str(&format!("\n  absent: {}", one.name));

@@ -120,6 +120,8 @@ fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
             "max_children",
             text(flags.max_children.as_ref().map(|it| it as _)),
         ),
+        ("router", text(flags.router.as_ref().map(|it| it as _))),
+        ("fanout", text(flags.fanout.as_ref().map(|it| it as _))),
         ("log", flags.log.clone()),
         ("log_json", given(flags.log_json)),
         ("watch_stdin", given(flags.watch_stdin)),

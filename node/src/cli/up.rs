@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::Failure;
-use super::arguments::{Bootstrap, Router, UpFlags};
+use super::arguments::{Bootstrap, UpFlags};
 use super::output::Output;
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
@@ -69,11 +69,6 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
             "--bootstrap clique is not supported yet; use --bootstrap tree",
         ));
     }
-    if !matches!(flags.router, Router::Auto | Router::Binomial) {
-        return Err(Failure::usage(
-            "this router is not supported yet; use --router auto or binomial",
-        ));
-    }
     if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
             "--demo shows ranks compacted at once; leave out --grace-seconds",
@@ -93,6 +88,8 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         other => other,
     };
     config.profile = flags.profile;
+    config.router = flags.router;
+    config.fanout = flags.fanout;
     config.grace_seconds = match flags.demo {
         true => 0,
         false => flags.grace_seconds.unwrap_or(30),

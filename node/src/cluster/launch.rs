@@ -46,6 +46,8 @@ impl Cluster {
             .map(seed)
             .collect();
         config.profile = self.config.profile;
+        config.router = self.config.router;
+        config.fanout = self.config.fanout;
         config.max_children = self.max_children;
         config.admin_socket = Some(home.join("admin.sock"));
         config.metrics = Some(loopback);

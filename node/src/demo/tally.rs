@@ -156,6 +156,7 @@ mod tests {
             unreached: vec![],
             absent: vec![],
             redelegated: 0,
+            replaced: vec![],
             elapsed_seconds: 0.0,
         };
         let others = receipt.reached.clone();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId, config::Pace};
 use binomesh_routing as routing;
+use binomesh_routing::shape::Fanout;
 
 use super::Host;
 use super::outgoing::OpenMessages;
@@ -129,6 +130,10 @@ fn seed_of(me: PeerId, boot: u64) -> u64 {
 fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
     routing::Config {
         payload_max: config.max_payload_bytes,
+        router: config
+            .custom_router
+            .unwrap_or_else(|| config.router.chosen()),
+        fanout: Fanout::new(config.fanout).unwrap_or(Fanout::TWO),
         planted,
         ..routing::Config::default()
     }

@@ -129,6 +129,7 @@ impl Host {
             topic: outgoing.topic.clone(),
             payload: outgoing.payload.clone(),
             destination,
+            strategy: outgoing.strategy.of(self.config.fanout),
             deadline: outgoing.timeout.map(|t| t.saturating_sub(now() - since)),
         };
         let because = match self.peer.publish(publish, &mut self.out) {
@@ -219,6 +220,11 @@ impl Host {
             unreached: unreached.collect(),
             absent: Vec::new(),
             redelegated: receipt.redelegated,
+            replaced: receipt
+                .replaced
+                .iter()
+                .map(|peer| self.name_of(*peer))
+                .collect(),
             elapsed_seconds,
         }
     }

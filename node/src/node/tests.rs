@@ -65,6 +65,7 @@ pub(crate) fn receipt(reached: &[&str], expected_count: u32) -> Receipt {
         unreached: Vec::new(),
         absent: Vec::new(),
         redelegated: 0,
+        replaced: vec![],
         elapsed_seconds: 0.5,
     }
 }

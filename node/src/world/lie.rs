@@ -405,6 +405,7 @@ impl Liar {
                 errand,
                 exceptions: Vec::new(),
                 redelegated: 0,
+                replaced: Vec::new(),
             }),
             (Lie::Done | Lie::Custody, R::Packet(packet)) => {
                 (packet.header.errand.id.origin == me).then_some(R::Packet(packet))
@@ -430,15 +431,18 @@ impl Liar {
                     errand,
                     exceptions,
                     redelegated: u32::MAX,
+                    replaced: self.peers.clone(),
                 })
             }
             (Lie::Transit, R::Packet(mut packet)) => {
-                if let packet::Part::Routed { visited, .. } = &mut packet.header.errand.part {
-                    let count = self.noise.next() % 9;
+                if let packet::Part::Routed { visited, dead, .. } = &mut packet.header.errand.part {
                     let n = 2 * self.peers.len() as u64;
-                    *visited = (0..count)
-                        .map(|_| Rank((self.noise.next() % n.max(1)) as u32))
-                        .collect();
+                    for list in [visited, dead] {
+                        let count = self.noise.next() % 9;
+                        *list = (0..count)
+                            .map(|_| Rank((self.noise.next() % n.max(1)) as u32))
+                            .collect();
+                    }
                 }
                 Some(R::Packet(packet))
             }

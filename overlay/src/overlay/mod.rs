@@ -279,6 +279,11 @@ impl<I: Id> Overlay<I> {
         self.current.as_ref()
     }
 
+    /// Whether this node wants a link to a peer.
+    pub fn claims(&self, peer: I) -> bool {
+        self.claimed.contains(&peer)
+    }
+
     /// This node's place.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.current.as_ref().map(|fingers| *fingers.stamp())

@@ -66,10 +66,11 @@ impl<I: Id> Relay<I> {
         for span in reached.spans() {
             handed.pending.remove(*span);
         }
+        let is_news = before > handed.pending.len().saturating_add(1);
         if duty.is_own {
-            self.open.confirm(&duty.key, &reached);
+            self.open.confirm(&duty.key, &duty.distances(&reached));
         }
-        before > handed.pending.len().saturating_add(1)
+        is_news
     }
 
     pub(super) fn on_done(
@@ -77,7 +78,7 @@ impl<I: Id> Relay<I> {
         from: I,
         errand: &Errand<I>,
         exceptions: &[Exception<I>],
-        redelegated: u32,
+        (redelegated, replaced): (u32, &[I]),
         out: &mut Effects<I>,
     ) {
         for number in self.duties.of_message(errand.id, errand.epoch) {
@@ -89,6 +90,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
+            replaced.iter().for_each(|peer| duty.replace(*peer));
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
                 self.pace_of_done(&handed);
                 let given = handed.given();
@@ -153,14 +155,13 @@ impl<I: Id> Relay<I> {
                 self.stats.taken_over += 1;
                 self.keep_head(number, duty, delegation, *span, out);
                 self.send(number, duty, delegation, out);
-                let rest = Span::new(span.start + 1, span.end);
-                self.delegate(number, duty, rest, handed.generation, out);
+                self.delegate_rest(number, duty, *span, handed.generation, out);
             }
             Part::Routed { spans, .. } if self.reaches_heads(duty, spans) => {
                 self.stats.taken_over += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
                 for span in spans {
-                    self.delegate(number, duty, *span, handed.generation, out);
+                    self.delegate(number, duty, vec![*span], handed.generation, out);
                 }
             }
             // Waiting for room, hops full of each other's parts would do so for
@@ -187,15 +188,15 @@ impl<I: Id> Relay<I> {
                 errand: answer_to(&duty, &errand),
                 exceptions: duty.exceptions.as_slice().to_vec(),
                 redelegated: duty.redelegated,
+                replaced: duty.replaced.iter().copied().collect(),
             };
             out.send(waiter, done);
         }
-        let (key, is_own) = (duty.key.clone(), duty.is_own);
-        let (exceptions, redelegated) = (duty.exceptions.clone(), duty.redelegated);
+        let own = (has_ended && duty.is_own).then(|| duty.clone());
         self.duties.put(number, duty, &self.config);
         if has_ended {
-            if is_own {
-                self.on_round_done(&key, exceptions.as_slice(), redelegated, out);
+            if let Some(own) = own {
+                self.on_round_done(&own, out);
             }
             self.check_drained(out);
         }
@@ -252,7 +253,7 @@ impl<I: Id> Relay<I> {
             }
         }
         if duty.is_own {
-            self.open.confirm(&duty.key, &reached);
+            self.open.confirm(&duty.key, &duty.distances(&reached));
         }
         if duty.visited().len() < self.config.route_backtrack {
             if !astray.is_empty() {
@@ -368,7 +369,7 @@ impl<I: Id> Relay<I> {
                 if let Some(view) = self.epochs.find_mut(duty.key.epoch) {
                     view.deny(handed.rank);
                 }
-                return self.delegate(number, duty, span, generation, out);
+                return self.delegate(number, duty, vec![span], generation, out);
             }
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
@@ -388,8 +389,10 @@ impl<I: Id> Relay<I> {
             reason: why,
         };
         self.except(duty, exception);
-        let rest = Span::new(span.start + 1, span.end);
-        self.delegate(number, duty, rest, generation, out);
+        if span.len() > 1 {
+            duty.replace(handed.to);
+        }
+        self.delegate_rest(number, duty, span, generation, out);
     }
 }
 

@@ -4,10 +4,19 @@ use std::time::Duration;
 
 use binomesh_overlay::Planted;
 
+use crate::router::Chosen;
+use crate::shape::Fanout;
+
 /// The bounds and times of a relay. Every member of a cluster has the same
 /// `window`; the others may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
+    /// Who chooses the next hop of what is routed. One over the sibling tree has
+    /// links of that tree held as well.
+    pub router: Chosen,
+    /// How many children a full node of the sibling tree has, for the router. All
+    /// members should have the same: it takes both ends to hold a link.
+    pub fanout: Fanout,
     /// How many messages an origin has open at most, and how far a receiver's
     /// duplicate window reaches. Full: [`super::PublishError::WindowFull`]; a
     /// packet beyond it is refused. A guess.
@@ -115,6 +124,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            router: Chosen::default(),
+            fanout: Fanout::TWO,
             window: 64,
             payload_max: 16 << 20,
             custody_floor: Duration::from_millis(25),

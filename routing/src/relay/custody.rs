@@ -8,6 +8,7 @@ use super::duty::{Duty, DutyKey};
 use super::window::{Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
 use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
     pub(super) fn on_packet(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
@@ -130,12 +131,16 @@ impl<I: Id> Relay<I> {
         if !header.origin_rank.is_within(placement.population) || !errand.part.is_within(n) {
             return Err(Refusal::Malformed);
         }
-        let distance = view.distance_from(header.origin_rank);
+        let layout = errand
+            .strategy
+            .layout(placement.population, header.origin_rank);
+        let Some(mine) = layout.map(|layout| layout.position(placement.rank)) else {
+            return Err(Refusal::Malformed);
+        };
         let is_right = match &errand.part {
-            Part::Range(span) => span.start == distance,
-            Part::Routed { spans, visited } => {
-                !visited.contains(&placement.rank)
-                    && spans.iter().all(|span| span.start != distance)
+            Part::Range(span) => span.start == mine,
+            Part::Routed { spans, visited, .. } => {
+                !visited.contains(&placement.rank) && spans.iter().all(|span| span.start != mine)
             }
         };
         if !is_right || !header.is_named_in_full() {
@@ -190,7 +195,7 @@ impl<I: Id> Relay<I> {
             return self.serve(from, packet, verdict, out);
         }
         if matches!(errand.part, Part::Range(_)) {
-            self.deliver(&packet, verdict, out);
+            self.deliver(from, &packet, verdict, out);
         }
         if is_alone && is_open {
             return out.send(from, done_alone(errand));
@@ -207,6 +212,7 @@ impl<I: Id> Relay<I> {
                 errand: answer_to(&duty, &errand),
                 exceptions: Vec::new(),
                 redelegated: 0,
+                replaced: Vec::new(),
             };
             out.send(from, done);
         }
@@ -216,7 +222,7 @@ impl<I: Id> Relay<I> {
         self.settle(number, duty, out);
     }
 
-    fn deliver(&mut self, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
+    fn deliver(&mut self, from: I, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
         if verdict == Verdict::Delivered {
             self.stats.duplicates += 1;
             return;
@@ -229,6 +235,9 @@ impl<I: Id> Relay<I> {
             topic: packet.header.topic.clone(),
             payload: packet.payload.clone(),
         });
+        if packet.header.errand.strategy == Strategy::Flood {
+            self.flood(from, packet, out);
+        }
     }
 
     fn begin(
@@ -238,7 +247,8 @@ impl<I: Id> Relay<I> {
         packet: &Packet<I>,
         out: &mut Effects<I>,
     ) -> Duty<I> {
-        let mut duty = Duty::of_packet(key, packet, false);
+        let population = self.population_of(key.epoch);
+        let mut duty = Duty::of_packet(key, packet, population, false);
         match &packet.header.errand.part {
             Part::Range(span) => {
                 let rest = Span::new(span.start + 1, span.end);
@@ -298,6 +308,8 @@ impl<I: Id> Relay<I> {
         DutyKey {
             id: errand.id,
             epoch: errand.epoch,
+            strategy: errand.strategy,
+            is_flood: false,
             routed: match &errand.part {
                 Part::Range(_) => None,
                 part => Some((from, errand.round, part.clone())),
@@ -329,6 +341,7 @@ fn done_alone<I>(errand: Errand<I>) -> Message<I> {
         errand,
         exceptions: Vec::new(),
         redelegated: 0,
+        replaced: Vec::new(),
     }
 }
 

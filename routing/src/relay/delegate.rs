@@ -10,8 +10,6 @@ use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
-use crate::router::binomial::{choose_hop, hops};
-use crate::strategy;
 
 impl<I: Id> Relay<I> {
     /// Hand on a span behind this node, one part per finger inside it.
@@ -23,41 +21,71 @@ impl<I: Id> Relay<I> {
         generation: u32,
         out: &mut Effects<I>,
     ) {
-        let Some(view) = self.epochs.find(duty.key.epoch) else {
+        let view = self.epochs.find(duty.key.epoch);
+        let (Some(view), Some(layout)) = (view, duty.layout()) else {
             return self.except(duty, unconfirmed(span, None, Reason::Epoch));
         };
-        let from = view.distance_from(duty.origin_rank);
-        for part in strategy::binomial(from, span) {
-            self.delegate(number, duty, part, generation, out);
+        let from = layout.position(view.placement().rank);
+        for part in layout.parts(from, span) {
+            self.delegate(number, duty, vec![part], generation, out);
         }
     }
 
-    /// Hand a span to its first rank that is not known to be down: directly if
-    /// that peer is known, else as a routed part.
+    /// The head of a span is lost, or has no room: hand what is behind it to those
+    /// in its place.
+    pub(super) fn delegate_rest(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        span: Span,
+        generation: u32,
+        out: &mut Effects<I>,
+    ) {
+        let heirs = heirs(duty, span);
+        self.delegate(number, duty, heirs, generation, out);
+    }
+
+    /// Hand each span to its first rank that is not known to be down: directly if
+    /// that peer is known, else as a routed part. Who comes in another's place in
+    /// the tree is routed to unless it is a neighbour: [SFT06]'s encapsulation, one
+    /// packet for all of them.
     pub(super) fn delegate(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        mut span: Span,
+        mut open: Vec<Span>,
         generation: u32,
         out: &mut Effects<I>,
     ) {
-        while let Some((rank, peer)) = self.head_of(duty, span) {
+        let mut away = Vec::new();
+        open.reverse();
+        while let Some(span) = open.pop() {
+            let Some((rank, peer)) = self.head_of(duty, span) else {
+                away.extend((!span.is_empty()).then_some(span));
+                continue;
+            };
             let head = Span::single(span.start);
-            match self.absence(peer) {
-                Some(reason) => self.except(duty, unconfirmed(head, Some(peer), reason)),
-                None if self.silent.contains(&peer) => {
-                    self.route(number, duty, &[head], generation, &[], out);
+            let absence = self.absence(peer);
+            if let Some(reason) = absence {
+                self.except(duty, unconfirmed(head, Some(peer), reason));
+                if span.len() > 1 {
+                    duty.replace(peer);
                 }
-                None => {
-                    let part = Part::Range(span);
-                    return self.hand(number, duty, (rank, peer), part, generation, vec![], out);
-                }
+            } else if self.silent.contains(&peer) {
+                self.route(number, duty, &[head], generation, &[], out);
+            } else if generation > 0 && self.is_far(duty, rank) {
+                away.push(span);
+                continue;
+            } else {
+                let part = Part::Range(span);
+                self.hand(number, duty, (rank, peer), part, generation, vec![], out);
+                continue;
             }
-            span.start += 1;
+            open.extend(heirs(duty, span).into_iter().rev());
         }
-        if !span.is_empty() {
-            self.route(number, duty, &[span], generation, &[], out);
+        if !away.is_empty() {
+            away.sort_unstable();
+            self.route(number, duty, &away, generation, &[], out);
         }
     }
 
@@ -73,15 +101,20 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         let mut by_hop: BTreeMap<(Rank, I), Vec<Span>> = BTreeMap::new();
-        for mut span in spans.iter().copied() {
-            while let Some((_, peer)) = self.head_of(duty, span)
+        let mut open: Vec<Span> = spans.iter().copied().rev().collect();
+        while let Some(span) = open.pop() {
+            if span.is_empty() {
+                continue;
+            }
+            if let Some((_, peer)) = self.head_of(duty, span)
                 && let Some(reason) = self.obstacle(duty, span, peer, out)
             {
                 let head = Span::single(span.start);
                 self.except(duty, unconfirmed(head, Some(peer), reason));
-                span.start += 1;
-            }
-            if span.is_empty() {
+                if span.len() > 1 {
+                    duty.replace(peer);
+                }
+                open.extend(heirs(duty, span).into_iter().rev());
                 continue;
             }
             match self.next_hop(duty, span, tried) {
@@ -96,11 +129,14 @@ impl<I: Id> Relay<I> {
         let mine = self.epochs.find(duty.key.epoch);
         let mine = mine.map(|view| view.placement().rank);
         let visited: Vec<Rank> = duty.visited().iter().copied().chain(mine).collect();
-        for (hop, spans) in by_hop {
+        let dead = self.dead_ranks(duty);
+        for (hop, mut spans) in by_hop {
+            spans.sort_unstable();
             for spans in spans.chunks(Part::MAX_SPANS) {
                 let part = Part::Routed {
                     spans: spans.to_vec(),
                     visited: visited.clone(),
+                    dead: dead.clone(),
                 };
                 let tried = tried.iter().copied().chain([hop.1]).collect();
                 self.hand(number, duty, hop, part, generation, tried, out);
@@ -124,6 +160,7 @@ impl<I: Id> Relay<I> {
         let errand = Errand {
             id: duty.key.id,
             epoch: duty.key.epoch,
+            strategy: duty.key.strategy,
             round: duty.round,
             part: Part::Range(Span::single(span.start)),
         };
@@ -233,7 +270,7 @@ impl<I: Id> Relay<I> {
 
     /// Why nothing should be handed to a peer: a verdict, or it is no member any
     /// more, whether or not a verdict said so.
-    fn absence(&self, peer: I) -> Option<Reason> {
+    pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
         if self.verdicts.is_down(peer) {
@@ -260,7 +297,7 @@ impl<I: Id> Relay<I> {
 
     /// The first rank of a span and its peer, if the span is not empty and the
     /// peer is known.
-    fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<(Rank, I)> {
+    pub(super) fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<(Rank, I)> {
         if span.is_empty() {
             return None;
         }
@@ -270,38 +307,15 @@ impl<I: Id> Relay<I> {
         Some((rank, peer)).filter(|_| peer != self.me)
     }
 
-    fn rank_of_start(&self, duty: &Duty<I>, span: Span) -> Rank {
-        let view = self.epochs.find(duty.key.epoch);
-        view.map_or(duty.origin_rank, |view| {
-            let population = view.placement().population;
-            duty.origin_rank.ahead(span.start, population)
-        })
+    pub(super) fn rank_of_start(&self, duty: &Duty<I>, span: Span) -> Rank {
+        let layout = duty.layout();
+        layout.map_or(duty.origin_rank, |layout| layout.rank(span.start))
     }
+}
 
-    fn next_hop(&self, duty: &Duty<I>, span: Span, tried: &[I]) -> Option<(Rank, I)> {
-        let view = self.epochs.find(duty.key.epoch)?;
-        let visited = duty.visited();
-        let placement = view.placement();
-        let target = self.rank_of_start(duty, span);
-        let start = visited.first().copied().unwrap_or(placement.rank);
-        let shortest = hops(
-            start.distance_to(target, placement.population),
-            placement.population,
-        );
-        let longest = shortest.saturating_add(self.config.route_detours) as usize;
-        if visited.len() >= longest.min(Part::MAX_VISITED) {
-            return None;
-        }
-        let origin = duty.origin_rank;
-        let usable = view.fingers().filter(|(rank, peer)| {
-            !view.roster().is_denied(*rank)
-                && self.absence(*peer).is_none()
-                && !self.silent.contains(peer)
-                && !tried.contains(peer)
-                && !visited.contains(rank)
-                && *rank != origin
-                && *peer != self.me
-        });
-        choose_hop(target, placement.population, usable)
-    }
+/// The parts in the place of a span whose head is lost.
+fn heirs<I: Id>(duty: &Duty<I>, span: Span) -> Vec<Span> {
+    let rest = Span::new(span.start.saturating_add(1), span.end);
+    let layout = duty.layout();
+    layout.map_or_else(Vec::new, |layout| layout.heirs(span.start, rest))
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh_overlay::{Epoch, Id, Rank};
+use binomesh_overlay::{Epoch, Id, Population, Rank};
 use bytes::Bytes;
 
 use super::exceptions::Exceptions;
 use super::{Config, Effects, Timer};
 use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic, names_bytes};
 use crate::runs::Runs;
+use crate::strategy::{Layout, Strategy};
 
 /// What names a duty: one for the range behind each node per message and epoch,
 /// and one for each routed part by who gave it, so that routed steps wait only
@@ -20,6 +21,10 @@ use crate::runs::Runs;
 pub(super) struct DutyKey<I> {
     pub(super) id: PacketId<I>,
     pub(super) epoch: Epoch<I>,
+    /// In which order the positions are meant.
+    pub(super) strategy: Strategy,
+    /// It is to pass on what came by [`Strategy::Flood`], and nobody waits for it.
+    pub(super) is_flood: bool,
     /// Of a routed part: who gave it, in which round, and the part.
     pub(super) routed: Option<(I, u32, Part)>,
     /// Of a range whose members have names: the round.
@@ -98,6 +103,8 @@ pub(super) struct Duty<I> {
     pub(super) key: DutyKey<I>,
     /// The message is this node's own.
     pub(super) is_own: bool,
+    /// How many members the epoch has.
+    pub(super) population: Population,
     pub(super) origin_rank: Rank,
     pub(super) closed_below: u64,
     pub(super) topic: Topic,
@@ -117,12 +124,19 @@ pub(super) struct Duty<I> {
     /// Who is told when it is done; at most `config.max_waiters`.
     pub(super) waiters: BTreeMap<I, Errand<I>>,
     pub(super) redelegated: u32,
+    /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
+    pub(super) replaced: BTreeSet<I>,
     pub(super) is_finished: bool,
 }
 
 impl<I: Id> Duty<I> {
     /// A duty that a packet begins.
-    pub(super) fn of_packet(key: DutyKey<I>, packet: &Packet<I>, is_own: bool) -> Self {
+    pub(super) fn of_packet(
+        key: DutyKey<I>,
+        packet: &Packet<I>,
+        population: Population,
+        is_own: bool,
+    ) -> Self {
         let header = &packet.header;
         let range = match header.errand.part {
             Part::Range(span) => span,
@@ -131,6 +145,7 @@ impl<I: Id> Duty<I> {
         Self {
             key,
             is_own,
+            population,
             origin_rank: header.origin_rank,
             closed_below: header.closed_below,
             topic: header.topic.clone(),
@@ -143,7 +158,39 @@ impl<I: Id> Duty<I> {
             exceptions: Exceptions::new(),
             waiters: BTreeMap::new(),
             redelegated: 0,
+            replaced: BTreeSet::new(),
             is_finished: false,
+        }
+    }
+
+    /// In which order it goes to the members.
+    pub(super) fn layout(&self) -> Option<Layout> {
+        self.key.strategy.layout(self.population, self.origin_rank)
+    }
+
+    /// Positions as distances from the origin.
+    pub(super) fn distances(&self, positions: &Runs) -> Runs {
+        match (self.key.strategy, self.layout()) {
+            (Strategy::SiblingTree { .. }, Some(layout)) => {
+                let distances = positions.iter().map(|at| layout.distance(at));
+                distances.map(Span::single).collect()
+            }
+            _ => positions.clone(),
+        }
+    }
+
+    /// A part was taken from this peer.
+    pub(super) fn replace(&mut self, peer: I) {
+        if self.replaced.len() < Message::<I>::MAX_REPLACED {
+            self.replaced.insert(peer);
+        }
+    }
+
+    /// The dead ranks that it came with.
+    pub(super) fn dead(&self) -> &[Rank] {
+        match &self.key.routed {
+            Some((_, _, Part::Routed { dead, .. })) => dead,
+            _ => &[],
         }
     }
 
@@ -160,6 +207,7 @@ impl<I: Id> Duty<I> {
         Errand {
             id: self.key.id,
             epoch: self.key.epoch,
+            strategy: self.key.strategy,
             round: delegation.round,
             part: delegation.part.clone(),
         }
@@ -237,6 +285,9 @@ impl<I: Id> Duty<I> {
 
     /// The delegation that an acknowledgement is about.
     pub(super) fn answered(&self, from: I, errand: &Errand<I>) -> Option<u64> {
+        if self.key.strategy != errand.strategy {
+            return None;
+        }
         let mut all = self.delegations.iter();
         all.find(|(_, delegation)| delegation.is_answered_by(from, errand))
             .map(|(number, _)| *number)

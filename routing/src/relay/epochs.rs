@@ -33,12 +33,6 @@ impl<I: Id> EpochView<I> {
         &self.roster
     }
 
-    /// My own distance from an origin.
-    pub(super) fn distance_from(&self, origin: Rank) -> u32 {
-        let placement = &self.view.placement;
-        origin.distance_to(placement.rank, placement.population)
-    }
-
     /// The distance of a rank from me.
     pub(super) fn distance_to(&self, rank: Rank) -> u32 {
         let placement = &self.view.placement;

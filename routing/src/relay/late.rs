@@ -107,6 +107,7 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_contact(peer, out);
         self.on_answer(peer, out);
+        self.greet(peer, out);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
@@ -172,16 +173,17 @@ impl<I: Id> Relay<I> {
                 Part::Range(span) => {
                     let head = Span::single(span.start);
                     self.except(&mut duty, unconfirmed(head, Some(peer), why));
-                    let rest = Span::new(span.start + 1, span.end);
-                    if !rest.is_empty() {
+                    if span.len() > 1 {
                         self.stats.bypassed += 1;
                         duty.redelegated = duty.redelegated.saturating_add(1);
+                        duty.replace(peer);
                     }
                     let generation = handed.generation.saturating_add(1);
-                    self.delegate(number, &mut duty, rest, generation, out);
+                    self.delegate_rest(number, &mut duty, *span, generation, out);
                 }
                 Part::Routed { spans, .. } => {
                     self.stats.bypassed += 1;
+                    duty.replace(peer);
                     self.detour(number, &mut duty, &handed, spans, out);
                 }
             }
@@ -213,14 +215,15 @@ impl<I: Id> Relay<I> {
         match part {
             Part::Range(span) if span.len() > 1 && self.may_redelegate(duty) => {
                 self.keep_head(number, duty, delegation, span, out);
-                let rest = Span::new(span.start + 1, span.end);
-                self.delegate(number, duty, rest, generation, out);
+                duty.replace(to);
+                self.delegate_rest(number, duty, span, generation, out);
             }
             Part::Routed { spans, .. } => {
                 let handed = duty.delegations.get(&delegation).cloned();
                 let other = handed.filter(|handed| self.is_replaceable(duty, handed));
                 match other {
                     Some(handed) if self.may_redelegate(duty) => {
+                        duty.replace(to);
                         self.withdraw_delegation(number, duty, delegation, out);
                         self.route(number, duty, &spans, generation, &handed.tried, out);
                     }
@@ -231,7 +234,7 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if self.is_doubtful(duty, delegation) => {
                 self.stats.roster_doubted += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
-                self.delegate(number, duty, span, generation, out);
+                self.delegate(number, duty, vec![span], generation, out);
             }
             Part::Range(_) if is_silent && self.may_redelegate(duty) => {
                 self.go_round(number, duty, delegation, out);
@@ -257,7 +260,7 @@ impl<I: Id> Relay<I> {
         let generation = handed.generation.saturating_add(1);
         match &handed.part {
             Part::Range(span) if self.silent.contains(&handed.to) || self.is_down(handed.to) => {
-                self.delegate(number, duty, *span, generation, out);
+                self.delegate(number, duty, vec![*span], generation, out);
             }
             Part::Range(span) => {
                 self.except(duty, unconfirmed(*span, None, Reason::NoRoute));

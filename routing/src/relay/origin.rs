@@ -10,8 +10,9 @@ use bytes::Bytes;
 use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
-use crate::packet::{Exception, Header, PacketId, Reason, Span, State, Topic};
+use crate::packet::{Exception, Header, Message, PacketId, Reason, Span, State, Topic};
 use crate::runs::Runs;
+use crate::strategy::Strategy;
 
 /// An own message that has no receipt yet. Its distances are those of the epoch
 /// in which it was accepted.
@@ -24,6 +25,7 @@ pub(super) struct OpenMessage<I> {
     pub(super) accepted: Placement<I>,
     pub(super) topic: Topic,
     pub(super) payload: Bytes,
+    pub(super) strategy: Strategy,
     /// The members of that epoch by rank, once it is kept no longer.
     members: Option<Arc<Vec<Option<I>>>>,
     /// Of a message to some members: who is meant at which distance.
@@ -42,6 +44,8 @@ pub(super) struct OpenMessage<I> {
     pub(super) round: u32,
     pub(super) wait: Duration,
     pub(super) redelegated: u32,
+    /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
+    replaced: BTreeSet<I>,
 }
 
 /// Where a member that is left stands now.
@@ -114,6 +118,13 @@ impl<I: Id> OpenMessage<I> {
             },
             None if accepted.is_some_and(may_learn) => Whereabouts::Nameless,
             None => Whereabouts::Gone(Reason::Epoch),
+        }
+    }
+
+    /// A part was taken from this peer.
+    pub(super) fn replace(&mut self, peer: I) {
+        if self.replaced.len() < Message::<I>::MAX_REPLACED {
+            self.replaced.insert(peer);
         }
     }
 
@@ -283,6 +294,7 @@ impl<I: Id> OpenMessage<I> {
                 .collect(),
             unreached,
             redelegated: self.redelegated,
+            replaced: self.replaced.iter().copied().collect(),
         }
     }
 }
@@ -331,7 +343,7 @@ impl<I: Id> OpenMessages<I> {
         &mut self,
         id: PacketId<I>,
         accepted: Placement<I>,
-        (topic, payload): (Topic, Bytes),
+        (topic, payload, strategy): (Topic, Bytes, Strategy),
         (expected, names): (Runs, BTreeMap<u32, I>),
         wait: Duration,
     ) {
@@ -343,6 +355,7 @@ impl<I: Id> OpenMessages<I> {
             accepted,
             topic,
             payload,
+            strategy,
             members: None,
             names,
             expected,
@@ -355,6 +368,7 @@ impl<I: Id> OpenMessages<I> {
             round: 0,
             wait,
             redelegated: 0,
+            replaced: BTreeSet::new(),
         };
         self.messages.insert(id.sequence, message);
     }

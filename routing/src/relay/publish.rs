@@ -11,6 +11,7 @@ use super::origin::Whereabouts;
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
 use crate::packet::{Errand, Exception, Header, Packet, PacketId, Part, Reason, Span, State};
 use crate::runs::Runs;
+use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
     /// Accept a message. Its receipt follows as [`Event::Receipt`], exactly once
@@ -22,6 +23,9 @@ impl<I: Id> Relay<I> {
     ) -> Result<PacketId<I>, PublishError<I>> {
         if self.draining {
             return Err(PublishError::Draining);
+        }
+        if !publish.strategy.is_possible() {
+            return Err(PublishError::ImpossibleStrategy(publish.strategy));
         }
         let view = self.epochs.newest().ok_or(PublishError::Unplaced)?;
         let accepted = view.placement();
@@ -43,7 +47,7 @@ impl<I: Id> Relay<I> {
             sequence,
         };
         self.stats.published += 1;
-        let content = (publish.topic, publish.payload);
+        let content = (publish.topic, publish.payload, publish.strategy);
         let wait = self.config.reissue_first;
         let members = (expected.clone(), names.clone());
         self.open.open(id, accepted, content, members, wait);
@@ -73,19 +77,17 @@ impl<I: Id> Relay<I> {
     }
 
     /// A round ended: either nothing is left, or it is issued again later.
-    pub(super) fn on_round_done(
-        &mut self,
-        key: &DutyKey<I>,
-        exceptions: &[Exception<I>],
-        redelegated: u32,
-        out: &mut Effects<I>,
-    ) {
-        let sequence = key.id.sequence;
+    pub(super) fn on_round_done(&mut self, duty: &Duty<I>, out: &mut Effects<I>) {
+        let sequence = duty.key.id.sequence;
+        let exceptions = self.exceptions_of(duty);
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };
-        message.redelegated = message.redelegated.saturating_add(redelegated);
-        message.end_round(key.epoch, exceptions);
+        message.redelegated = message.redelegated.saturating_add(duty.redelegated);
+        for peer in &duty.replaced {
+            message.replace(*peer);
+        }
+        message.end_round(duty.key.epoch, &exceptions);
         // Whoever has had no turn yet has no part in the back-off.
         let wait = if message.has_postponed() {
             self.config.reissue_first
@@ -94,6 +96,24 @@ impl<I: Id> Relay<I> {
         };
         self.give_up_the_lost(sequence);
         self.conclude_or_wait(sequence, wait, out);
+    }
+
+    /// What a round could not confirm, by distances.
+    fn exceptions_of(&self, duty: &Duty<I>) -> Vec<Exception<I>> {
+        let by_position = duty.exceptions.as_slice();
+        if !matches!(duty.key.strategy, Strategy::SiblingTree { .. }) {
+            return by_position.to_vec();
+        }
+        let mut by_distance = Vec::new();
+        for exception in by_position {
+            let spans = duty.distances(&Runs::from_iter([exception.span]));
+            let of = |span: &Span| Exception {
+                span: *span,
+                ..*exception
+            };
+            by_distance.extend(spans.spans().iter().map(of));
+        }
+        by_distance
     }
 
     /// If nobody is left but members that have been called down for longer than
@@ -223,15 +243,26 @@ impl<I: Id> Relay<I> {
             return;
         };
         let placement = view.placement();
+        // Positions are distances but for the first round to all, and that is to
+        // all positions.
+        let is_first = message.round == 0 && names.is_empty();
+        let strategy = if is_first {
+            message.strategy
+        } else {
+            Strategy::Binomial
+        };
         let key = DutyKey {
             id: message.id,
             epoch: placement.epoch,
+            strategy,
+            is_flood: false,
             routed: None,
             named: None,
         };
         let errand = Errand {
             id: message.id,
             epoch: placement.epoch,
+            strategy,
             round: message.round,
             part: Part::Range(Span::new(0, placement.population.get())),
         };
@@ -249,7 +280,7 @@ impl<I: Id> Relay<I> {
         let number = self.duties.find(&key);
         let number = number.unwrap_or_else(|| self.duties.number());
         self.duties.forget(number, out);
-        let mut duty = Duty::of_packet(key, &packet, true);
+        let mut duty = Duty::of_packet(key, &packet, placement.population, true);
         duty.names = names;
         if is_routed {
             self.route(number, &mut duty, spans.spans(), 0, &[], out);

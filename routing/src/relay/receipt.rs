@@ -51,6 +51,9 @@ pub struct Receipt<I> {
     pub unreached: Vec<Unreached<I>>,
     /// How many parts were handed to somebody else on the way.
     pub redelegated: u32,
+    /// From whom parts were taken on the way and handed to others, because they were
+    /// dead, late or said no; at most [`crate::packet::Message::MAX_REPLACED`].
+    pub replaced: Vec<I>,
 }
 
 impl<I> Receipt<I> {

@@ -50,6 +50,12 @@ pub struct RelayStats {
     pub roster_rejected: u64,
     /// Refusals given, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
+    /// Messages by `flood` that were not passed on for want of room.
+    pub floods_skipped: u64,
+    /// Neighbours in the sibling tree that said hello.
+    pub hellos: u64,
+    /// Hellos of peers that do not belong beside this node.
+    pub hellos_rejected: u64,
     /// Gauge: duties for others that are open.
     pub open_duties: usize,
     /// Gauge: parts that they have handed to others.

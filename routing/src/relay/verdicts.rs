@@ -60,6 +60,15 @@ impl<I: Id> Verdicts<I> {
         self.peers.remove(&peer).map(|verdict| verdict.number)
     }
 
+    /// Who is down.
+    pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
+        let down = self
+            .peers
+            .iter()
+            .filter(|(_, verdict)| !verdict.is_doubtful);
+        down.map(|(peer, _)| *peer)
+    }
+
     /// The patience with a verdict is over; false if it is withdrawn.
     pub(super) fn ripen(&mut self, number: u64) -> bool {
         let mut all = self.peers.values_mut();

@@ -29,6 +29,7 @@ impl<I: Id> Relay<I> {
         if is_complete && (change.is_new_epoch || !was_complete) {
             // In a small population the own tables name everybody.
             out.event(Event::RosterComplete(epoch));
+            self.greet_all(out);
             self.bypass_departed(out);
         }
         if !change.is_new_epoch {
@@ -72,6 +73,7 @@ impl<I: Id> Relay<I> {
             .on_roster_tell(from, epoch, start, peers, &self.config, out);
         match told {
             Ok(true) => {
+                self.greet_all(out);
                 self.bypass_departed(out);
                 self.release_waiting(out);
                 self.hasten_reissues(out);

@@ -104,7 +104,11 @@ pub fn choose_hop(
 ///
 /// Who needs the reserve once may need it again, so a neighbour is as good as the
 /// better of both ways from there.
-fn pick(router: &(impl Router + ?Sized), step: &Step<'_>, reserve: Reserve) -> Option<Rank> {
+pub(crate) fn pick(
+    router: &(impl Router + ?Sized),
+    step: &Step<'_>,
+    reserve: Reserve,
+) -> Option<Rank> {
     let cost = |rank: Rank| {
         let distance = rank.distance_to(step.to, step.shape.population());
         let over_fingers = binomial::hops(distance, step.shape.population());

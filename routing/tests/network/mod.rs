@@ -10,6 +10,7 @@ use std::time::Duration;
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{Message, PacketId, State, Topic};
 use binomesh_routing::relay::{PublishError, RelayStats};
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
 use bytes::Bytes;
 use rand::{Rng, SeedableRng};
@@ -69,6 +70,8 @@ pub struct Network {
     pub now_us: u64,
     pub conditions: Conditions,
     pub config: Config,
+    /// By which what is published from now on goes.
+    pub strategy: Strategy,
     nodes: BTreeMap<u32, Node>,
     queue: BTreeMap<(u64, u64), (u32, u64, What)>,
     serial: u64,
@@ -88,6 +91,8 @@ pub struct Network {
     pub unnamed: BTreeSet<u32>,
     /// From whom to whom nothing arrives.
     pub cuts: BTreeSet<(u32, u32)>,
+    /// Who holds a link to whom.
+    pub links: BTreeSet<(u32, u32)>,
     /// Members of every epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
 }
@@ -110,6 +115,7 @@ impl Network {
             now_us: 0,
             conditions,
             config,
+            strategy: Strategy::default(),
             nodes: BTreeMap::new(),
             queue: BTreeMap::new(),
             serial: 0,
@@ -125,6 +131,7 @@ impl Network {
             liar: None,
             unnamed: BTreeSet::new(),
             cuts: BTreeSet::new(),
+            links: BTreeSet::new(),
             history: BTreeMap::new(),
         };
         let mut ids: Vec<u32> = (1000..1000 + n).collect();
@@ -299,6 +306,7 @@ impl Network {
             topic: Topic::new("test").unwrap(),
             payload: Bytes::from(vec![7; payload]),
             destination,
+            strategy: self.strategy,
             deadline,
         };
         let id = node.relay.publish(publish, &mut out);
@@ -314,6 +322,15 @@ impl Network {
         let mut out = Outbox::new();
         self.nodes.get_mut(&id).unwrap().relay.withdraw(&mut out);
         self.perform(id, &mut out);
+    }
+
+    /// What is on its way between the two is lost.
+    pub fn lose(&mut self, from: u32, to: u32) {
+        self.queue.retain(|_, (at, _, what)| {
+            let is_it =
+                matches!(what, What::Input(Input::Message { from: sender, .. }) if *sender == from);
+            !(is_it && *at == to)
+        });
     }
 
     pub fn run_for(&mut self, us: u64) {
@@ -415,7 +432,8 @@ impl Network {
                     self.nodes.get_mut(&at).unwrap().timers.remove(&timer);
                 }
                 Effect::Event(event) => self.note(at, event),
-                Effect::Connect(_) | Effect::Disconnect(_) => {}
+                Effect::Connect(peer) => assert!(self.links.insert((at, peer))),
+                Effect::Disconnect(peer) => assert!(self.links.remove(&(at, peer))),
             }
         }
     }

@@ -11,6 +11,7 @@ use binomesh::world::{Conditions, Fault, Id, Shape};
 use binomesh_overlay::Planted;
 use binomesh_overlay::config::Pace;
 use binomesh_routing as routing;
+use binomesh_routing::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 
 /// One run.
@@ -69,6 +70,9 @@ pub struct Post {
     /// To whom; all members if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Id>,
+    /// In which order it goes to all members.
+    #[serde(default)]
+    pub strategy: Strategy,
     /// The length of the payload.
     pub bytes: u32,
     /// The deadline of the receipt, if there is one.

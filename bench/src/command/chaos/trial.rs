@@ -15,6 +15,7 @@ use binomesh::peer::{Event, Peer};
 use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use bytes::Bytes;
 use rand::SeedableRng;
@@ -271,6 +272,7 @@ impl<'a> Trial<'a> {
             let post = Post {
                 from,
                 to: Vec::new(),
+                strategy: Strategy::default(),
                 bytes: 16,
                 deadline_ms: None,
             };
@@ -487,6 +489,7 @@ impl<'a> Trial<'a> {
             topic,
             payload: payload.clone(),
             destination,
+            strategy: post.strategy,
             deadline: post.deadline_ms.map(Duration::from_millis),
         };
         let act = |peer: &mut Peer<Id>, out: &mut _| peer.publish(publish, out);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use binomesh::world::{Conditions, Fault, Id, Latency, Layer, Lie, Memory};
+use binomesh_routing::strategy::Strategy;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
@@ -329,6 +330,7 @@ impl<'a> Script<'a> {
             let what = Post {
                 from,
                 to,
+                strategy: strategy_at(at_ms),
                 bytes,
                 deadline_ms: has_deadline.then_some(deadline),
             };
@@ -344,5 +346,17 @@ impl<'a> Script<'a> {
         let others: Vec<Id> = (0..self.bounds.nodes).filter(|id| *id != from).collect();
         let count = self.rng.random_range(1..=3);
         others.choose_multiple(self.rng, count).copied().collect()
+    }
+}
+
+/// A third goes down a sibling tree, and one of sixteen, which is dear, floods. Not
+/// drawn, so that a seed's script is otherwise the one that it always was.
+fn strategy_at(at_ms: u64) -> Strategy {
+    match at_ms % 16 {
+        at @ 0..5 => Strategy::SiblingTree {
+            fanout: 2 + at as u32,
+        },
+        5 => Strategy::Flood,
+        _ => Strategy::Binomial,
     }
 }

@@ -1,0 +1,58 @@
+//! Passing on what came by strategy `flood`.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+use super::duty::{Duty, DutyKey};
+use super::{Effects, Relay};
+use crate::packet::{Header, Packet, Span};
+use crate::shape::Shape;
+use crate::strategy;
+
+impl<I: Id> Relay<I> {
+    /// A message has come for the first time: all my neighbours shall have it, even
+    /// if the origin and everybody who answers for them dies. Each answers for
+    /// itself alone, so nobody waits in a circle. Without room for the duty the
+    /// message is not passed on, which is counted.
+    pub(super) fn flood(&mut self, from: I, packet: &Packet<I>, out: &mut Effects<I>) {
+        let header = &packet.header;
+        let key = DutyKey {
+            id: header.errand.id,
+            epoch: header.errand.epoch,
+            strategy: header.errand.strategy,
+            is_flood: true,
+            routed: None,
+            named: None,
+        };
+        if !self.duties.has_room(packet.bytes(), &self.config) {
+            self.stats.floods_skipped += 1;
+            return;
+        }
+        let (Some(view), None) = (self.epochs.find(key.epoch), self.duties.find(&key)) else {
+            return;
+        };
+        let placement = view.placement();
+        let origin = header.origin_rank;
+        let sender = view.rank_of(from);
+        let shape = Shape::new(placement.population, self.config.fanout);
+        let next = strategy::flood(&shape, placement.rank, sender).filter(|rank| *rank != origin);
+        let next: Vec<Span> = next
+            .map(|rank| Span::single(origin.distance_to(rank, placement.population)))
+            .collect();
+        let copy = Packet {
+            header: Header {
+                names: Vec::new(),
+                ..header.clone()
+            },
+            payload: packet.payload.clone(),
+        };
+        let number = self.duties.number();
+        let mut duty = Duty::of_packet(key, &copy, placement.population, false);
+        duty.names = BTreeMap::new();
+        for span in next {
+            self.delegate(number, &mut duty, vec![span], 0, out);
+        }
+        self.settle(number, duty, out);
+    }
+}

@@ -1,0 +1,109 @@
+//! Next hops of routed parts: the router's choice among the neighbours that may be
+//! used.
+//!
+//! The way back is not in the packet: whoever handed a part on keeps it, is told
+//! that there is no route, and tries another neighbour (see `answers`).
+
+use binomesh_overlay::{Epoch, Id, Population, Rank};
+
+use super::Relay;
+use super::duty::Duty;
+use super::epochs::EpochView;
+use crate::packet::{Part, Span};
+use crate::router::{RankSet, Reserve, Step, binomial, pick};
+use crate::shape::{Links, Shape};
+
+impl<I: Id> Relay<I> {
+    /// The neighbour to which a span goes next: none in the transit list, in
+    /// `tried`, or known to be down.
+    pub(super) fn next_hop(&self, duty: &Duty<I>, span: Span, tried: &[I]) -> Option<(Rank, I)> {
+        let view = self.epochs.find(duty.key.epoch)?;
+        let shape = Shape::new(duty.population, self.config.fanout);
+        let router = self.config.router.get();
+        let here = view.placement().rank;
+        let to = self.rank_of_start(duty, span);
+        let start = duty.visited().first().copied().unwrap_or(here);
+        let distance = start.distance_to(to, duty.population);
+        let over_fingers = binomial::hops(distance, duty.population);
+        let shortest = over_fingers.max(router.cost(&shape, start, to));
+        let longest = shortest.saturating_add(self.config.route_detours) as usize;
+        if duty.visited().len() >= longest.min(Part::MAX_VISITED) {
+            return None;
+        }
+        let origin = [duty.origin_rank];
+        let visited: RankSet = duty.visited().iter().copied().chain(origin).collect();
+        let useless = self.useless(view, &shape, tried);
+        // Whom it is for is asked in any case.
+        let told = duty.dead().iter().copied().filter(|rank| *rank != to);
+        let told: RankSet = told.chain(useless.iter()).collect();
+        // What others say of the dead is a hint: where it leaves no way, it is not
+        // believed.
+        [told, useless].iter().find_map(|dead| {
+            let step = Step {
+                shape: &shape,
+                here,
+                to,
+                links: router.links(),
+                visited: &visited,
+                closed: &visited,
+                sender: None,
+                dead,
+            };
+            let next = pick(router, &step, Reserve::BinomialGraph)?;
+            Some((next, view.hop_at(next, None)?))
+        })
+    }
+
+    /// The ranks beside me that are no use as a hop now, and all that I know to be
+    /// dead.
+    fn useless(&self, view: &EpochView<I>, shape: &Shape, tried: &[I]) -> RankSet {
+        let here = view.placement().rank;
+        let is_usable = |rank: Rank| {
+            let peer = view.hop_at(rank, None);
+            peer.is_some_and(|peer| {
+                !view.roster().is_denied(rank)
+                    && self.absence(peer).is_none()
+                    && !self.silent.contains(&peer)
+                    && !tried.contains(&peer)
+                    && peer != self.me
+            })
+        };
+        let all = [Links::SiblingTree, Links::BinomialGraph];
+        let beside = all.iter().flat_map(|links| shape.neighbours(here, *links));
+        let beside = beside.filter(|rank| !is_usable(*rank));
+        beside.chain(self.dead_in(view)).collect()
+    }
+
+    /// Who is called down, by rank. Who only does not answer to me is none of them.
+    fn dead_in<'a>(&'a self, view: &'a EpochView<I>) -> impl Iterator<Item = Rank> + 'a {
+        let down = self.verdicts.down();
+        down.filter_map(|peer| view.roster().rank_of(peer))
+    }
+
+    /// What a routed part tells of the dead: what it came with, and what is known
+    /// here.
+    pub(super) fn dead_ranks(&self, duty: &Duty<I>) -> Vec<Rank> {
+        let Some(view) = self.epochs.find(duty.key.epoch) else {
+            return Vec::new();
+        };
+        let dead: RankSet = (duty.dead().iter().copied())
+            .chain(self.dead_in(view))
+            .collect();
+        dead.iter().take(Part::MAX_DEAD).collect()
+    }
+
+    /// Whether a part's head is none of my neighbours in the tree, nor a finger.
+    pub(super) fn is_far(&self, duty: &Duty<I>, head: Rank) -> bool {
+        let (Some(view), Some(layout)) = (self.epochs.find(duty.key.epoch), duty.layout()) else {
+            return false;
+        };
+        let here = view.placement().rank;
+        layout.is_tree() && !layout.is_kin(here, head) && view.finger_at(head).is_none()
+    }
+
+    /// How many members a kept epoch has.
+    pub(super) fn population_of(&self, epoch: Epoch<I>) -> Population {
+        let view = self.epochs.find(epoch);
+        view.map_or(Population::ONE, |view| view.placement().population)
+    }
+}

@@ -1,0 +1,85 @@
+//! The links of the sibling tree, for routers that go over them.
+//!
+//! [SFT06] §3.1: `hello` to the parent, to the left neighbour, and from the rightmost
+//! to the leftmost. Whoever says it holds the link; who stands where is asked of the
+//! binomial graph (the roster), there is no directory.
+
+use std::collections::BTreeSet;
+
+use binomesh_overlay::{Epoch, Id, Rank};
+
+use super::{Effects, Relay};
+use crate::packet::Message;
+use crate::shape::{Fanout, Links, Shape};
+
+impl<I: Id> Relay<I> {
+    /// The newest roster is complete: hold the links of its tree, and those of no
+    /// other.
+    pub(super) fn greet_all(&mut self, out: &mut Effects<I>) {
+        if self.config.router.get().links() != Links::SiblingTree {
+            return;
+        }
+        let Some(view) = self
+            .epochs
+            .newest()
+            .filter(|view| view.roster().is_complete())
+        else {
+            return;
+        };
+        let placement = view.placement();
+        let shape = Shape::new(placement.population, self.config.fanout);
+        let peers = shape.hellos(placement.rank);
+        let wanted: BTreeSet<I> = peers
+            .filter_map(|rank| view.roster().peer_at(rank))
+            .filter(|peer| *peer != self.me)
+            .collect();
+        for peer in wanted.difference(&self.greeted) {
+            out.connect(*peer);
+        }
+        for peer in self.greeted.difference(&wanted) {
+            out.disconnect(*peer);
+        }
+        self.greeted = wanted;
+        for peer in self.greeted.clone() {
+            self.greet(peer, out);
+        }
+    }
+
+    /// Say `hello` to a peer to whom a link of the tree is held.
+    pub(super) fn greet(&self, peer: I, out: &mut Effects<I>) {
+        let view = self.epochs.newest();
+        if let Some(view) = view.filter(|_| self.greeted.contains(&peer)) {
+            let placement = view.placement();
+            let hello = Message::Hello {
+                epoch: placement.epoch,
+                rank: placement.rank,
+                fanout: self.config.fanout.get(),
+            };
+            out.send(peer, hello);
+        }
+    }
+
+    /// Who claims to be beside me in the tree. Only counted: the one who says hello
+    /// holds the link, and a rank is looked up where it is needed. One that does not
+    /// fit is a liar's, or of a node with another fanout.
+    pub(super) fn on_hello(&mut self, from: I, epoch: Epoch<I>, rank: Rank, fanout: u32) {
+        let Some(view) = self.epochs.find(epoch) else {
+            return;
+        };
+        let placement = view.placement();
+        let is_beside = Fanout::new(fanout).is_some_and(|fanout| {
+            let shape = Shape::new(placement.population, fanout);
+            rank.is_within(placement.population)
+                && shape.hellos(rank).any(|other| other == placement.rank)
+        });
+        let is_there = view
+            .roster()
+            .rank_of(from)
+            .is_none_or(|known| known == rank);
+        if is_beside && is_there {
+            self.stats.hellos += 1;
+        } else {
+            self.stats.hellos_rejected += 1;
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Where the members of a broadcast stand in it: strategies differ in the order
+//! of the members and in how a stretch of it is cut into parts, and in nothing
+//! else that the relay would see.
+//!
+//! ```text
+//!   binomial        clockwise from the origin         origin 2 of N = 7:
+//!                                                     2 3 4 5 6 0 1
+//!   sibling-tree    the origin's subtree, then the    2 5 6 | 0 1 3 4
+//!                   tree from its root without it,
+//!                   both in preorder
+//! ```
+//!
+//! In either order a *position* 0 is the origin, a part is an interval, and whoever
+//! answers for one stands at its start. So custody goes to higher positions only,
+//! whatever the strategy.
+
+use binomesh_overlay::{Population, Rank};
+use serde::{Deserialize, Serialize};
+
+use super::binomial;
+use crate::packet::Span;
+use crate::shape::{Fanout, Shape};
+
+/// In which order a message goes to the members.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum Strategy {
+    /// Ranges of ranks over the clockwise fingers, [`super::binomial`].
+    #[default]
+    Binomial,
+    /// From rank 0 down the sibling tree of [SFT06], [`super::sibling_tree`].
+    SiblingTree {
+        /// The children of a full node; see [`Fanout::new`].
+        fanout: u32,
+    },
+    /// As `Binomial`, and whoever receives it for the first time also sends it to
+    /// all its neighbours in the binomial graph, [`super::flood`].
+    Flood,
+}
+
+impl Strategy {
+    /// What users call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Binomial => "binomial",
+            Self::SiblingTree { .. } => "sibling-tree",
+            Self::Flood => "flood",
+        }
+    }
+
+    /// Whether its numbers are possible.
+    pub fn is_possible(self) -> bool {
+        match self {
+            Self::SiblingTree { fanout } => Fanout::new(fanout).is_some(),
+            Self::Binomial | Self::Flood => true,
+        }
+    }
+
+    /// The order of these members as seen from an origin; none if the strategy is
+    /// not possible.
+    pub fn layout(self, population: Population, origin: Rank) -> Option<Layout> {
+        let tree = match self {
+            Self::Binomial | Self::Flood => None,
+            Self::SiblingTree { fanout } => {
+                let shape = Shape::new(population, Fanout::new(fanout)?);
+                let origin = Rank(origin.0 % population.get());
+                Some(Tree {
+                    first: shape.preorder(origin),
+                    size: shape.subtree_size(origin),
+                    shape,
+                })
+            }
+        };
+        Some(Layout {
+            population,
+            origin,
+            tree,
+        })
+    }
+}
+
+/// The order of the members in one broadcast.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    population: Population,
+    origin: Rank,
+    tree: Option<Tree>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    shape: Shape,
+    /// The origin's place in preorder.
+    first: u32,
+    /// How many ranks its subtree has.
+    size: u32,
+}
+
+impl Layout {
+    /// At which position a rank stands.
+    pub fn position(&self, rank: Rank) -> u32 {
+        let Some(Tree { shape, first, size }) = &self.tree else {
+            return self.origin.distance_to(rank, self.population);
+        };
+        let index = shape.preorder(rank);
+        if index < *first {
+            index.saturating_add(*size)
+        } else if index - first < *size {
+            index - first
+        } else {
+            index
+        }
+    }
+
+    /// Who stands at a position, below N.
+    pub fn rank(&self, position: u32) -> Rank {
+        let Some(Tree { shape, first, size }) = &self.tree else {
+            return self.origin.ahead(position, self.population);
+        };
+        let index = if position < *size {
+            first.saturating_add(position)
+        } else if position - size < *first {
+            position - size
+        } else {
+            position
+        };
+        shape.at_preorder(index).unwrap_or(self.origin)
+    }
+
+    /// How many ranks clockwise of the origin a position is.
+    pub fn distance(&self, position: u32) -> u32 {
+        self.origin
+            .distance_to(self.rank(position), self.population)
+    }
+
+    /// At which position the rank at a distance from the origin stands.
+    pub fn position_at(&self, distance: u32) -> u32 {
+        match self.tree {
+            None => distance,
+            Some(_) => self.position(self.origin.ahead(distance, self.population)),
+        }
+    }
+
+    /// What whoever stands at `at` has to hand on of a span behind it, in the order
+    /// in which it should.
+    pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
+        match &self.tree {
+            None => binomial(at, span).collect(),
+            Some(_) => self.subtrees(at, span),
+        }
+    }
+
+    /// The parts in the place of one that was headed by `at`, who is lost: `rest` is
+    /// what was behind it.
+    ///
+    /// In the tree its children take its place, [SFT06] §3.1; behind a lost finger
+    /// the next rank does.
+    pub fn heirs(&self, at: u32, rest: Span) -> Vec<Span> {
+        match &self.tree {
+            None if rest.is_empty() => Vec::new(),
+            None => vec![rest],
+            Some(_) => self.subtrees(at, rest),
+        }
+    }
+
+    /// Whether the order is that of a sibling tree.
+    pub(crate) const fn is_tree(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    /// Whether a part's head is a neighbour in the tree of `rank`.
+    pub(crate) fn is_kin(&self, rank: Rank, head: Rank) -> bool {
+        self.tree.as_ref().is_some_and(|tree| {
+            let links = crate::shape::Links::SiblingTree;
+            tree.shape
+                .neighbours(rank, links)
+                .any(|other| other == head)
+        })
+    }
+
+    /// Cut a span where the children of `at` stand in it; the origin hands itself
+    /// what is below it, and the root the rest.
+    fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
+        let Some(tree) = &self.tree else {
+            return Vec::new();
+        };
+        let children = tree.shape.children(self.rank(at));
+        let children = children.filter(|child| *child != self.origin);
+        let root = (at == 0 && self.origin != Rank(0)).then_some(Rank(0));
+        let starts = children.chain(root).map(|rank| self.position(rank));
+        let mut starts: Vec<u32> = starts
+            .filter(|start| span.start < *start && *start < span.end)
+            .chain((!span.is_empty()).then_some(span.start))
+            .collect();
+        starts.sort_unstable();
+        let ends = starts.iter().skip(1).copied().chain([span.end]);
+        let parts = starts.iter().zip(ends);
+        parts.map(|(start, end)| Span::new(*start, end)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strategies() -> impl Iterator<Item = Strategy> {
+        let trees = [2, 3, 4, 8].map(|fanout| Strategy::SiblingTree { fanout });
+        trees.into_iter().chain([Strategy::Binomial])
+    }
+
+    fn layouts(most: u32) -> impl Iterator<Item = (u32, Layout)> {
+        strategies().flat_map(move |strategy| {
+            (1..=most).flat_map(move |n| {
+                let population = Population::new(n).unwrap();
+                let layout = move |origin| strategy.layout(population, Rank(origin)).unwrap();
+                (0..n).map(move |origin| (n, layout(origin)))
+            })
+        })
+    }
+
+    #[test]
+    fn positions_are_all_the_ranks_and_the_first_is_the_origin() {
+        for (n, layout) in layouts(40) {
+            assert_eq!(layout.position(layout.origin), 0);
+            for position in 0..n {
+                let rank = layout.rank(position);
+                assert_eq!(layout.position(rank), position, "{layout:?}");
+                let distance = layout.distance(position);
+                assert_eq!(layout.position_at(distance), position, "{layout:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_tile_the_span_and_everybody_gets_it_once() {
+        for (n, layout) in layouts(40) {
+            let mut times = vec![0; n as usize];
+            let mut open = vec![Span::new(0, n)];
+            while let Some(span) = open.pop() {
+                times[span.start as usize] += 1;
+                let mut rest = Span::new(span.start + 1, span.end);
+                let mut parts = layout.parts(span.start, rest);
+                open.extend(&parts);
+                parts.sort_unstable();
+                for part in parts {
+                    assert_eq!(part.start, rest.start);
+                    rest.start = part.end;
+                }
+                assert!(rest.is_empty(), "{layout:?}");
+            }
+            assert!(times.iter().all(|times| *times == 1), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn down_the_tree_each_hands_to_its_children_and_the_origin_to_the_root_besides() {
+        let population = Population::new(15).unwrap();
+        for origin in (0..15).map(Rank) {
+            let strategy = Strategy::SiblingTree { fanout: 2 };
+            let layout = strategy.layout(population, origin).unwrap();
+            let shape = layout.tree.unwrap().shape;
+            let mut open = vec![Span::new(0, 15)];
+            while let Some(span) = open.pop() {
+                let rank = layout.rank(span.start);
+                let parts = layout.parts(span.start, Span::new(span.start + 1, span.end));
+                let heads: Vec<Rank> = parts.iter().map(|part| layout.rank(part.start)).collect();
+                let to_root = (rank == origin && origin != Rank(0)).then_some(Rank(0));
+                let children = shape.children(rank).filter(|child| *child != origin);
+                let expected: Vec<Rank> = children.chain(to_root).collect();
+                assert_eq!(heads, expected, "origin {origin:?} at {rank:?}");
+                open.extend(parts);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lost_child_is_replaced_by_its_children_and_a_lost_finger_by_the_next_rank() {
+        let population = Population::new(15).unwrap();
+        let strategy = Strategy::SiblingTree { fanout: 2 };
+        let tree = strategy.layout(population, Rank(0)).unwrap();
+        // 1 3 7 8 4 9 10: the subtree of 1.
+        let heads = tree.heirs(1, Span::new(2, 8)).into_iter();
+        let heads: Vec<Rank> = heads.map(|part| tree.rank(part.start)).collect();
+        assert_eq!(heads, [Rank(3), Rank(4)]);
+        let ring = Strategy::Binomial.layout(population, Rank(0)).unwrap();
+        assert_eq!(ring.heirs(8, Span::new(9, 15)), [Span::new(9, 15)]);
+        assert!(ring.heirs(8, Span::new(9, 9)).is_empty());
+    }
+
+    #[test]
+    fn impossible_trees_have_no_layout() {
+        let population = Population::new(15).unwrap();
+        for fanout in [0, 1, u32::MAX] {
+            let strategy = Strategy::SiblingTree { fanout };
+            assert!(strategy.layout(population, Rank(0)).is_none());
+            assert!(!strategy.is_possible());
+        }
+    }
+}

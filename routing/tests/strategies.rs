@@ -1,0 +1,352 @@
+//! [SFT06] §3 over the relay: broadcasts down the sibling tree, encapsulation,
+//! flooding, and the routers of what is routed.
+
+mod network;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh_overlay::{Population, Rank};
+use binomesh_routing::packet::{Message, PacketId, Reason, State};
+use binomesh_routing::relay::PublishError;
+use binomesh_routing::router::{Chosen, ROUTERS};
+use binomesh_routing::shape::{Fanout, Links, Shape};
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{Config, Destination, Input};
+use network::{Conditions, Network};
+
+fn tree(fanout: u32) -> Strategy {
+    Strategy::SiblingTree { fanout }
+}
+
+fn calm(n: u32, seed: u64, strategy: Strategy) -> Network {
+    let mut network = Network::new(n, seed, Conditions::default(), Default::default());
+    network.strategy = strategy;
+    network
+}
+
+/// One whose nodes route by `router` over trees of this fanout.
+fn routed(n: u32, seed: u64, router: &str, fanout: u32) -> Network {
+    let config = Config {
+        router: Chosen::named(router).unwrap(),
+        fanout: Fanout::new(fanout).unwrap(),
+        ..Config::default()
+    };
+    Network::new(n, seed, Conditions::default(), config)
+}
+
+fn shape(n: u32, fanout: u32) -> Shape {
+    let population = Population::new(n).unwrap();
+    Shape::new(population, Fanout::new(fanout).unwrap())
+}
+
+fn alive(network: &Network) -> Vec<u32> {
+    let members = network.members.iter().copied();
+    members.filter(|id| network.is_alive(*id)).collect()
+}
+
+#[test]
+fn down_the_tree_everybody_gets_it_once_in_n_minus_1_packets_from_any_origin() {
+    for fanout in [2, 3, 5] {
+        for n in (1..=20).chain([31, 40]) {
+            let mut network = calm(n, u64::from(n), tree(fanout));
+            // To the root, and down.
+            let bound = u32::from(shape(n, fanout).last_level()) + 1;
+            for origin in network.members.clone() {
+                let before = network.packets;
+                let id = network.publish(origin, 100).unwrap();
+                network.run_until_receipts(1_000_000);
+                let context = format!("N={n} k={fanout} from {origin}");
+                assert_eq!(network.packets - before, u64::from(n) - 1, "{context}");
+                let receipt = &network.receipts[&id][0];
+                assert!(
+                    receipt.is_complete() && receipt.replaced.is_empty(),
+                    "{context}"
+                );
+                for member in &network.members {
+                    assert!(
+                        network.depth[&(id, *member)] <= bound,
+                        "{context} → {member}"
+                    );
+                }
+                network.assert_survivors_delivered(id);
+            }
+            network.assert_sound();
+        }
+    }
+}
+
+/// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". Nobody
+/// has noticed the deaths yet, and when the first verdict comes all have it.
+#[test]
+fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
+    for (n, fanout, seed) in [(31, 2, 1), (31, 2, 2), (40, 3, 3), (85, 4, 4)] {
+        let mut network = calm(n, seed, tree(fanout));
+        network.conditions.verdict_us = 3_000_000;
+        let root = network.members[0];
+        let children = shape(n, fanout).children(Rank(0));
+        let dead: BTreeSet<u32> = children
+            .map(|rank| network.members[rank.0 as usize])
+            .collect();
+        for id in &dead {
+            network.crash(*id);
+        }
+        for origin in [root, network.members[n as usize - 1]] {
+            let id = network.publish(origin, 100).unwrap();
+            network.run_for(1_000_000);
+            for member in alive(&network) {
+                let expected = u32::from(member != origin);
+                assert_eq!(
+                    network.delivered(id, member),
+                    expected,
+                    "seed {seed}: {member}"
+                );
+            }
+            network.run_until_receipts(20_000_000);
+            let receipt = &network.receipts[&id][0];
+            let replaced: BTreeSet<u32> = receipt.replaced.iter().copied().collect();
+            assert_eq!(replaced, dead, "seed {seed}: {receipt:?}");
+            let unreached: BTreeSet<u32> = receipt
+                .unreached
+                .iter()
+                .filter_map(|one| one.peer)
+                .collect();
+            assert_eq!(unreached, dead, "seed {seed}");
+        }
+        network.assert_sound();
+    }
+}
+
+#[test]
+fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
+    for seed in network::seeds(200) {
+        let mut network = calm(60, seed, tree(2 + (seed % 4) as u32));
+        network.conditions.loss = if seed % 3 == 0 { 0.05 } else { 0.0 };
+        let origin = network.members[seed as usize % 60];
+        let others = network
+            .members
+            .clone()
+            .into_iter()
+            .filter(|id| *id != origin);
+        let dead: Vec<u32> = others.skip(seed as usize % 7).step_by(9).take(6).collect();
+        // Half of them are known to be dead, the others die in mid-flight.
+        for id in &dead[..3] {
+            network.crash(*id);
+        }
+        network.run_for(400_000);
+        let id = network.publish(origin, 100).unwrap();
+        for dead in &dead[3..] {
+            network.crash(*dead);
+        }
+        network.run_until_receipts(60_000_000);
+        network.assert_survivors_delivered(id);
+        network.assert_sound();
+    }
+}
+
+/// The origin hands it to one neighbour and dies. By `binomial` those behind the
+/// others go without; by `flood` all get it, or none.
+#[test]
+fn flooding_survives_its_origin() {
+    let (mut partly, mut flooded) = (0, 0);
+    for seed in network::seeds(300) {
+        for strategy in [Strategy::Binomial, Strategy::Flood] {
+            let mut network = calm(33, seed, strategy);
+            // Slow enough that some copies are lost with the origin's links.
+            network.conditions.latency_us = 100..20_000;
+            let origin = network.members[seed as usize % 33];
+            let id = network.publish(origin, 100).unwrap();
+            // A copy to one is on its way; the others are lost.
+            let spared = network.members[(seed as usize + 1) % 33];
+            for other in network.members.clone() {
+                if other != spared {
+                    network.lose(origin, other);
+                }
+            }
+            network.crash(origin);
+            network.run_for(20_000_000);
+            let live = alive(&network);
+            let count = live
+                .iter()
+                .filter(|member| network.delivered(id, **member) == 1);
+            let count = count.count();
+            match strategy {
+                Strategy::Flood => {
+                    assert!(count == 0 || count == live.len(), "seed {seed}: {count}");
+                    flooded += usize::from(count == live.len());
+                }
+                _ => partly += usize::from(count > 0 && count < live.len()),
+            }
+            assert!(network.complaints().is_empty(), "seed {seed}");
+        }
+    }
+    assert!(partly > 0, "binomial does not show the difference");
+    assert!(flooded > 0, "nothing was flooded");
+}
+
+#[test]
+fn a_flood_reaches_all_and_its_receipt_is_that_of_any_broadcast() {
+    for n in [1, 2, 3, 8, 33] {
+        let mut network = calm(n, u64::from(n), Strategy::Flood);
+        let id = network.publish(network.members[0], 100).unwrap();
+        network.run_until_receipts(2_000_000);
+        let receipt = &network.receipts[&id][0];
+        assert_eq!(receipt.reached_count, n - 1);
+        network.assert_sound();
+        network.run_for(2_000_000);
+        for member in network.members.clone() {
+            assert_eq!(network.relay(member).stats().open_duties, 0, "N={n}");
+        }
+    }
+}
+
+/// Unicasts among all pairs take what the router promises: `aware` and `variant`
+/// their distance in the tree, `binomial` that in the binomial graph.
+#[test]
+fn a_unicast_takes_the_way_of_its_router() {
+    for fanout in [2, 4] {
+        for router in ROUTERS {
+            let n = 21;
+            let mut network = routed(n, 5, router.name(), fanout);
+            let shape = shape(n, fanout);
+            let members = network.members.clone();
+            for (from, origin) in (0..).map(Rank).zip(&members) {
+                for (to, target) in (0..).map(Rank).zip(&members) {
+                    if from == to {
+                        continue;
+                    }
+                    let before = network.packets;
+                    let peers = Destination::Peers(vec![*target]);
+                    let id = network.publish_to(*origin, peers, 10, None).unwrap();
+                    network.run_until_receipts(1_000_000);
+                    let hops = (network.packets - before) as u32;
+                    let context = format!("{} k={fanout} {from:?} → {to:?}", router.name());
+                    assert_eq!(network.receipts[&id][0].reached_count, 1, "{context}");
+                    let distance = shape.distance(from, to);
+                    let most = router.cost(&shape, from, to);
+                    match router.name() {
+                        "aware" => assert_eq!(hops, distance, "{context}"),
+                        "variant" => assert!((distance..=most).contains(&hops), "{context}"),
+                        "binomial" => assert_eq!(hops, most, "{context}"),
+                        _ => assert!(hops >= distance, "{context}"),
+                    }
+                }
+            }
+            network.assert_sound();
+        }
+    }
+}
+
+/// Whatever is dead on the way, a multicast reaches those on its list that live, over
+/// links of the binomial graph where the tree is cut.
+#[test]
+fn a_multicast_goes_round_the_dead_by_any_router() {
+    for seed in network::seeds(300) {
+        let router = ROUTERS[seed as usize % ROUTERS.len()];
+        let mut network = routed(31, seed, router.name(), 2);
+        let members = network.members.clone();
+        let dead = [1, 2, 5].map(|rank| members[rank]);
+        for id in dead {
+            network.crash(id);
+        }
+        let to: Vec<u32> = [3, 5, 11, 12, 30].map(|rank| members[rank]).to_vec();
+        let id = network.publish_to(members[0], Destination::Peers(to.clone()), 10, None);
+        let id = id.unwrap();
+        network.run_until_receipts(30_000_000);
+        let receipt = &network.receipts[&id][0];
+        let context = format!("seed {seed} {}: {receipt:?}", router.name());
+        assert_eq!(receipt.reached_count, 4, "{context}");
+        let [lost] = receipt.unreached[..] else {
+            panic!("{context}");
+        };
+        assert_eq!(
+            (lost.rank, lost.state),
+            (Rank(5), State::Unconfirmed),
+            "{context}"
+        );
+        assert_eq!(lost.reason, Reason::Down, "{context}");
+        network.assert_survivors_delivered(id);
+        network.assert_sound();
+    }
+}
+
+/// [SFT06] §3.1: hello to the parent, to the left neighbour, and from the rightmost
+/// to the leftmost: every link of the tree once. They follow the epoch.
+#[test]
+fn hellos_hold_every_link_of_the_tree_once_and_follow_the_epoch() {
+    for (n, fanout) in [(1, 2), (2, 2), (3, 2), (15, 2), (16, 2), (40, 3)] {
+        let mut network = routed(n, 9, "aware", fanout);
+        let check = |network: &Network, times: u64| {
+            let shape = shape(network.members.len() as u32, fanout);
+            let at = |rank: Rank| network.members[rank.0 as usize];
+            let mut expected = BTreeSet::new();
+            for rank in (0..network.members.len() as u32).map(Rank) {
+                for other in shape.neighbours(rank, Links::SiblingTree) {
+                    expected.insert(BTreeSet::from([at(rank), at(other)]));
+                }
+            }
+            let held: Vec<BTreeSet<u32>> = (network.links.iter())
+                .map(|(from, to)| BTreeSet::from([*from, *to]))
+                .collect();
+            assert_eq!(held.len(), expected.len(), "N={n} k={fanout}: twice");
+            assert_eq!(held.into_iter().collect::<BTreeSet<_>>(), expected);
+            let hellos = |id: &u32| network.relay(*id).stats().hellos;
+            let hellos: u64 = network.members.iter().map(hellos).sum();
+            // One that comes before its epoch is known is not counted.
+            assert!(hellos <= times * expected.len() as u64, "N={n}: {hellos}");
+            assert!(n < 15 || hellos > 0, "N={n}: no hello");
+            let rejected = |id: &u32| network.relay(*id).stats().hellos_rejected;
+            assert_eq!(network.members.iter().map(rejected).sum::<u64>(), 0);
+        };
+        check(&network, 1);
+        let mut members = network.members.clone();
+        members.reverse();
+        network.place(&members);
+        network.run_for(3_000_000);
+        check(&network, 2);
+    }
+}
+
+#[test]
+fn over_the_fingers_no_link_of_the_tree_is_held() {
+    let network = routed(16, 9, "binomial", 2);
+    assert!(network.links.is_empty());
+}
+
+#[test]
+fn a_hello_that_does_not_belong_here_is_counted_and_changes_nothing() {
+    let mut network = routed(15, 9, "aware", 2);
+    let [node, other] = [network.members[1], network.members[9]];
+    let epoch = network.relay(node).placement().unwrap().epoch;
+    let before = network.links.clone();
+    for (rank, fanout) in [(9, 2), (u32::MAX, 2), (3, 3), (3, 0), (4, 2)] {
+        let rank = Rank(rank);
+        let message = Message::Hello {
+            epoch,
+            rank,
+            fanout,
+        };
+        let from = other;
+        network.input_after(node, 0, Input::Message { from, message });
+    }
+    network.run_for(1000);
+    let stats = network.relay(node).stats();
+    assert_eq!(stats.hellos_rejected, 5);
+    assert_eq!(network.links, before);
+}
+
+#[test]
+fn a_fanout_that_no_tree_has_is_an_error_at_once() {
+    let mut network = calm(4, 1, tree(1));
+    let origin = network.members[0];
+    let error = network.publish(origin, 1).unwrap_err();
+    assert_eq!(error, PublishError::ImpossibleStrategy(tree(1)));
+    network.strategy = tree(2);
+    let id: PacketId<u32> = network.publish(origin, 1).unwrap();
+    assert_eq!(id.sequence, 0, "no sequence was used");
+    let all = Destination::All;
+    let deadline = Some(Duration::from_secs(1));
+    assert!(network.publish_to(origin, all, 1, deadline).is_ok());
+    network.run_until_receipts(1_000_000);
+    network.assert_sound();
+}
