@@ -6,6 +6,8 @@ mod network;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use binomesh_routing::router::{Chosen, ROUTERS};
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
@@ -31,6 +33,7 @@ impl Storm {
             max_waiters: 2,
             max_finished: if seed.is_multiple_of(7) { 4 } else { 1000 },
             max_held: 4,
+            router: Chosen::new(ROUTERS[seed as usize % ROUTERS.len()]),
             ..Config::default()
         };
         let mut network = Network::unplaced(30, seed, conditions, config);
@@ -85,6 +88,13 @@ impl Storm {
                 .filter(|id| *id != from)
                 .collect();
             Destination::Peers(peers.into_iter().collect())
+        };
+        // By any strategy, not drawn: a seed's storm is the one that it always was.
+        self.network.strategy = match self.ids.len() % 4 {
+            0 => Strategy::SiblingTree { fanout: 2 },
+            1 => Strategy::SiblingTree { fanout: 5 },
+            2 => Strategy::Flood,
+            _ => Strategy::Binomial,
         };
         let sent = self.network.publish_to(from, destination, payload, None);
         self.ids.extend(sent);

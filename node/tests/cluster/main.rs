@@ -10,4 +10,5 @@ mod many_nodes;
 mod planted;
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
+mod sibling_tree;
 mod structure;

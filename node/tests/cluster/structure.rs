@@ -37,7 +37,7 @@ fn the_formulas_are_those_of_the_definition() {
 }
 
 /// The names in the order of ranks, and whom each rank must neighbour.
-fn expected(reports: &[NodeReport]) -> BTreeMap<&str, BTreeSet<&str>> {
+pub(crate) fn expected(reports: &[NodeReport]) -> BTreeMap<&str, BTreeSet<&str>> {
     let nodes = u32::try_from(reports.len()).expect("few");
     let mut by_rank: Vec<&NodeReport> = reports.iter().collect();
     by_rank.sort_by_key(|report| report.rank);
@@ -48,7 +48,7 @@ fn expected(reports: &[NodeReport]) -> BTreeMap<&str, BTreeSet<&str>> {
         .collect()
 }
 
-fn names<'a>(all: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a str> {
+pub(crate) fn names<'a>(all: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a str> {
     all.into_iter().map(String::as_str).collect()
 }
 
