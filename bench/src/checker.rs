@@ -17,6 +17,7 @@
 pub mod channels;
 pub mod finger;
 pub mod model;
+pub mod relays;
 pub mod ring;
 pub mod search;
 

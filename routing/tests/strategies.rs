@@ -350,3 +350,30 @@ fn a_fanout_that_no_tree_has_is_an_error_at_once() {
     network.run_until_receipts(1_000_000);
     network.assert_sound();
 }
+
+/// Nodes that answer for nothing but themselves: whoever has a part hands out all of
+/// it directly, and asks nobody twice about what he has no room for.
+#[test]
+fn full_hops_cost_few_packets_and_nobody_goes_without() {
+    for seed in 0..20 {
+        let config = Config {
+            max_duties: 0,
+            ..Config::default()
+        };
+        let n = 31;
+        let mut network = Network::new(n, seed, Conditions::default(), config);
+        network.strategy = tree(2 + (seed % 3) as u32);
+        network.crash(network.members[1]);
+        network.run_for(400_000);
+        let before = network.packets;
+        let id = network.publish(network.members[0], 100).unwrap();
+        network.run_until_receipts(30_000_000);
+        network.assert_survivors_delivered(id);
+        network.assert_sound();
+        let packets = network.packets - before;
+        assert!(
+            packets < 10 * u64::from(n),
+            "seed {seed}: {packets} packets"
+        );
+    }
+}

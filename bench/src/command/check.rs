@@ -1,4 +1,7 @@
-//! `binomesh-bench check`: exhaustive checks of the ring and the fingers.
+//! `binomesh-bench check`: exhaustive checks of the ring, the fingers and the
+//! relays.
+
+mod relays;
 
 use binomesh_overlay::Planted;
 use binomesh_overlay::fingers::{Forwarding, Rules};
@@ -14,21 +17,28 @@ use crate::checker::ring::RingOn;
 use crate::checker::search::{Search, search};
 use crate::record::{self, Stopwatch};
 
-/// Model-check the ring and the fingers exhaustively on small trees.
+/// Model-check the ring, the fingers and the relays exhaustively in small worlds.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench check
   binomesh-bench check --layer ring --nodes 4 --states 5000000
+  binomesh-bench check --layer relays
   binomesh-bench check --layer ring --nodes 3 --channels queue --capacity 4 --json
 
-Two properties are checked in every reachable state: closure (no step leads out of
-a legitimate configuration) and recovery (--rounds fair rounds lead into one).
-Without --layer and --nodes: the ring on all trees of 3, with every single message
-as garbage, with and without a stranger; the ring on all trees of 4 with sampled
-garbage; the fingers of rings of 3 and 4.")]
+Of ring and fingers two properties are checked in every reachable state: closure (no
+step leads out of a legitimate configuration) and recovery (--rounds fair rounds lead
+into one). Without --layer and --nodes: the ring on all trees of 3, with every single
+message as garbage, with and without a stranger; the ring on all trees of 4 with
+sampled garbage; the fingers of rings of 3 and 4.
+
+Of the relays: 7 nodes, a broadcast down the binary sibling tree and a multicast at
+once, bounded inboxes, and links that fail at the worst moment. Everything is
+delivered once, every execution ends, receipts are true, every handler runs; and with
+inboxes that block their senders it deadlocks, as it should. Only --states, --threads,
+--layer and --json apply to them.")]
 pub struct Check {
-    /// What to check; both if not given.
+    /// What to check; all if not given.
     #[arg(long, value_enum)]
     pub layer: Option<Layer>,
     /// How many processes [default: what makes a good check].
@@ -79,6 +89,8 @@ pub enum Layer {
     Ring,
     /// Algorithm 2 on a ring.
     Fingers,
+    /// [SFT06] §4: the relays on the sibling tree.
+    Relays,
 }
 
 /// How messages travel.
@@ -135,6 +147,9 @@ impl Check {
     /// Run it and print its rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let mut is_good = true;
+        if self.layer.is_none_or(|layer| layer == Layer::Relays) && self.nodes.is_none() {
+            is_good &= self.relays()?;
+        }
         for plan in self.plans() {
             let row = self.search(plan);
             is_good &= row.ok;
@@ -192,7 +207,7 @@ impl Check {
         });
         let worlds = match plan.layer {
             Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
-            Layer::Fingers => 1,
+            Layer::Fingers | Layer::Relays => 1,
         };
         let mut row = Row {
             layer: plan.layer,
@@ -226,7 +241,7 @@ impl Check {
                     }
                 }
             }
-            Layer::Fingers => {
+            Layer::Fingers | Layer::Relays => {
                 let rules = Rules {
                     forwarding: Forwarding::Linear,
                     planted: self.planted(),
@@ -248,7 +263,7 @@ impl Check {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,
             (Layer::Ring, _) => 5_500_000,
-            (Layer::Fingers, _) => 500_000,
+            (Layer::Fingers | Layer::Relays, _) => 500_000,
         };
         usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
     }

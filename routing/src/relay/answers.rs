@@ -161,7 +161,7 @@ impl<I: Id> Relay<I> {
                 self.stats.taken_over += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
                 for span in spans {
-                    self.delegate(number, duty, vec![*span], handed.generation, out);
+                    self.delegate(number, duty, *span, handed.generation, out);
                 }
             }
             // Waiting for room, hops full of each other's parts would do so for
@@ -369,7 +369,7 @@ impl<I: Id> Relay<I> {
                 if let Some(view) = self.epochs.find_mut(duty.key.epoch) {
                     view.deny(handed.rank);
                 }
-                return self.delegate(number, duty, vec![span], generation, out);
+                return self.delegate(number, duty, span, generation, out);
             }
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),

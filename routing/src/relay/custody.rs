@@ -195,17 +195,30 @@ impl<I: Id> Relay<I> {
             return self.serve(from, packet, verdict, out);
         }
         if matches!(errand.part, Part::Range(_)) {
-            self.deliver(from, &packet, verdict, out);
+            self.deliver(&packet, verdict, out);
         }
         if is_alone && is_open {
-            return out.send(from, done_alone(errand));
+            out.send(from, done_alone(errand));
+        } else {
+            self.take_custody(from, &packet, key, out);
         }
+        let is_first =
+            matches!(packet.header.errand.part, Part::Range(_)) && verdict != Verdict::Delivered;
+        if is_first && packet.header.errand.strategy == Strategy::Flood {
+            self.flood(from, &packet, out);
+        }
+    }
+
+    /// Answer for the part, as far as it is not answered for yet.
+    fn take_custody(&mut self, from: I, packet: &Packet<I>, key: DutyKey<I>, out: &mut Effects<I>) {
+        let errand = packet.header.errand.clone();
+        let found = self.duties.find(&key);
         let number = found.unwrap_or_else(|| self.duties.number());
         let mut duty = match self.duties.take(number) {
             Some(duty) => duty,
-            None => self.begin(number, key, &packet, out),
+            None => self.begin(number, key, packet, out),
         };
-        self.grow(number, &mut duty, &packet, out);
+        self.grow(number, &mut duty, packet, out);
         self.enlist(&mut duty, from, errand.clone());
         if self.config.planted.has(Bug::DoneBeforeCustody) {
             let done = Message::Done {
@@ -222,7 +235,7 @@ impl<I: Id> Relay<I> {
         self.settle(number, duty, out);
     }
 
-    fn deliver(&mut self, from: I, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
+    fn deliver(&mut self, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
         if verdict == Verdict::Delivered {
             self.stats.duplicates += 1;
             return;
@@ -235,9 +248,6 @@ impl<I: Id> Relay<I> {
             topic: packet.header.topic.clone(),
             payload: packet.payload.clone(),
         });
-        if packet.header.errand.strategy == Strategy::Flood {
-            self.flood(from, packet, out);
-        }
     }
 
     fn begin(

@@ -27,7 +27,7 @@ impl<I: Id> Relay<I> {
         };
         let from = layout.position(view.placement().rank);
         for part in layout.parts(from, span) {
-            self.delegate(number, duty, vec![part], generation, out);
+            self.delegate(number, duty, part, generation, out);
         }
     }
 
@@ -41,25 +41,38 @@ impl<I: Id> Relay<I> {
         generation: u32,
         out: &mut Effects<I>,
     ) {
-        let heirs = heirs(duty, span);
-        self.delegate(number, duty, heirs, generation, out);
+        let heirs = heirs(duty, span).into_iter();
+        let heirs = heirs.map(|heir| (heir, Way::Any)).collect();
+        self.hand_all(number, duty, heirs, generation, out);
     }
 
-    /// Hand each span to its first rank that is not known to be down: directly if
-    /// that peer is known, else as a routed part. Who comes in another's place in
-    /// the tree is routed to unless it is a neighbour: [SFT06]'s encapsulation, one
-    /// packet for all of them.
+    /// Hand a span to its first rank that is not known to be down: directly if that
+    /// peer is known, else as a routed part.
     pub(super) fn delegate(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        mut open: Vec<Span>,
+        span: Span,
+        generation: u32,
+        out: &mut Effects<I>,
+    ) {
+        self.hand_all(number, duty, vec![(span, Way::Direct)], generation, out);
+    }
+
+    /// As [`Self::delegate`], but whoever comes in another's place in the tree is
+    /// routed to unless it is a neighbour: [SFT06]'s encapsulation, one packet for
+    /// all of them.
+    fn hand_all(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        mut open: Vec<(Span, Way)>,
         generation: u32,
         out: &mut Effects<I>,
     ) {
         let mut away = Vec::new();
         open.reverse();
-        while let Some(span) = open.pop() {
+        while let Some((span, way)) = open.pop() {
             let Some((rank, peer)) = self.head_of(duty, span) else {
                 away.extend((!span.is_empty()).then_some(span));
                 continue;
@@ -73,7 +86,7 @@ impl<I: Id> Relay<I> {
                 }
             } else if self.silent.contains(&peer) {
                 self.route(number, duty, &[head], generation, &[], out);
-            } else if generation > 0 && self.is_far(duty, rank) {
+            } else if way == Way::Any && self.is_far(duty, rank) {
                 away.push(span);
                 continue;
             } else {
@@ -81,7 +94,8 @@ impl<I: Id> Relay<I> {
                 self.hand(number, duty, (rank, peer), part, generation, vec![], out);
                 continue;
             }
-            open.extend(heirs(duty, span).into_iter().rev());
+            let heirs = heirs(duty, span).into_iter().rev();
+            open.extend(heirs.map(|heir| (heir, Way::Any)));
         }
         if !away.is_empty() {
             away.sort_unstable();
@@ -311,6 +325,15 @@ impl<I: Id> Relay<I> {
         let layout = duty.layout();
         layout.map_or(duty.origin_rank, |layout| layout.rank(span.start))
     }
+}
+
+/// How a part may go to its head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Over the link to it, which is made if there is none.
+    Direct,
+    /// Over neighbours, if it is none.
+    Any,
 }
 
 /// The parts in the place of a span whose head is lost.

@@ -51,7 +51,7 @@ impl<I: Id> Relay<I> {
         let mut duty = Duty::of_packet(key, &copy, placement.population, false);
         duty.names = BTreeMap::new();
         for span in next {
-            self.delegate(number, &mut duty, vec![span], 0, out);
+            self.delegate(number, &mut duty, span, 0, out);
         }
         self.settle(number, duty, out);
     }

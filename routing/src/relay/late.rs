@@ -234,7 +234,7 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if self.is_doubtful(duty, delegation) => {
                 self.stats.roster_doubted += 1;
                 self.withdraw_delegation(number, duty, delegation, out);
-                self.delegate(number, duty, vec![span], generation, out);
+                self.delegate(number, duty, span, generation, out);
             }
             Part::Range(_) if is_silent && self.may_redelegate(duty) => {
                 self.go_round(number, duty, delegation, out);
@@ -260,7 +260,7 @@ impl<I: Id> Relay<I> {
         let generation = handed.generation.saturating_add(1);
         match &handed.part {
             Part::Range(span) if self.silent.contains(&handed.to) || self.is_down(handed.to) => {
-                self.delegate(number, duty, vec![*span], generation, out);
+                self.delegate(number, duty, *span, generation, out);
             }
             Part::Range(span) => {
                 self.except(duty, unconfirmed(*span, None, Reason::NoRoute));

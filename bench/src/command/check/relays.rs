@@ -1,0 +1,162 @@
+//! `check --layer relays`: [SFT06] §4, with the shipped relays.
+
+use binomesh_routing::router::{Aware, Chosen};
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{Config, Destination};
+use serde::Serialize;
+
+use super::Check;
+use crate::checker::relays::{Full, HANDLERS, Post, Relays, search};
+use crate::command::Failure;
+use crate::record::{self, Stopwatch};
+
+/// How many nodes: a full binary tree of three levels.
+const NODES: u32 = 7;
+/// More than the largest of these worlds has.
+const STATES: usize = 20_000_000;
+
+/// What was found in one world.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    layer: &'static str,
+    world: &'static str,
+    nodes: u32,
+    fanout: u32,
+    packets: usize,
+    link_failures_max: usize,
+    inbox_capacity: usize,
+    duties_max: usize,
+    states: usize,
+    depth: usize,
+    exhaustive: bool,
+    handlers: usize,
+    handlers_unreached: String,
+    deadlock: bool,
+    ok: bool,
+    counterexample: Option<String>,
+    peak_rss_bytes: Option<u64>,
+    wall_seconds: f64,
+    version: &'static str,
+}
+
+/// A world, and whether it is one that must deadlock.
+struct Plan {
+    name: &'static str,
+    world: Relays,
+    must_deadlock: bool,
+}
+
+impl Check {
+    /// Search all worlds and print their rows; whether they are as they should be.
+    pub(super) fn relays(&self) -> Result<bool, Failure> {
+        let mut is_good = true;
+        let mut unreached: Vec<&'static str> = HANDLERS.to_vec();
+        for plan in plans() {
+            let (row, missing) = self.search_relays(plan);
+            unreached.retain(|handler| missing.contains(handler));
+            is_good &= row.ok;
+            record::progress_done();
+            if self.json {
+                record::print_json(&row)?;
+                continue;
+            }
+            let script = row.counterexample.clone();
+            record::print_table(&Row {
+                counterexample: None,
+                ..row
+            })?;
+            if let Some(script) = script {
+                println!("{script}");
+            }
+        }
+        if !unreached.is_empty() {
+            eprintln!("in no world ran: {}", unreached.join(" "));
+        }
+        Ok(is_good && unreached.is_empty())
+    }
+
+    fn search_relays(&self, plan: Plan) -> (Row, Vec<&'static str>) {
+        let watch = Stopwatch::start();
+        let mut world = plan.world;
+        let limit = self
+            .states
+            .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        world.state_limit = limit.unwrap_or(STATES);
+        world.progress = |states| record::progress(format_args!("{states} states of this world"));
+        let mut row = Row {
+            layer: "relays",
+            world: plan.name,
+            nodes: NODES,
+            fanout: world.config.fanout.get(),
+            packets: world.posts.len(),
+            link_failures_max: world.failures,
+            inbox_capacity: world.capacity,
+            duties_max: world.config.max_duties,
+            states: 0,
+            depth: 0,
+            exhaustive: false,
+            handlers: HANDLERS.len(),
+            handlers_unreached: String::new(),
+            deadlock: false,
+            ok: false,
+            counterexample: None,
+            peak_rss_bytes: None,
+            wall_seconds: 0.0,
+            version: record::VERSION,
+        };
+        let found = search(world, self.threads.into());
+        row.states = found.states;
+        row.depth = found.depth;
+        row.exhaustive = found.is_exhaustive;
+        row.handlers_unreached = found.unreached.join(" ");
+        row.deadlock = plan.must_deadlock && found.counterexample.is_some();
+        row.ok = plan.must_deadlock == found.counterexample.is_some();
+        row.counterexample = found.counterexample;
+        row.peak_rss_bytes = record::peak_rss_bytes();
+        row.wall_seconds = watch.elapsed().as_secs_f64();
+        let unreached = if plan.must_deadlock {
+            HANDLERS.to_vec()
+        } else {
+            found.unreached
+        };
+        (row, unreached)
+    }
+}
+
+fn plans() -> [Plan; 3] {
+    let tree = Strategy::SiblingTree { fanout: 2 };
+    let broadcast = |from| Post::new(from, Destination::All, tree);
+    let multicast = Post::new(6, Destination::Peers(vec![1, 4]), tree);
+    let both = vec![broadcast(5), multicast];
+    let config = Config {
+        router: Chosen::new(&Aware),
+        ..Config::default()
+    };
+    let full = Config {
+        max_duties: 1,
+        ..config
+    };
+    let mut failing = Relays::new(NODES, config, both.clone());
+    failing.failures = 2;
+    let mut busy = Relays::new(NODES, full, both);
+    busy.failures = 1;
+    let mut blocking = Relays::new(NODES, config, vec![broadcast(0), broadcast(1)]);
+    (blocking.full, blocking.capacity) = (Full::Blocks, 1);
+    [
+        Plan {
+            name: "two links fail",
+            world: failing,
+            must_deadlock: false,
+        },
+        Plan {
+            name: "one link fails, room for one duty",
+            world: busy,
+            must_deadlock: false,
+        },
+        Plan {
+            name: "full inboxes block their senders: must deadlock",
+            world: blocking,
+            must_deadlock: true,
+        },
+    ]
+}
