@@ -189,6 +189,7 @@ impl<I: Id> Overlay<I> {
             Input::Timer { timer, late } => match timer {
                 Timer::Seek => moved.family |= self.with_tree(out, Tree::on_seek_timer),
                 Timer::Beat => {
+                    self.forget_strangers();
                     self.look(late, &mut moved, out);
                     self.on_beat(&mut moved, out);
                 }

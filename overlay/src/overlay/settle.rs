@@ -51,14 +51,19 @@ impl<I: Id> Overlay<I> {
         }
     }
 
+    /// What is held of peers that are no children, as corruption may leave it.
+    pub(super) fn forget_strangers(&mut self) {
+        let tree = &self.tree;
+        self.infos.retain(|child, _| tree.has_child(*child));
+    }
+
     /// Parent or children changed: apply the ring's rules to the new family.
     fn on_family(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         if self.tree.is_root() && self.tree.children().len() == 0 {
             // Whoever was here is somewhere.
             (self.probes, self.has_lost) = (0, true);
         }
-        let tree = &self.tree;
-        self.infos.retain(|child, _| tree.has_child(*child));
+        self.forget_strangers();
         moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
         let planted = self.config.planted;
         for (child, leaf) in self.infos.clone() {

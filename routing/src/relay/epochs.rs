@@ -13,6 +13,10 @@ use crate::roster::Roster;
 /// How often a part of the previous epoch's roster is asked for: about 12 s with
 /// the default waits, longer than its fingers are kept.
 const PREVIOUS_ATTEMPTS: u32 = 16;
+/// How often the next rank of the newest roster is asked for before those behind it
+/// are: 0.75 s with the default waits, so that others are known before broadcasts
+/// give up waiting. A guess.
+const SKIP_AFTER: u32 = 4;
 /// How many names of epochs that are kept no longer are remembered, to refuse
 /// their packets at once; older ones count as unknown.
 const MAX_GONE: usize = 8;
@@ -114,7 +118,8 @@ impl<I: Id> EpochView<I> {
             ..
         } = &self.view;
         let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
-        if let Some((peer, start, count)) = next {
+        let gaps = self.roster.gap_asks(clockwise, counterclockwise, attempt);
+        for (peer, start, count) in next.into_iter().chain(gaps) {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -287,6 +292,15 @@ impl<I: Id> Epochs<I> {
         let previous = previous
             .as_ref()
             .filter(|_| self.attempt < PREVIOUS_ATTEMPTS);
+        if self.attempt > 0
+            && self.attempt.is_multiple_of(SKIP_AFTER)
+            && let Some(newest) = &mut self.newest
+            && newest.roster.wanted_is_next()
+        {
+            newest.roster.skip();
+            newest.learn_from_fingers();
+            self.wait = config.roster_first;
+        }
         for view in self.newest.iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
             view.ask_roster(self.attempt, out);
@@ -338,7 +352,7 @@ impl<I: Id> Epochs<I> {
             return Ok(false);
         };
         let is_finger = view.fingers().any(|(_, peer)| peer == from);
-        let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
+        let is_wanted = view.roster.wants(start);
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);
         }

@@ -33,8 +33,9 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How often the bounds of all lists are looked at.
 const WEIGHING: Duration = Duration::from_secs(1);
 /// What was said last in a fault, a lie for example, is still under way, and so
-/// are the waves that follow from it.
-const IN_FLIGHT: Duration = Duration::from_secs(1);
+/// are the waves that follow from it: a root waits up to 2 s until it numbers anew
+/// by what it has heard.
+const IN_FLIGHT: Duration = Duration::from_secs(3);
 /// How long after the last receipt everything must have come to rest, and how
 /// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
