@@ -2,6 +2,7 @@
 //! the dead of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use binomesh::client::SubscriptionEvent;
 use binomesh::report::UnreachedState;
@@ -110,4 +111,24 @@ async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
     })
     .await;
     stop(cluster).await;
+}
+
+/// `examples/custom_router.rs` joins a cluster of processes of this binary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_of_ones_own_goes_round_a_dead_member_of_a_live_cluster() {
+    let _alone = bed::alone().await;
+    let binary = Path::new(env!("CARGO_BIN_EXE_binomesh"));
+    let example = binary.with_file_name("examples").join("custom_router");
+    assert!(
+        example.exists(),
+        "first: cargo build -p binomesh --examples"
+    );
+    let mut command = tokio::process::Command::new(example);
+    let output = command.arg(binary).kill_on_drop(true).output();
+    let output = tokio::time::timeout(bed::PATIENCE, output).await;
+    let output = output.expect("in time").unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let reached = text.contains("reached [\"node-5\", \"node-12\"]");
+    assert!(reached && text.contains("15 → 7: over"), "{text}");
 }
