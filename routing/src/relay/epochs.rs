@@ -110,16 +110,32 @@ impl<I: Id> EpochView<I> {
         });
     }
 
-    fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
-        let epoch = self.placement().epoch;
+    /// Ask for the next ranks.
+    fn ask_next(&self, attempt: u32, out: &mut Effects<I>) {
         let View {
             clockwise,
             counterclockwise,
             ..
         } = &self.view;
         let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
+        self.ask(next, out);
+    }
+
+    /// Ask for the gaps: by the timer alone, as every answer that closed one would
+    /// be the reason for many questions.
+    fn ask_gaps(&self, attempt: u32, out: &mut Effects<I>) {
+        let View {
+            clockwise,
+            counterclockwise,
+            ..
+        } = &self.view;
         let gaps = self.roster.gap_asks(clockwise, counterclockwise, attempt);
-        for (peer, start, count) in next.into_iter().chain(gaps) {
+        self.ask(gaps, out);
+    }
+
+    fn ask(&self, asks: impl IntoIterator<Item = (I, Rank, u32)>, out: &mut Effects<I>) {
+        let epoch = self.placement().epoch;
+        for (peer, start, count) in asks {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -303,7 +319,8 @@ impl<I: Id> Epochs<I> {
         }
         for view in self.newest.iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
-            view.ask_roster(self.attempt, out);
+            view.ask_next(self.attempt, out);
+            view.ask_gaps(self.attempt, out);
         }
         self.attempt = self.attempt.wrapping_add(1);
         if is_missing {
@@ -356,6 +373,7 @@ impl<I: Id> Epochs<I> {
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);
         }
+        let before = view.roster.known_count();
         let fingers: Vec<(Rank, I)> = view.fingers().collect();
         let known = |rank| {
             let at = fingers.iter().find(|(at, _)| *at == rank);
@@ -373,7 +391,9 @@ impl<I: Id> Epochs<I> {
             };
             out.send(asker, tell);
         }
-        view.ask_roster(0, out);
+        if view.roster.known_count() > before {
+            view.ask_next(0, out);
+        }
         let is_complete = view.roster.is_complete();
         if is_complete {
             out.event(Event::RosterComplete(epoch));
