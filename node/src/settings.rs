@@ -131,7 +131,7 @@ impl NodeConfig {
     /// link takes frames of that length.
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
     /// The widest sibling tree; beyond it one of thousands is a star.
-    pub const MAX_FANOUT: u32 = 1024;
+    pub const MAX_FANOUT: u32 = binomesh_routing::strategy::Strategy::MAX_FANOUT;
     /// The longest grace: a week.
     pub const MAX_GRACE_SECONDS: u64 = 604_800;
 

@@ -52,7 +52,6 @@ pub use stats::RelayStats;
 
 use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
 use crate::roster::Roster;
-use crate::shape::Fanout;
 use crate::strategy::Strategy;
 use budget::Budget;
 
@@ -204,7 +203,7 @@ pub enum PublishError<I> {
         max: usize,
     },
     /// The strategy has a fanout that no tree has.
-    #[error("{0:?} is not possible: the fanout of a tree is 2 ..= {max}", max = Fanout::MAX)]
+    #[error("{0:?} is not possible: the fanout of a tree is 2 ..= {max}", max = Strategy::MAX_FANOUT)]
     ImpossibleStrategy(Strategy),
     /// The list of destinations is empty.
     #[error("the list of destinations is empty")]

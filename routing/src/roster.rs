@@ -25,10 +25,8 @@ pub struct Roster<I> {
     /// By rank; empty above the population that rosters are kept for.
     peers: Arc<Vec<Option<I>>>,
     ranks: BTreeMap<I, Rank>,
-    /// How many ranks from my own on are known, clockwise, but for the gaps.
+    /// How many ranks from my own on are known, clockwise without a gap.
     known: u32,
-    /// Ranks among these whose holder nobody told in time.
-    gaps: BTreeSet<Rank>,
     /// Ranks whose supposed holder denied it; at most one per rank.
     denied: BTreeSet<Rank>,
     /// Ranks whose supposed holder does not answer. It may be dead or paused, or
@@ -36,12 +34,10 @@ pub struct Roster<I> {
     doubted: BTreeSet<Rank>,
     /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
     /// ask again by their own timer.
-    askers: BTreeMap<(I, Rank), u32>,
+    askers: BTreeMap<I, (Rank, u32)>,
 }
 
-const MAX_ASKERS: usize = 128;
-/// How many gaps are asked for at once.
-const MAX_GAP_ASKS: usize = 8;
+const MAX_ASKERS: usize = 64;
 
 impl<I: Id> Roster<I> {
     /// A roster that knows only that `me` stands at this placement. Above `max`
@@ -53,7 +49,6 @@ impl<I: Id> Roster<I> {
             peers: Arc::default(),
             ranks: BTreeMap::new(),
             known: 0,
-            gaps: BTreeSet::new(),
             denied: BTreeSet::new(),
             doubted: BTreeSet::new(),
             askers: BTreeMap::new(),
@@ -93,22 +88,7 @@ impl<I: Id> Roster<I> {
 
     /// Whether every rank has a known peer.
     pub fn is_complete(&self) -> bool {
-        self.knows_all() && self.gaps.is_empty()
-    }
-
-    /// Whether every rank is known or a gap.
-    fn knows_all(&self) -> bool {
         self.is_kept() && self.known == self.placement.population.get()
-    }
-
-    /// Nobody tells who holds the next rank, perhaps somebody who died before
-    /// anybody knew it: those behind it shall be known all the same. It is asked for
-    /// again when all others are known.
-    pub(crate) fn skip(&mut self) {
-        if self.is_kept() && !self.knows_all() {
-            self.gaps.insert(self.next_rank());
-            self.known += 1;
-        }
     }
 
     /// Whether a roster is kept for this population at all.
@@ -116,7 +96,7 @@ impl<I: Id> Roster<I> {
         !self.peers.is_empty()
     }
 
-    /// How many ranks from the own one on are known, gaps among them included.
+    /// How many ranks from the own one on are known.
     pub fn known_count(&self) -> u32 {
         self.known
     }
@@ -146,12 +126,7 @@ impl<I: Id> Roster<I> {
 
     /// Take in what the own tables say about the next ranks.
     pub(crate) fn extend(&mut self, finger_at: impl Fn(Rank) -> Option<I>) {
-        let told = |rank: &Rank| Some((*rank, finger_at(*rank)?));
-        let filled: Vec<(Rank, I)> = self.gaps.iter().filter_map(told).collect();
-        for (rank, peer) in filled {
-            self.fill(rank, peer);
-        }
-        while self.is_kept() && !self.knows_all() {
+        while self.is_kept() && !self.is_complete() {
             let next = self.next_rank();
             match finger_at(next) {
                 Some(peer) if self.ranks.get(&peer).is_none_or(|at| *at == next) => {
@@ -173,44 +148,21 @@ impl<I: Id> Roster<I> {
         attempt: u32,
     ) -> Option<(I, Rank, u32)> {
         let n = self.placement.population.get();
-        if !self.wanted_is_next() || self.known == 0 {
+        if !self.is_kept() || self.known == 0 || self.known >= n {
             return None;
         }
         let level = self.known.ilog2();
         let ahead = clockwise.iter().take(level as usize + 1).rev();
-        let peer = nth(ahead.chain(counterclockwise), attempt)?;
+        let able: Vec<I> = ahead.chain(counterclockwise).flatten().copied().collect();
+        let turn = attempt.checked_rem(u32::try_from(able.len()).ok()?)?;
+        let peer = *able.get(turn as usize)?;
         let end = n.min(2u32.saturating_mul(1 << level));
         let count = (end - self.known).min(Message::<I>::MAX_ROSTER as u32);
         Some((peer, self.next_rank(), count))
     }
 
-    /// Whom to ask for the first gaps: each in turn.
-    pub(crate) fn gap_asks(
-        &self,
-        clockwise: &[Option<I>],
-        counterclockwise: &[Option<I>],
-        attempt: u32,
-    ) -> Vec<(I, Rank, u32)> {
-        let gaps = (attempt..).zip(self.gaps.iter().take(MAX_GAP_ASKS));
-        let ask = |(turn, gap): (u32, &Rank)| {
-            let peer = nth(counterclockwise.iter().chain(clockwise), turn)?;
-            Some((peer, *gap, Message::<I>::MAX_ROSTER as u32))
-        };
-        gaps.filter_map(ask).collect()
-    }
-
-    /// Whether an answer that begins here is of use.
-    pub(crate) fn wants(&self, start: Rank) -> bool {
-        self.gaps.contains(&start) || (self.wanted_is_next() && start == self.next_rank())
-    }
-
-    /// Whether there is a next rank, and not only gaps.
-    pub(crate) fn wanted_is_next(&self) -> bool {
-        self.is_kept() && !self.knows_all()
-    }
-
-    /// The first rank that is neither known nor a gap.
-    fn next_rank(&self) -> Rank {
+    /// The first rank that is not known.
+    pub(crate) fn next_rank(&self) -> Rank {
         let placement = &self.placement;
         placement.rank.ahead(self.known, placement.population)
     }
@@ -218,10 +170,8 @@ impl<I: Id> Roster<I> {
     /// The answer to a question, or remember who asked until there is one.
     pub(crate) fn on_ask(&mut self, from: I, start: Rank, count: u32) -> Option<Vec<I>> {
         let answer = self.answer(start, count);
-        let asked = (from, start);
-        let has_room = self.askers.len() < MAX_ASKERS || self.askers.contains_key(&asked);
-        if answer.is_none() && has_room {
-            self.askers.insert(asked, count);
+        if answer.is_none() && (self.askers.len() < MAX_ASKERS || self.askers.contains_key(&from)) {
+            self.askers.insert(from, (start, count));
         }
         answer
     }
@@ -235,45 +185,35 @@ impl<I: Id> Roster<I> {
         known: impl Fn(Rank) -> Option<I>,
     ) -> bool {
         let population = self.placement.population;
-        if !self.wants(start) {
+        if !self.is_kept() || self.is_complete() || start != self.next_rank() {
             return true;
         }
-        let ahead = self.placement.rank.distance_to(start, population);
-        let room = (population.get() - ahead) as usize;
+        let room = (population.get() - self.known) as usize;
         let ranks = (0u32..).map(|step| start.ahead(step, population));
         let new: Vec<(Rank, I)> = ranks.zip(peers.iter().copied()).take(room).collect();
         let distinct: BTreeSet<I> = new.iter().map(|(_, peer)| *peer).collect();
         let fits = |&(rank, peer): &(Rank, I)| {
             self.ranks.get(&peer).is_none_or(|at| *at == rank)
                 && known(rank).is_none_or(|holder| holder == peer)
-                && self.held(rank).is_none_or(|holder| holder == peer)
         };
         if distinct.len() < new.len() || !new.iter().all(fits) {
             return false;
         }
         for &(rank, peer) in &new {
-            if self.wanted_is_next() && rank == self.next_rank() {
-                self.known += 1;
-            }
             self.note(rank, peer);
-            self.gaps.remove(&rank);
         }
+        self.known += new.len() as u32;
         true
-    }
-
-    /// Who is known to stand at a rank, whether or not that was denied.
-    fn held(&self, rank: Rank) -> Option<I> {
-        self.peers.get(rank.0 as usize).copied().flatten()
     }
 
     /// Those who asked for what is known by now, with their answers.
     pub(crate) fn take_answers(&mut self) -> Vec<(I, Rank, Vec<I>)> {
         let asked = std::mem::take(&mut self.askers);
         let mut answers = Vec::new();
-        for ((asker, start), count) in asked {
+        for (asker, (start, count)) in asked {
             match self.answer(start, count) {
                 Some(peers) => answers.push((asker, start, peers)),
-                None => _ = self.askers.insert((asker, start), count),
+                None => _ = self.askers.insert(asker, (start, count)),
             }
         }
         answers
@@ -288,22 +228,10 @@ impl<I: Id> Roster<I> {
         let count = count
             .min(self.known - from)
             .min(Message::<I>::MAX_ROSTER as u32);
-        let peers = (0..count).map_while(|step| {
-            let peer = self.peers.get(start.ahead(step, population).0 as usize);
-            peer.copied().flatten()
-        });
-        // Up to the first gap.
-        Some(peers.collect()).filter(|peers: &Vec<I>| !peers.is_empty())
-    }
-
-    /// Who stands at a gap is known after all; false if it stands elsewhere.
-    fn fill(&mut self, rank: Rank, peer: I) -> bool {
-        let is_elsewhere = self.ranks.get(&peer).is_some_and(|at| *at != rank);
-        if !is_elsewhere {
-            self.note(rank, peer);
-            self.gaps.remove(&rank);
-        }
-        !is_elsewhere
+        (0..count)
+            .map(|step| self.peers.get(start.ahead(step, population).0 as usize))
+            .map(|peer| peer.copied().flatten())
+            .collect()
     }
 
     fn note(&mut self, rank: Rank, peer: I) {
@@ -312,13 +240,6 @@ impl<I: Id> Roster<I> {
             self.ranks.insert(peer, rank);
         }
     }
-}
-
-/// One of those that are known, counted round and round.
-fn nth<'a, I: Id>(peers: impl Iterator<Item = &'a Option<I>>, attempt: u32) -> Option<I> {
-    let able: Vec<I> = peers.flatten().copied().collect();
-    let turn = attempt.checked_rem(u32::try_from(able.len()).ok()?)?;
-    able.get(turn as usize).copied()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::packet::{Errand, Exception, Message, Part};
-use crate::shape::Fanout;
+use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
 pub const VERSION: u8 = 3;
@@ -114,7 +114,9 @@ fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
             }
             check_errand(errand)
         }
-        Message::Hello { fanout, .. } if Fanout::new(*fanout).is_none() => {
+        Message::Hello { fanout, .. }
+            if !(Strategy::SiblingTree { fanout: *fanout }).is_possible() =>
+        {
             Err(DecodeError::OutOfBounds("fanout"))
         }
         Message::Hello { .. } => Ok(()),

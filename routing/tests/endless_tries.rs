@@ -213,28 +213,3 @@ fn members_that_never_were_cost_little() {
         "{bounded} of {endless}, {over}"
     );
 }
-
-/// Whoever died before anybody knew it has no name; those behind it have.
-#[test]
-fn one_whose_name_nobody_tells_does_not_hide_those_behind_it() {
-    for seed in seeds(50) {
-        let config = Config::default();
-        let mut network = Network::unplaced(24, seed, Conditions::default(), config);
-        let members = network.members.clone();
-        let silent = [members[5], members[11]];
-        network.place_without(&members, &silent);
-        network.run_for(4_000_000);
-        for id in members.iter().filter(|id| !silent.contains(id)) {
-            let roster = network.relay(*id).roster().unwrap();
-            assert!(!roster.is_complete(), "seed {seed}: {id}");
-            for (rank, other) in (0..).map(Rank).zip(&members) {
-                let expected = Some(*other).filter(|other| !silent.contains(other));
-                assert_eq!(
-                    roster.peer_at(rank),
-                    expected,
-                    "seed {seed}: {id} of {rank:?}"
-                );
-            }
-        }
-    }
-}

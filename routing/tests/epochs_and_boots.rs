@@ -207,6 +207,7 @@ fn packets_that_do_not_fit_are_refused() {
             };
         }),
         spoil(&|header| header.errand.strategy = Strategy::SiblingTree { fanout: 1 }),
+        spoil(&|header| header.errand.strategy = Strategy::SiblingTree { fanout: 1 << 24 }),
     ];
     let count = bad.len() as u64;
     for message in bad {

@@ -7,7 +7,6 @@ use binomesh_routing::Topic;
 use binomesh_routing::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
 };
-use binomesh_routing::shape::Fanout;
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
 use bytes::Bytes;
@@ -80,7 +79,8 @@ fn strategy() -> impl Strategy<Value = strategy::Strategy> {
     prop_oneof![
         Just(strategy::Strategy::Binomial),
         Just(strategy::Strategy::Flood),
-        (2..=Fanout::MAX).prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
+        (2..=strategy::Strategy::MAX_FANOUT)
+            .prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
     ]
 }
 
@@ -147,13 +147,15 @@ fn message() -> impl Strategy<Value = Relayed> {
                 replaced,
             }
         ),
-        (epoch(), any::<u32>(), 2..=Fanout::MAX).prop_map(|(epoch, rank, fanout)| {
-            Message::Hello {
-                epoch,
-                rank: Rank(rank),
-                fanout,
+        (epoch(), any::<u32>(), 2..=strategy::Strategy::MAX_FANOUT).prop_map(
+            |(epoch, rank, fanout)| {
+                Message::Hello {
+                    epoch,
+                    rank: Rank(rank),
+                    fanout,
+                }
             }
-        }),
+        ),
         (errand(), proptest::sample::select(&Refusal::ALL[..]))
             .prop_map(|(errand, reason)| Message::Refused { errand, reason }),
         (errand(), proptest::option::of(peer())).prop_map(|(errand, name)| {
@@ -352,7 +354,7 @@ fn what_is_out_of_bounds_is_refused() {
         dead: vec![Rank(1); Part::MAX_DEAD + 1],
     };
     assert_eq!(read(inquire(too_many_dead)), Err(error));
-    for fanout in [0, 1, Fanout::MAX + 1] {
+    for fanout in [0, 1, strategy::Strategy::MAX_FANOUT + 1] {
         let mut errand = small_errand(Part::Range(Span::new(4, 8)));
         errand.strategy = strategy::Strategy::SiblingTree { fanout };
         let name = None;
@@ -398,7 +400,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
                 nonce: u64::MAX,
             },
             strategy: strategy::Strategy::SiblingTree {
-                fanout: Fanout::MAX,
+                fanout: strategy::Strategy::MAX_FANOUT,
             },
             round: u32::MAX,
             part,

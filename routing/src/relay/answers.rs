@@ -66,8 +66,9 @@ impl<I: Id> Relay<I> {
         for span in reached.spans() {
             handed.pending.remove(*span);
         }
-        let is_news = before > handed.pending.len().saturating_add(1);
-        if duty.is_own {
+        let after = handed.pending.len();
+        let is_news = before > after.saturating_add(1);
+        if duty.is_own && before > after {
             self.open.confirm(&duty.key, &duty.distances(&reached));
         }
         is_news
@@ -155,7 +156,8 @@ impl<I: Id> Relay<I> {
                 self.stats.taken_over += 1;
                 self.keep_head(number, duty, delegation, *span, out);
                 self.send(number, duty, delegation, out);
-                self.delegate_rest(number, duty, *span, handed.generation, out);
+                let rest = (*span, handed.to);
+                self.delegate_rest(number, duty, rest, handed.generation, out);
             }
             Part::Routed { spans, .. } if self.reaches_heads(duty, spans) => {
                 self.stats.taken_over += 1;
@@ -309,9 +311,17 @@ impl<I: Id> Relay<I> {
     ) {
         if self.has_detour(duty, handed) {
             let generation = handed.generation.saturating_add(1);
-            // What a delegate excepts may overlap and be in any order.
-            let spans: Runs = spans.iter().copied().collect();
-            self.route(number, duty, spans.spans(), generation, &handed.tried, out);
+            // What a delegate excepts may overlap and be in any order. What only
+            // adjoins stays apart: each has a head of its own.
+            let mut sorted = spans.to_vec();
+            sorted.sort_unstable();
+            let mut end = 0;
+            for span in &mut sorted {
+                span.start = span.start.max(end);
+                end = end.max(span.end);
+            }
+            sorted.retain(|span| !span.is_empty());
+            self.route(number, duty, &sorted, generation, &handed.tried, out);
         } else {
             for span in spans {
                 self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
@@ -392,7 +402,7 @@ impl<I: Id> Relay<I> {
         if span.len() > 1 {
             duty.replace(handed.to);
         }
-        self.delegate_rest(number, duty, span, generation, out);
+        self.delegate_rest(number, duty, (span, handed.to), generation, out);
     }
 }
 

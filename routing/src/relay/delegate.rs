@@ -32,18 +32,18 @@ impl<I: Id> Relay<I> {
     }
 
     /// The head of a span is lost, or has no room: hand what is behind it to those
-    /// in its place.
+    /// in its place, and not over it.
     pub(super) fn delegate_rest(
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        span: Span,
+        (span, lost): (Span, I),
         generation: u32,
         out: &mut Effects<I>,
     ) {
         let heirs = heirs(duty, span).into_iter();
         let heirs = heirs.map(|heir| (heir, Way::Any)).collect();
-        self.hand_all(number, duty, heirs, generation, out);
+        self.hand_all(number, duty, (heirs, &[lost]), generation, out);
     }
 
     /// Hand a span to its first rank that is not known to be down: directly if that
@@ -56,7 +56,8 @@ impl<I: Id> Relay<I> {
         generation: u32,
         out: &mut Effects<I>,
     ) {
-        self.hand_all(number, duty, vec![(span, Way::Direct)], generation, out);
+        let open = vec![(span, Way::Direct)];
+        self.hand_all(number, duty, (open, &[]), generation, out);
     }
 
     /// As [`Self::delegate`], but whoever comes in another's place in the tree is
@@ -66,7 +67,7 @@ impl<I: Id> Relay<I> {
         &mut self,
         number: u64,
         duty: &mut Duty<I>,
-        mut open: Vec<(Span, Way)>,
+        (mut open, lost): (Vec<(Span, Way)>, &[I]),
         generation: u32,
         out: &mut Effects<I>,
     ) {
@@ -99,7 +100,7 @@ impl<I: Id> Relay<I> {
         }
         if !away.is_empty() {
             away.sort_unstable();
-            self.route(number, duty, &away, generation, &[], out);
+            self.route(number, duty, &away, generation, lost, out);
         }
     }
 
@@ -114,10 +115,20 @@ impl<I: Id> Relay<I> {
         tried: &[I],
         out: &mut Effects<I>,
     ) {
+        let mine = self.epochs.find(duty.key.epoch);
+        let mine = mine.map(|view| view.placement().rank);
         let mut by_hop: BTreeMap<(Rank, I), Vec<Span>> = BTreeMap::new();
         let mut open: Vec<Span> = spans.iter().copied().rev().collect();
         while let Some(span) = open.pop() {
             if span.is_empty() {
+                continue;
+            }
+            if Some(self.rank_of_start(duty, span)) == mine {
+                // I come in the place of somebody lost, and may not have been meant to
+                // deliver: the origin asks me again.
+                let head = Span::single(span.start);
+                self.except(duty, unconfirmed(head, Some(self.me), Reason::NoRoute));
+                open.extend(heirs(duty, span).into_iter().rev());
                 continue;
             }
             if let Some((_, peer)) = self.head_of(duty, span)
@@ -140,8 +151,6 @@ impl<I: Id> Relay<I> {
                 None => self.except(duty, unconfirmed(span, None, Reason::NoRoute)),
             }
         }
-        let mine = self.epochs.find(duty.key.epoch);
-        let mine = mine.map(|view| view.placement().rank);
         let visited: Vec<Rank> = duty.visited().iter().copied().chain(mine).collect();
         let dead = self.dead_ranks(duty);
         for (hop, mut spans) in by_hop {

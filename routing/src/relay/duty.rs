@@ -225,6 +225,13 @@ impl<I: Id> Duty<I> {
         self.origin_rank != header.origin_rank || header.named().any(is_other)
     }
 
+    /// The ranks of those who have not answered a copy yet.
+    pub(super) fn late(&self) -> impl Iterator<Item = Rank> + '_ {
+        let late = self.delegations.values();
+        let late = late.filter(|handed| handed.phase != Phase::Custody);
+        late.map(|handed| handed.rank)
+    }
+
     /// Who is meant at a distance, unless whoever stands there is.
     pub(super) fn name_at(&self, at: u32) -> Option<I> {
         self.names.get(&at).copied()

@@ -13,10 +13,6 @@ use crate::roster::Roster;
 /// How often a part of the previous epoch's roster is asked for: about 12 s with
 /// the default waits, longer than its fingers are kept.
 const PREVIOUS_ATTEMPTS: u32 = 16;
-/// How often the next rank of the newest roster is asked for before those behind it
-/// are: 0.75 s with the default waits, so that others are known before broadcasts
-/// give up waiting. A guess.
-const SKIP_AFTER: u32 = 4;
 /// How many names of epochs that are kept no longer are remembered, to refuse
 /// their packets at once; older ones count as unknown.
 const MAX_GONE: usize = 8;
@@ -110,32 +106,15 @@ impl<I: Id> EpochView<I> {
         });
     }
 
-    /// Ask for the next ranks.
-    fn ask_next(&self, attempt: u32, out: &mut Effects<I>) {
+    fn ask_roster(&self, attempt: u32, out: &mut Effects<I>) {
+        let epoch = self.placement().epoch;
         let View {
             clockwise,
             counterclockwise,
             ..
         } = &self.view;
         let next = self.roster.next_ask(clockwise, counterclockwise, attempt);
-        self.ask(next, out);
-    }
-
-    /// Ask for the gaps: by the timer alone, as every answer that closed one would
-    /// be the reason for many questions.
-    fn ask_gaps(&self, attempt: u32, out: &mut Effects<I>) {
-        let View {
-            clockwise,
-            counterclockwise,
-            ..
-        } = &self.view;
-        let gaps = self.roster.gap_asks(clockwise, counterclockwise, attempt);
-        self.ask(gaps, out);
-    }
-
-    fn ask(&self, asks: impl IntoIterator<Item = (I, Rank, u32)>, out: &mut Effects<I>) {
-        let epoch = self.placement().epoch;
-        for (peer, start, count) in asks {
+        if let Some((peer, start, count)) = next {
             let ask = Message::RosterAsk {
                 epoch,
                 start,
@@ -308,19 +287,9 @@ impl<I: Id> Epochs<I> {
         let previous = previous
             .as_ref()
             .filter(|_| self.attempt < PREVIOUS_ATTEMPTS);
-        if self.attempt > 0
-            && self.attempt.is_multiple_of(SKIP_AFTER)
-            && let Some(newest) = &mut self.newest
-            && newest.roster.wanted_is_next()
-        {
-            newest.roster.skip();
-            newest.learn_from_fingers();
-            self.wait = config.roster_first;
-        }
         for view in self.newest.iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
-            view.ask_next(self.attempt, out);
-            view.ask_gaps(self.attempt, out);
+            view.ask_roster(self.attempt, out);
         }
         self.attempt = self.attempt.wrapping_add(1);
         if is_missing {
@@ -369,11 +338,10 @@ impl<I: Id> Epochs<I> {
             return Ok(false);
         };
         let is_finger = view.fingers().any(|(_, peer)| peer == from);
-        let is_wanted = view.roster.wants(start);
+        let is_wanted = start == view.roster.next_rank() && !view.roster.is_complete();
         if !is_finger || !is_wanted || peers.is_empty() {
             return Ok(false);
         }
-        let before = view.roster.known_count();
         let fingers: Vec<(Rank, I)> = view.fingers().collect();
         let known = |rank| {
             let at = fingers.iter().find(|(at, _)| *at == rank);
@@ -391,9 +359,7 @@ impl<I: Id> Epochs<I> {
             };
             out.send(asker, tell);
         }
-        if view.roster.known_count() > before {
-            view.ask_next(0, out);
-        }
+        view.ask_roster(0, out);
         let is_complete = view.roster.is_complete();
         if is_complete {
             out.event(Event::RosterComplete(epoch));
@@ -401,7 +367,7 @@ impl<I: Id> Epochs<I> {
         self.wait = config.roster_first;
         self.attempt = 1;
         out.arm(Timer::Roster, self.wait);
-        Ok(is_complete)
+        Ok(is_complete && self.is_newest(epoch))
     }
 
     fn is_newest(&self, epoch: Epoch<I>) -> bool {

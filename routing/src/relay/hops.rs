@@ -35,9 +35,10 @@ impl<I: Id> Relay<I> {
         let useless = self.useless(view, &shape, tried);
         // Whom it is for is asked in any case.
         let told = duty.dead().iter().copied().filter(|rank| *rank != to);
-        let told: RankSet = told.chain(useless.iter()).collect();
-        // What others say of the dead is a hint: where it leaves no way, it is not
-        // believed.
+        let late = duty.late().filter(|rank| *rank != to && !tried.is_empty());
+        let told: RankSet = told.chain(late).chain(useless.iter()).collect();
+        // What others say of the dead is a hint, and so is, when one is late already,
+        // that another has not answered: where these leave no way, they are not believed.
         [told, useless].iter().find_map(|dead| {
             let step = Step {
                 shape: &shape,

@@ -179,7 +179,7 @@ impl<I: Id> Relay<I> {
                         duty.replace(peer);
                     }
                     let generation = handed.generation.saturating_add(1);
-                    self.delegate_rest(number, &mut duty, *span, generation, out);
+                    self.delegate_rest(number, &mut duty, (*span, peer), generation, out);
                 }
                 Part::Routed { spans, .. } => {
                     self.stats.bypassed += 1;
@@ -216,7 +216,7 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if span.len() > 1 && self.may_redelegate(duty) => {
                 self.keep_head(number, duty, delegation, span, out);
                 duty.replace(to);
-                self.delegate_rest(number, duty, span, generation, out);
+                self.delegate_rest(number, duty, (span, to), generation, out);
             }
             Part::Routed { spans, .. } => {
                 let handed = duty.delegations.get(&delegation).cloned();

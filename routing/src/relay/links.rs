@@ -11,6 +11,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 use super::{Effects, Relay};
 use crate::packet::Message;
 use crate::shape::{Fanout, Links, Shape};
+use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
     /// The newest roster is complete: hold the links of its tree, and those of no
@@ -67,7 +68,8 @@ impl<I: Id> Relay<I> {
             return;
         };
         let placement = view.placement();
-        let is_beside = Fanout::new(fanout).is_some_and(|fanout| {
+        let fanout = Some(fanout).filter(|fanout| *fanout <= Strategy::MAX_FANOUT);
+        let is_beside = fanout.and_then(Fanout::new).is_some_and(|fanout| {
             let shape = Shape::new(placement.population, fanout);
             rank.is_within(placement.population)
                 && shape.hellos(rank).any(|other| other == placement.rank)

@@ -40,6 +40,10 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// The widest tree that a message may go down: so many copies are the most that
+    /// one part can be the reason for.
+    pub const MAX_FANOUT: u32 = 1024;
+
     /// What users call it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +56,9 @@ impl Strategy {
     /// Whether its numbers are possible.
     pub fn is_possible(self) -> bool {
         match self {
-            Self::SiblingTree { fanout } => Fanout::new(fanout).is_some(),
+            Self::SiblingTree { fanout } => {
+                fanout <= Self::MAX_FANOUT && Fanout::new(fanout).is_some()
+            }
             Self::Binomial | Self::Flood => true,
         }
     }
@@ -60,6 +66,9 @@ impl Strategy {
     /// The order of these members as seen from an origin; none if the strategy is
     /// not possible.
     pub fn layout(self, population: Population, origin: Rank) -> Option<Layout> {
+        if !self.is_possible() {
+            return None;
+        }
         let tree = match self {
             Self::Binomial | Self::Flood => None,
             Self::SiblingTree { fanout } => {
@@ -291,7 +300,7 @@ mod tests {
     #[test]
     fn impossible_trees_have_no_layout() {
         let population = Population::new(15).unwrap();
-        for fanout in [0, 1, u32::MAX] {
+        for fanout in [0, 1, 1025, u32::MAX] {
             let strategy = Strategy::SiblingTree { fanout };
             assert!(strategy.layout(population, Rank(0)).is_none());
             assert!(!strategy.is_possible());
