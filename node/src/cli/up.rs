@@ -303,7 +303,6 @@ mod tests {
     fn what_is_not_supported_yet_is_usage_with_a_remedy() {
         for (line, remedy) in [
             ("--bootstrap clique", "--bootstrap tree"),
-            ("--router aware", "--router auto"),
             ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),
         ] {
@@ -316,6 +315,9 @@ mod tests {
             (config.shape, config.nodes),
             (Shape::Balanced { fanout: 3 }, 7)
         );
+        let config = parsed("--router aware --fanout 4").unwrap();
+        let router = crate::settings::Router::Aware;
+        assert_eq!((config.router, config.fanout), (router, 4));
     }
 
     #[test]
