@@ -149,10 +149,11 @@ impl Client {
         payload: impl Into<Bytes>,
         timeout: Option<Duration>,
     ) -> Result<Receipt, ClientError> {
-        let strategy = strategy.to_string();
+        // Not said where it says nothing.
+        let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
         let query = query(&[
             ("topic", Some(topic)),
-            ("strategy", Some(&strategy)),
+            ("strategy", strategy.as_deref()),
             ("timeout_ms", ms(timeout).as_deref()),
         ]);
         let path = format!("/v1/broadcast{query}");

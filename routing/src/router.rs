@@ -11,7 +11,7 @@
 //! Routers are pure and keep nothing: they see the neighbours that may be used
 //! (not known to be dead, not in the transit list) and say which is best. All
 //! else is in [`choose_hop`], the same for each of them. A router of one's own is
-//! a name and a cost; `examples/own_router.rs` is one.
+//! a name and a cost; `examples/custom_router.rs` of the node is one.
 //!
 //! [SFT06] §3; `binomial` goes over the fingers of [BMG09] instead.
 

@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh_overlay::{Population, Rank};
-use binomesh_routing::packet::{Message, PacketId, Reason, State};
+use binomesh_routing::packet::{
+    Errand, Header, Message, Packet, PacketId, Part, Reason, Span, State, Topic,
+};
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::router::{Chosen, ROUTERS};
 use binomesh_routing::shape::{Fanout, Links, Shape};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
+use bytes::Bytes;
 use network::{Conditions, Network};
 
 fn tree(fanout: u32) -> Strategy {
@@ -379,5 +382,112 @@ fn full_hops_cost_few_packets_and_nobody_goes_without() {
             packets < 10 * u64::from(n),
             "seed {seed}: {packets} packets"
         );
+    }
+}
+
+/// What a routed part tells of the dead turns it aside where there is another way, and
+/// nowhere else: it may be a lie.
+#[test]
+fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
+    // 7 → 3 → 1 → 0 is the way up; 7's other neighbours are 8 and, round the ring, 14.
+    let fingers: Vec<Rank> = shape(15, 2)
+        .neighbours(Rank(7), Links::BinomialGraph)
+        .collect();
+    let kin: Vec<Rank> = shape(15, 2)
+        .neighbours(Rank(7), Links::SiblingTree)
+        .collect();
+    for (dead, expected) in [
+        (vec![], vec![Rank(3)]),
+        (
+            vec![Rank(3)],
+            kin.iter().copied().filter(|rank| rank.0 != 3).collect(),
+        ),
+        ([kin.clone(), fingers.clone()].concat(), vec![Rank(3)]),
+    ] {
+        let mut network = routed(15, 9, "aware", 2);
+        let [origin, here] = [network.members[8], network.members[7]];
+        let placement = network.relay(here).placement().unwrap();
+        let at = Rank(8).distance_to(Rank(1), placement.population);
+        let message = Message::Packet(Packet {
+            header: Header {
+                errand: Errand {
+                    id: PacketId {
+                        origin,
+                        boot: 1,
+                        sequence: 0,
+                    },
+                    epoch: placement.epoch,
+                    strategy: Strategy::Binomial,
+                    round: 0,
+                    part: Part::Routed {
+                        spans: vec![Span::single(at)],
+                        visited: vec![Rank(8)],
+                        dead: dead.clone(),
+                    },
+                },
+                origin_rank: Rank(8),
+                to: Rank(7),
+                closed_below: 0,
+                topic: Topic::new("test").unwrap(),
+                names: Vec::new(),
+            },
+            payload: Bytes::from_static(b"x"),
+        });
+        // Nobody answers, so that what is sent first is all that is seen.
+        for member in network.members.clone() {
+            network.cuts.insert((here, member));
+        }
+        let from = origin;
+        network.input_after(here, 0, Input::Message { from, message });
+        network.run_for(1_000);
+        let [next] = network.copied[&here][..] else {
+            panic!("{dead:?}: {:?}", network.copied);
+        };
+        let next = network.members.iter().position(|member| *member == next);
+        let next = Rank(next.unwrap() as u32);
+        assert!(
+            expected.contains(&next),
+            "{dead:?}: to {next:?}, not {expected:?}"
+        );
+    }
+}
+
+/// Without room for a duty a message is delivered and not passed on.
+#[test]
+fn a_full_node_does_not_flood_and_says_so() {
+    let config = Config {
+        max_duties: 0,
+        ..Config::default()
+    };
+    let mut network = Network::new(9, 3, Conditions::default(), config);
+    network.strategy = Strategy::Flood;
+    let id = network.publish(network.members[0], 100).unwrap();
+    network.run_until_receipts(2_000_000);
+    network.assert_survivors_delivered(id);
+    let skipped = |id: &u32| network.relay(*id).stats().floods_skipped;
+    assert_eq!(network.members.iter().map(skipped).sum::<u64>(), 8);
+}
+
+#[test]
+fn floods_keep_within_the_bound_of_duties() {
+    let config = Config {
+        max_duties: 2,
+        ..Config::default()
+    };
+    for seed in network::seeds(100) {
+        let mut network = Network::new(17, seed, Conditions::default(), config);
+        network.strategy = Strategy::Flood;
+        for member in network.members.clone() {
+            network.publish(member, 100).unwrap();
+        }
+        for _ in 0..200 {
+            network.run_for(500);
+            for member in network.members.clone() {
+                let open = network.relay(member).stats().open_duties;
+                assert!(open <= 2, "seed {seed}: {member} has {open}");
+            }
+        }
+        network.run_until_receipts(10_000_000);
+        network.assert_sound();
     }
 }

@@ -59,8 +59,9 @@ pub(super) struct UpFlags {
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
     pub(super) shape: Shape,
-    /// Children per node: of the shape `binary`, and of the sibling tree.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    /// Children per node: of the shape `binary`, and of the sibling tree, which has
+    /// at least 2.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) fanout: u32,
     /// The seed of the shape `random`.
     #[arg(long, default_value_t = 1)]

@@ -89,7 +89,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     };
     config.profile = flags.profile;
     config.router = flags.router;
-    config.fanout = flags.fanout;
+    config.fanout = flags.fanout.max(2);
     config.grace_seconds = match flags.demo {
         true => 0,
         false => flags.grace_seconds.unwrap_or(30),

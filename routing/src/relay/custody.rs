@@ -200,7 +200,7 @@ impl<I: Id> Relay<I> {
         if is_alone && is_open {
             out.send(from, done_alone(errand));
         } else {
-            self.take_custody(from, &packet, key, out);
+            self.take_custody(from, &packet, (found, key), out);
         }
         let is_first =
             matches!(packet.header.errand.part, Part::Range(_)) && verdict != Verdict::Delivered;
@@ -210,9 +210,14 @@ impl<I: Id> Relay<I> {
     }
 
     /// Answer for the part, as far as it is not answered for yet.
-    fn take_custody(&mut self, from: I, packet: &Packet<I>, key: DutyKey<I>, out: &mut Effects<I>) {
+    fn take_custody(
+        &mut self,
+        from: I,
+        packet: &Packet<I>,
+        (found, key): (Option<u64>, DutyKey<I>),
+        out: &mut Effects<I>,
+    ) {
         let errand = packet.header.errand.clone();
-        let found = self.duties.find(&key);
         let number = found.unwrap_or_else(|| self.duties.number());
         let mut duty = match self.duties.take(number) {
             Some(duty) => duty,

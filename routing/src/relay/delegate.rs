@@ -78,15 +78,12 @@ impl<I: Id> Relay<I> {
                 away.extend((!span.is_empty()).then_some(span));
                 continue;
             };
-            let head = Span::single(span.start);
-            let absence = self.absence(peer);
-            if let Some(reason) = absence {
-                self.except(duty, unconfirmed(head, Some(peer), reason));
-                if span.len() > 1 {
-                    duty.replace(peer);
-                }
+            let rest = if let Some(reason) = self.absence(peer) {
+                self.pass_over(duty, span, peer, reason)
             } else if self.silent.contains(&peer) {
+                let head = Span::single(span.start);
                 self.route(number, duty, &[head], generation, &[], out);
+                heirs(duty, span)
             } else if way == Way::Any && self.is_far(duty, rank) {
                 away.push(span);
                 continue;
@@ -94,9 +91,8 @@ impl<I: Id> Relay<I> {
                 let part = Part::Range(span);
                 self.hand(number, duty, (rank, peer), part, generation, vec![], out);
                 continue;
-            }
-            let heirs = heirs(duty, span).into_iter().rev();
-            open.extend(heirs.map(|heir| (heir, Way::Any)));
+            };
+            open.extend(rest.into_iter().rev().map(|heir| (heir, Way::Any)));
         }
         if !away.is_empty() {
             away.sort_unstable();
@@ -134,12 +130,8 @@ impl<I: Id> Relay<I> {
             if let Some((_, peer)) = self.head_of(duty, span)
                 && let Some(reason) = self.obstacle(duty, span, peer, out)
             {
-                let head = Span::single(span.start);
-                self.except(duty, unconfirmed(head, Some(peer), reason));
-                if span.len() > 1 {
-                    duty.replace(peer);
-                }
-                open.extend(heirs(duty, span).into_iter().rev());
+                let rest = self.pass_over(duty, span, peer, reason);
+                open.extend(rest.into_iter().rev());
                 continue;
             }
             match self.next_hop(duty, span, tried) {
@@ -191,6 +183,18 @@ impl<I: Id> Relay<I> {
         out.send(peer, Message::Inquire { errand, name });
         // Whoever came here to reach it tries another neighbour of it.
         Some(Reason::NoRoute).filter(|_| !duty.visited().is_empty())
+    }
+
+    /// Except the head of a span, and give what goes to those in its place.
+    fn pass_over(&mut self, duty: &mut Duty<I>, span: Span, peer: I, reason: Reason) -> Vec<Span> {
+        self.except(
+            duty,
+            unconfirmed(Span::single(span.start), Some(peer), reason),
+        );
+        if span.len() > 1 {
+            duty.replace(peer);
+        }
+        heirs(duty, span)
     }
 
     /// Whether a routed part would find another next hop for its first span.

@@ -1,12 +1,10 @@
 //! Passing on what came by strategy `flood`.
 
-use std::collections::BTreeMap;
-
 use binomesh_overlay::Id;
 
 use super::duty::{Duty, DutyKey};
 use super::{Effects, Relay};
-use crate::packet::{Header, Packet, Span};
+use crate::packet::{Packet, Span};
 use crate::shape::Shape;
 use crate::strategy;
 
@@ -40,16 +38,10 @@ impl<I: Id> Relay<I> {
         let next: Vec<Span> = next
             .map(|rank| Span::single(origin.distance_to(rank, placement.population)))
             .collect();
-        let copy = Packet {
-            header: Header {
-                names: Vec::new(),
-                ..header.clone()
-            },
-            payload: packet.payload.clone(),
-        };
         let number = self.duties.number();
-        let mut duty = Duty::of_packet(key, &copy, placement.population, false);
-        duty.names = BTreeMap::new();
+        let mut duty = Duty::of_packet(key, packet, placement.population, false);
+        // Whoever stands beside me is meant.
+        duty.names.clear();
         for span in next {
             self.delegate(number, &mut duty, span, 0, out);
         }

@@ -62,8 +62,7 @@ impl<I: Id> Relay<I> {
         let is_usable = |rank: Rank| {
             let peer = view.hop_at(rank, None);
             peer.is_some_and(|peer| {
-                !view.roster().is_denied(rank)
-                    && self.absence(peer).is_none()
+                self.absence(peer).is_none()
                     && !self.silent.contains(&peer)
                     && !tried.contains(&peer)
                     && peer != self.me

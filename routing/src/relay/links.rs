@@ -48,7 +48,9 @@ impl<I: Id> Relay<I> {
 
     /// Say `hello` to a peer to whom a link of the tree is held.
     pub(super) fn greet(&self, peer: I, out: &mut Effects<I>) {
+        // Until its roster is complete the links are those of another epoch.
         let view = self.epochs.newest();
+        let view = view.filter(|view| view.roster().is_complete());
         if let Some(view) = view.filter(|_| self.greeted.contains(&peer)) {
             let placement = view.placement();
             let hello = Message::Hello {

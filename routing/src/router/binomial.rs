@@ -48,17 +48,6 @@ pub fn hops(distance: u32, population: Population) -> u32 {
     lightest(distance, population).weight()
 }
 
-/// The neighbour nearest to `target` by [`hops`], the first among equals.
-pub fn choose_hop<P>(
-    target: Rank,
-    population: Population,
-    usable: impl IntoIterator<Item = (Rank, P)>,
-) -> Option<(Rank, P)> {
-    usable
-        .into_iter()
-        .min_by_key(|(rank, _)| hops(rank.distance_to(target, population), population))
-}
-
 /// The lightest of the sums that lead so far.
 fn lightest(distance: u32, population: Population) -> Sum {
     let n = i64::from(population.get());
@@ -128,6 +117,8 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::RankSet;
+    use crate::shape::Fanout;
     use std::collections::VecDeque;
 
     fn breadth_first(population: Population) -> Vec<u32> {
@@ -165,16 +156,22 @@ mod tests {
     fn walking_takes_as_many_hops_as_promised() {
         for n in 1..=128 {
             let population = Population::new(n).unwrap();
+            let shape = Shape::new(population, Fanout::TWO);
+            let none = RankSet::default();
             for target in (0..n).map(Rank) {
                 let (mut at, mut walked) = (Rank(0), 0);
                 while at != target {
-                    let usable = (0..population.levels()).flat_map(|level| {
-                        [
-                            (at.ahead(1 << level, population), ()),
-                            (at.behind(1 << level, population), ()),
-                        ]
-                    });
-                    (at, _) = choose_hop(target, population, usable).unwrap();
+                    let step = Step {
+                        shape: &shape,
+                        here: at,
+                        to: target,
+                        links: Binomial.links(),
+                        visited: &none,
+                        closed: &none,
+                        sender: None,
+                        dead: &none,
+                    };
+                    at = Binomial.prefer(&step).unwrap();
                     walked += 1;
                 }
                 assert_eq!(walked, hops(target.0, population), "N={n} to {target:?}");

@@ -17,9 +17,9 @@
 use binomesh_overlay::{Population, Rank};
 use serde::{Deserialize, Serialize};
 
-use super::binomial;
+use super::{Encapsulation, binomial, heirs};
 use crate::packet::Span;
-use crate::shape::{Fanout, Shape};
+use crate::shape::{Fanout, Links, Shape};
 
 /// In which order a message goes to the members.
 #[derive(
@@ -143,14 +143,6 @@ impl Layout {
             .distance_to(self.rank(position), self.population)
     }
 
-    /// At which position the rank at a distance from the origin stands.
-    pub fn position_at(&self, distance: u32) -> u32 {
-        match self.tree {
-            None => distance,
-            Some(_) => self.position(self.origin.ahead(distance, self.population)),
-        }
-    }
-
     /// What whoever stands at `at` has to hand on of a span behind it, in the order
     /// in which it should.
     pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
@@ -181,10 +173,8 @@ impl Layout {
     /// Whether a part's head is a neighbour in the tree of `rank`.
     pub(crate) fn is_kin(&self, rank: Rank, head: Rank) -> bool {
         self.tree.as_ref().is_some_and(|tree| {
-            let links = crate::shape::Links::SiblingTree;
-            tree.shape
-                .neighbours(rank, links)
-                .any(|other| other == head)
+            let mut kin = tree.shape.neighbours(rank, Links::SiblingTree);
+            kin.any(|other| other == head)
         })
     }
 
@@ -194,7 +184,7 @@ impl Layout {
         let Some(tree) = &self.tree else {
             return Vec::new();
         };
-        let children = tree.shape.children(self.rank(at));
+        let children = heirs(&tree.shape, self.rank(at), Encapsulation::Recursive, 0);
         let children = children.filter(|child| *child != self.origin);
         let root = (at == 0 && self.origin != Rank(0)).then_some(Rank(0));
         let starts = children.chain(root).map(|rank| self.position(rank));
@@ -235,8 +225,8 @@ mod tests {
             for position in 0..n {
                 let rank = layout.rank(position);
                 assert_eq!(layout.position(rank), position, "{layout:?}");
-                let distance = layout.distance(position);
-                assert_eq!(layout.position_at(distance), position, "{layout:?}");
+                let distance = layout.origin.distance_to(rank, layout.population);
+                assert_eq!(layout.distance(position), distance, "{layout:?}");
             }
         }
     }

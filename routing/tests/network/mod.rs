@@ -85,6 +85,8 @@ pub struct Network {
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
+    /// To whom each node has sent copies, in order.
+    pub copied: BTreeMap<u32, Vec<u32>>,
     /// A liar, and what becomes of what it sends.
     pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
@@ -128,6 +130,7 @@ impl Network {
             complete_rosters: 0,
             drained: BTreeSet::new(),
             packets: 0,
+            copied: BTreeMap::new(),
             liar: None,
             unnamed: BTreeSet::new(),
             cuts: BTreeSet::new(),
@@ -445,7 +448,10 @@ impl Network {
             _ => Some(message),
         };
         let Some(message) = message else { return };
-        self.packets += u64::from(matches!(message, Message::Packet(_)));
+        if matches!(message, Message::Packet(_)) {
+            self.packets += 1;
+            self.copied.entry(from).or_default().push(to);
+        }
         if self.cuts.contains(&(from, to)) {
             return;
         }
