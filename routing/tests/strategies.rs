@@ -385,6 +385,46 @@ fn full_hops_cost_few_packets_and_nobody_goes_without() {
     }
 }
 
+/// A custody is late after 25 ms. What was behind the two goes neither over them nor
+/// over each other, so that no second wait follows.
+#[test]
+fn the_heirs_of_late_children_are_not_looked_for_over_these() {
+    for router in ["variant", "aware", "binomial"] {
+        for seed in 0..20 {
+            let mut network = routed(31, seed, router, 2);
+            network.strategy = tree(2);
+            network.conditions.verdict_us = 3_000_000;
+            let [root, left, right] = [0, 1, 2].map(|rank| network.members[rank]);
+            network.crash(left);
+            network.crash(right);
+            let id = network.publish(root, 100).unwrap();
+            network.run_for(50_000);
+            network.assert_survivors_delivered(id);
+        }
+    }
+}
+
+/// Who has verdicts tells them with what it hands on.
+#[test]
+fn a_routed_part_names_those_that_are_known_to_be_dead() {
+    let mut network = routed(31, 9, "aware", 2);
+    let [root, dead, target] = [0, 1, 3].map(|rank| network.members[rank]);
+    network.crash(dead);
+    network.run_for(400_000);
+    network.copied.clear();
+    let peers = Destination::Peers(vec![target]);
+    let id = network.publish_to(root, peers, 10, None).unwrap();
+    network.run_until_receipts(2_000_000);
+    assert_eq!(network.delivered(id, target), 1);
+    let told = |(_, part): &(u32, Part)| match part {
+        Part::Routed { dead, .. } => Some(dead.clone()),
+        Part::Range(_) => None,
+    };
+    let told: Vec<Vec<Rank>> = network.copied.values().flatten().filter_map(told).collect();
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|dead| *dead == [Rank(1)]), "{told:?}");
+}
+
 /// What a routed part tells of the dead turns it aside where there is another way, and
 /// nowhere else: it may be a lie.
 #[test]
@@ -440,7 +480,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
         let from = origin;
         network.input_after(here, 0, Input::Message { from, message });
         network.run_for(1_000);
-        let [next] = network.copied[&here][..] else {
+        let [(next, _)] = network.copied[&here][..] else {
             panic!("{dead:?}: {:?}", network.copied);
         };
         let next = network.members.iter().position(|member| *member == next);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
-use binomesh_routing::packet::{Message, PacketId, State, Topic};
+use binomesh_routing::packet::{Message, PacketId, Part, State, Topic};
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
@@ -85,8 +85,8 @@ pub struct Network {
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
-    /// To whom each node has sent copies, in order.
-    pub copied: BTreeMap<u32, Vec<u32>>,
+    /// To whom each node has sent copies, in order, and with which part.
+    pub copied: BTreeMap<u32, Vec<(u32, Part)>>,
     /// A liar, and what becomes of what it sends.
     pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
@@ -448,9 +448,10 @@ impl Network {
             _ => Some(message),
         };
         let Some(message) = message else { return };
-        if matches!(message, Message::Packet(_)) {
+        if let Message::Packet(packet) = &message {
             self.packets += 1;
-            self.copied.entry(from).or_default().push(to);
+            let part = packet.header.errand.part.clone();
+            self.copied.entry(from).or_default().push((to, part));
         }
         if self.cuts.contains(&(from, to)) {
             return;
