@@ -531,3 +531,51 @@ fn floods_keep_within_the_bound_of_duties() {
         network.assert_sound();
     }
 }
+
+/// A hop that finds the head of a routed part dead and is itself among those in its
+/// place hands on what is behind it, and does not send its own part away.
+#[test]
+fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
+    let mut network = routed(31, 9, "aware", 2);
+    // In preorder: 0 1 3 7 15 16 8 17 18 4 …; the subtree of 3 is 2 .. 9.
+    let [root, dead, here] = [0, 3, 7].map(|rank| network.members[rank]);
+    network.crash(dead);
+    network.run_for(400_000);
+    let placement = network.relay(here).placement().unwrap();
+    let errand = Errand {
+        id: PacketId {
+            origin: root,
+            boot: 1,
+            sequence: 0,
+        },
+        epoch: placement.epoch,
+        strategy: tree(2),
+        round: 0,
+        part: Part::Routed {
+            spans: vec![Span::new(2, 9)],
+            visited: vec![Rank(0)],
+            dead: Vec::new(),
+        },
+    };
+    let header = Header {
+        errand,
+        origin_rank: Rank(0),
+        to: Rank(7),
+        closed_below: 0,
+        topic: Topic::new("test").unwrap(),
+        names: Vec::new(),
+    };
+    let payload = Bytes::from_static(b"x");
+    let message = Message::Packet(Packet { header, payload });
+    network.copied.clear();
+    let from = root;
+    network.input_after(here, 0, Input::Message { from, message });
+    network.run_for(20_000);
+    let parts: BTreeSet<(u32, Part)> = network.copied[&here].iter().cloned().collect();
+    let range = |rank: usize, start, end| {
+        let span = Span::new(start, end);
+        (network.members[rank], Part::Range(span))
+    };
+    let expected = [range(15, 4, 5), range(16, 5, 6), range(8, 6, 9)];
+    assert_eq!(parts, BTreeSet::from(expected));
+}
