@@ -70,6 +70,12 @@ impl Runs {
         self.0.get(index).is_some_and(|run| run.start <= at)
     }
 
+    /// The least distance in it that is not below `at`.
+    pub fn first_from(&self, at: u32) -> Option<u32> {
+        let index = self.0.partition_point(|run| run.end <= at);
+        self.0.get(index).map(|run| run.start.max(at))
+    }
+
     /// The intervals, in order.
     pub fn spans(&self) -> &[Span] {
         &self.0
@@ -122,6 +128,7 @@ mod tests {
                 prop_assert_eq!(runs.iter().collect::<Vec<_>>(), set.iter().copied().collect::<Vec<_>>());
                 prop_assert!(runs.spans().windows(2).all(|pair| pair[0].end < pair[1].start));
                 prop_assert!((0..60).all(|at| runs.contains(at) == set.contains(&at)));
+                prop_assert!((0..60).all(|at| runs.first_from(at) == set.range(at..).next().copied()));
                 prop_assert_eq!(runs.len() as usize, set.len());
             }
         }

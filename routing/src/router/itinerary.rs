@@ -1,72 +1,64 @@
 //! What a packet carries of its way: destinations, transit list, way back, and
 //! who was found dead.
 
-use std::collections::VecDeque;
-
 use binomesh_overlay::Rank;
 
 use super::Router;
+use crate::packet::Span;
+use crate::runs::Runs;
 use crate::shape::Shape;
 
-/// A set of ranks, in order. A walk along a ring adds them at either end, which
-/// is cheap.
+/// A set of ranks, as intervals: a walk along a ring is one or two, however long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct RankSet(VecDeque<Rank>);
+pub struct RankSet {
+    runs: Runs,
+    len: usize,
+}
 
 impl RankSet {
     /// Whether it has the rank.
     pub fn contains(&self, rank: Rank) -> bool {
-        // Most that are asked for lie beyond the ends.
-        let is_between = self.0.front() <= Some(&rank) && Some(&rank) <= self.0.back();
-        is_between && self.0.binary_search(&rank).is_ok()
+        self.runs.contains(rank.0)
     }
 
-    /// Add a rank; whether it is new.
+    /// Add a rank, which is below [`u32::MAX`]; whether it is new.
     pub fn insert(&mut self, rank: Rank) -> bool {
-        let is_behind_all = self.0.back() < Some(&rank);
-        let is_before_all = self.0.front().is_some_and(|front| rank < *front);
-        if is_behind_all {
-            self.0.push_back(rank);
-        } else if is_before_all {
-            self.0.push_front(rank);
-        } else {
-            let place = self.0.binary_search(&rank);
-            if let Err(at) = place {
-                self.0.insert(at, rank);
-            }
-            return place.is_err();
+        let is_new = !self.contains(rank);
+        if is_new {
+            self.runs.insert(Span::single(rank.0));
+            self.len += 1;
         }
-        true
+        is_new
     }
 
     /// The least rank that is not below this one.
     pub fn first_from(&self, rank: Rank) -> Option<Rank> {
-        let at = self.0.partition_point(|other| *other < rank);
-        self.0.get(at).copied()
+        self.runs.first_from(rank.0).map(Rank)
     }
 
     /// How many ranks it has.
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// All of them, ascending.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rank> + '_ {
-        self.0.iter().copied()
+    pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.runs.iter().map(Rank)
     }
 }
 
 impl FromIterator<Rank> for RankSet {
     fn from_iter<T: IntoIterator<Item = Rank>>(ranks: T) -> Self {
-        let mut ranks: Vec<Rank> = ranks.into_iter().collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        Self(ranks.into())
+        let mut set = Self::default();
+        for rank in ranks {
+            set.insert(rank);
+        }
+        set
     }
 }
 
@@ -127,8 +119,8 @@ impl Itinerary {
     /// With these known to be dead from the start, the least of them if they are
     /// too many.
     pub fn knowing(mut self, dead: impl IntoIterator<Item = Rank>) -> Self {
-        self.dead = dead.into_iter().collect();
-        self.dead.0.truncate(Self::MAX_DEAD);
+        let dead: RankSet = dead.into_iter().collect();
+        self.dead = dead.iter().take(Self::MAX_DEAD).collect();
         self
     }
 
