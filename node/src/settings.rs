@@ -1,12 +1,18 @@
 //! How one node is set up: the fields of `node.toml`, also for library users.
 
+mod routing;
+mod seed;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use binomesh_routing::router::{self, Chosen};
+use binomesh_routing::router::Chosen;
 use serde::{Deserialize, Serialize};
+
+pub use routing::{Router, Strategy, UnknownStrategy};
+pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
 
 /// The settings of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,214 +281,9 @@ impl FromStr for Profile {
     }
 }
 
-/// How what is routed finds its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
-pub enum Router {
-    /// The best that there is: `binomial`, see docs/routing.md.
-    #[default]
-    Auto,
-    /// Over the fingers of the binomial graph.
-    Binomial,
-    /// Over the sibling tree, the rule of its paper as it is written.
-    Basic,
-    /// Over the sibling tree, to the neighbour that the rule says is nearest.
-    BasicLeast,
-    /// Over the sibling tree, up, along a ring, and down.
-    Variant,
-    /// Over the sibling tree, the shortest way round the known dead.
-    Aware,
-}
-
-impl Router {
-    /// The router.
-    pub fn chosen(self) -> Chosen {
-        match self {
-            Self::Auto | Self::Binomial => Chosen::new(&router::Binomial),
-            Self::Basic => Chosen::new(&router::Basic),
-            Self::BasicLeast => Chosen::new(&router::BasicLeast),
-            Self::Variant => Chosen::new(&router::Variant),
-            Self::Aware => Chosen::new(&router::Aware),
-        }
-    }
-}
-
-impl fmt::Display for Router {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            other => other.chosen().get().name(),
-        })
-    }
-}
-
-/// In which order a message goes to all members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Strategy {
-    /// The best that there is: `binomial`, see docs/routing.md.
-    #[default]
-    Auto,
-    /// Over the fingers of the binomial graph: no link is needed besides.
-    Binomial,
-    /// From rank 0 down the sibling tree.
-    SiblingTree,
-    /// As `binomial`, and each passes it on to all its neighbours: members agree
-    /// even if the sender dies. Dear.
-    Flood,
-}
-
-impl Strategy {
-    /// As the relay knows it; a tree has this fanout.
-    pub(crate) const fn of(self, fanout: u32) -> binomesh_routing::strategy::Strategy {
-        use binomesh_routing::strategy::Strategy as Known;
-        match self {
-            Self::Auto | Self::Binomial => Known::Binomial,
-            Self::SiblingTree => Known::SiblingTree { fanout },
-            Self::Flood => Known::Flood,
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            other => other.of(2).name(),
-        })
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = UnknownStrategy;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = [Self::Auto, Self::Binomial, Self::SiblingTree, Self::Flood];
-        let found = known.into_iter().find(|one| one.to_string() == text);
-        found.ok_or_else(|| UnknownStrategy(text.chars().take(64).collect()))
-    }
-}
-
-/// A strategy that there is not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; known are auto, binomial, sibling-tree and flood")]
-pub struct UnknownStrategy(String);
-
-/// A node to dial first: who it must be and where, written `name@address:port`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Seed {
-    /// Its name; the dial is refused if another answers.
-    pub name: String,
-    /// Its address.
-    pub address: SocketAddr,
-}
-
-/// A text that is not `name@address:port`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a node: expected `name@address:port`, such as `node-0@10.0.0.1:7400`")]
-pub struct InvalidSeed(String);
-
-impl FromStr for Seed {
-    type Err = InvalidSeed;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidSeed(text.chars().take(128).collect());
-        let (name, address) = text.split_once('@').ok_or_else(invalid)?;
-        check_name(name).map_err(|_| invalid())?;
-        Ok(Self {
-            name: name.to_owned(),
-            address: address.parse().map_err(|_| invalid())?,
-        })
-    }
-}
-
-impl TryFrom<String> for Seed {
-    type Error = InvalidSeed;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Seed> for String {
-    fn from(seed: Seed) -> Self {
-        seed.to_string()
-    }
-}
-
-impl fmt::Display for Seed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.address)
-    }
-}
-
-/// A name that no node can have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a name; expected {expected}")]
-pub struct InvalidName {
-    name: String,
-    expected: &'static str,
-}
-
-/// Whether `name` can name a node: it becomes the last segment of a SPIFFE URI
-/// and part of file names.
-pub fn check_name(name: &str) -> Result<(), InvalidName> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let fits = (1..=128).contains(&name.len()) && !name.starts_with('.');
-    if fits && name.bytes().all(plain) {
-        return Ok(());
-    }
-    Err(InvalidName {
-        name: name.chars().take(64).collect(),
-        expected: "1 to 128 letters, digits, `-`, `_` and `.`, not starting with `.`",
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn seeds_round_trip_and_wrong_ones_are_refused() {
-        for text in ["node-0@127.0.0.1:7400", "a.b@[::1]:1"] {
-            assert_eq!(text.parse::<Seed>().unwrap().to_string(), text);
-        }
-        for text in [
-            "",
-            "node-0",
-            "@127.0.0.1:1",
-            "a@127.0.0.1",
-            "a b@127.0.0.1:1",
-            "a@@127.0.0.1:1",
-        ] {
-            assert!(text.parse::<Seed>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_router_and_strategy_has_the_name_by_which_it_is_chosen() {
-        for router in [
-            Router::Auto,
-            Router::Binomial,
-            Router::Basic,
-            Router::BasicLeast,
-            Router::Variant,
-            Router::Aware,
-        ] {
-            let written = serde_json::to_value(router).unwrap();
-            assert_eq!(written, router.to_string());
-        }
-        for name in ["auto", "binomial", "sibling-tree", "flood"] {
-            assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
-        }
-        let error = "chain".parse::<Strategy>().unwrap_err().to_string();
-        assert!(
-            error.contains("chain") && error.contains("flood"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn settings_that_cannot_work_name_key_and_value() {

@@ -22,6 +22,7 @@ mod budget;
 mod config;
 mod custody;
 mod delegate;
+mod duties;
 mod duty;
 mod epochs;
 mod exceptions;
@@ -239,7 +240,7 @@ pub struct Relay<I> {
     /// `config.max_peers`; of further ones each part finds out anew.
     silent: BTreeSet<I>,
     windows: window::Windows<I>,
-    duties: duty::Duties<I>,
+    duties: duties::Duties<I>,
     open: origin::OpenMessages<I>,
     held: held::Held<I>,
     pace: pace::Pace<I>,
@@ -266,7 +267,7 @@ impl<I: Id> Relay<I> {
             verdicts: verdicts::Verdicts::new(),
             silent: BTreeSet::new(),
             windows: window::Windows::new(),
-            duties: duty::Duties::new(),
+            duties: duties::Duties::new(),
             open: origin::OpenMessages::new(),
             held: held::Held::new(),
             pace: pace::Pace::new(),

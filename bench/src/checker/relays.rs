@@ -13,18 +13,22 @@
 //! clock is part of the state, an execution without an end would run into its
 //! limit, which is an error.
 
+mod run;
+mod search;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{Message, Part, Topic};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Effects, Event, Input, Publish, Relay, Timer, View};
+use binomesh_routing::{Config, Destination, Input, Publish, Relay, Timer};
 use bytes::Bytes;
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
+
+pub use search::{Found, search};
 
 /// A node, by its rank.
 pub type Id = u32;
@@ -131,49 +135,6 @@ pub const ONCE: &str = "once";
 /// The name of the property that who is called reached has got it.
 pub const TRUTH: &str = "truth";
 
-/// What a search found.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// How many different states were judged.
-    pub states: usize,
-    /// The most steps from the start.
-    pub depth: usize,
-    /// Whether every reachable state was judged.
-    pub is_exhaustive: bool,
-    /// Which of [`HANDLERS`] never ran.
-    pub unreached: Vec<&'static str>,
-    /// The property that fails first, and the steps that lead there.
-    pub counterexample: Option<String>,
-}
-
-/// Search a world with so many threads, until it is exhausted, cut or wrong.
-pub fn search(world: Relays, threads: usize) -> Found {
-    let checker = world
-        .checker()
-        .threads(threads)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let world = checker.model();
-    let (states, is_cut) = (world.judged(), world.is_cut());
-    let unreached = world.unreached();
-    world.reopen();
-    let counterexample = [DELIVERY, PROGRESS, ONCE, TRUTH]
-        .into_iter()
-        .find_map(|name| {
-            let steps = checker.discovery(name)?.into_actions();
-            let steps = steps.iter().map(|step| format!("  {step}\n"));
-            Some(format!("{name} fails:\n{}", steps.collect::<String>()))
-        });
-    Found {
-        states,
-        depth: checker.max_depth(),
-        is_exhaustive: !is_cut && counterexample.is_none(),
-        unreached,
-        counterexample,
-    }
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -244,169 +205,6 @@ impl Relays {
         }
     }
 
-    /// The nodes with complete rosters and nothing on its way.
-    fn placed(&self) -> Option<State> {
-        let population = Population::new(self.nodes)?;
-        let count = self.nodes as usize;
-        let mut state = State {
-            relays: Vec::new(),
-            inboxes: vec![VecDeque::new(); count],
-            stuck: vec![VecDeque::new(); count],
-            starved: vec![BTreeSet::new(); count],
-            timers: vec![BTreeMap::new(); count],
-            failed: BTreeSet::new(),
-            clock: Duration::ZERO,
-            delivered: vec![BTreeMap::new(); self.posts.len()],
-            receipts: vec![None; self.posts.len()],
-        };
-        for id in 0..self.nodes {
-            state.relays.push(Arc::new(Relay::new(id, 1, self.config)));
-        }
-        let epoch = Epoch {
-            root: 0,
-            boot: 1,
-            counter: 1,
-            nonce: 0,
-        };
-        for rank in (0..self.nodes).map(Rank) {
-            let levels = 0..population.levels();
-            let ahead = |level: usize| Some(rank.ahead(1 << level, population).0);
-            let behind = |level: usize| Some(rank.behind(1 << level, population).0);
-            let placement = Placement {
-                epoch,
-                population,
-                rank,
-            };
-            let view = View {
-                placement,
-                clockwise: levels.clone().map(ahead).collect(),
-                counterclockwise: levels.map(behind).collect(),
-            };
-            self.handle(&mut state, rank.0, Input::View(view));
-        }
-        // Rosters are gathered in one order: it is what follows that is checked.
-        while let Some(id) = (0..self.nodes).find(|id| !state.inboxes[*id as usize].is_empty()) {
-            self.serve(&mut state, id);
-        }
-        state.timers = vec![BTreeMap::new(); count];
-        state.starved = vec![BTreeSet::new(); count];
-        self.handled.store(0, Ordering::Relaxed);
-        Some(state)
-    }
-
-    fn start(&self) -> Option<State> {
-        let gathering = Self {
-            capacity: usize::MAX,
-            ..Self::new(self.nodes, self.config, self.posts.clone())
-        };
-        let mut state = gathering.placed()?;
-        for post in &self.posts {
-            let mut out = Outbox::new();
-            let relay = Arc::make_mut(state.relays.get_mut(post.from as usize)?);
-            relay.publish(post.publish.clone(), &mut out).ok()?;
-            self.perform(&mut state, post.from, &mut out);
-        }
-        Some(state)
-    }
-
-    fn handle(&self, state: &mut State, id: Id, input: Input<Id>) {
-        self.note(&input);
-        let mut out = Outbox::new();
-        if let Some(relay) = state.relays.get_mut(id as usize) {
-            Arc::make_mut(relay).handle(input, &mut out);
-        }
-        self.perform(state, id, &mut out);
-    }
-
-    fn perform(&self, state: &mut State, id: Id, out: &mut Effects<Id>) {
-        let at = id as usize;
-        for effect in out.drain() {
-            match effect {
-                Effect::Send { to, message } => self.send(state, id, to, message),
-                Effect::Arm { timer, after } => {
-                    state.timers[at].insert(timer, state.clock + after);
-                }
-                Effect::Disarm { timer } => {
-                    state.timers[at].remove(&timer);
-                }
-                Effect::Event(Event::Deliver { id: packet, .. }) => {
-                    if let Some(post) = self.post_of(packet.origin, packet.sequence) {
-                        *state.delivered[post].entry(id).or_default() += 1;
-                    }
-                }
-                Effect::Event(Event::Receipt(receipt)) => {
-                    if let Some(post) = self.post_of(receipt.id.origin, receipt.id.sequence) {
-                        state.receipts[post] = Some(receipt.is_complete());
-                    }
-                }
-                Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
-            }
-        }
-    }
-
-    fn post_of(&self, from: Id, sequence: u64) -> Option<usize> {
-        let mut of_origin = (0..self.posts.len()).filter(|post| self.posts[*post].from == from);
-        of_origin.nth(usize::try_from(sequence).ok()?)
-    }
-
-    fn send(&self, state: &mut State, from: Id, to: Id, message: Message<Id>) {
-        if state.failed.contains(&(from, to)) {
-            return;
-        }
-        let is_blocked = !state.stuck[from as usize].is_empty();
-        let has_room = state.inboxes[to as usize].len() < self.capacity;
-        match self.full {
-            Full::Blocks if is_blocked || !has_room => {
-                state.stuck[from as usize].push_back((to, message));
-            }
-            Full::Refused if !has_room => {
-                state.starved[to as usize].insert(from);
-            }
-            _ => state.inboxes[to as usize].push_back((from, message)),
-        }
-    }
-
-    fn serve(&self, state: &mut State, id: Id) {
-        if let Some((from, message)) = state.inboxes[id as usize].pop_front() {
-            self.handle(state, id, Input::Message { from, message });
-        }
-        self.unblock(state);
-    }
-
-    /// Whoever waited for room sends what fits now.
-    fn unblock(&self, state: &mut State) {
-        for from in 0..self.nodes {
-            while let Some((to, message)) = state.stuck[from as usize].pop_front() {
-                let is_failed = state.failed.contains(&(from, to));
-                if !is_failed && state.inboxes[to as usize].len() >= self.capacity {
-                    state.stuck[from as usize].push_front((to, message));
-                    break;
-                }
-                if !is_failed {
-                    state.inboxes[to as usize].push_back((from, message));
-                }
-            }
-        }
-    }
-
-    fn fire(&self, state: &mut State, id: Id) {
-        let Some(due) = next_due(state) else { return };
-        state.clock = due;
-        let timers = &mut state.timers[id as usize];
-        let fired: Vec<Timer> = (timers.iter())
-            .filter(|(_, at)| **at == due)
-            .map(|(timer, _)| *timer)
-            .collect();
-        for timer in fired {
-            // An earlier one may have disarmed or moved it.
-            if state.timers[id as usize].get(&timer) == Some(&due) {
-                state.timers[id as usize].remove(&timer);
-                let late = Duration::ZERO;
-                self.handle(state, id, Input::Timer { timer, late });
-            }
-        }
-    }
-
     /// Whether everything is delivered and all know it.
     fn has_ended(state: &State) -> bool {
         let is_idle = state.relays.iter().all(|relay| relay.is_idle());
@@ -449,46 +247,6 @@ impl Relays {
         self.steps(state, &mut steps);
         steps.is_empty() && !Self::has_ended(state)
     }
-
-    fn steps(&self, state: &State, steps: &mut Vec<Step>) {
-        let is_blocked = |id: Id| !state.stuck[id as usize].is_empty();
-        let ids = 0..self.nodes;
-        let waiting = ids
-            .clone()
-            .filter(|id| !state.inboxes[*id as usize].is_empty());
-        steps.extend(waiting.filter(|id| !is_blocked(*id)).map(Step::Serve));
-        for id in ids.clone() {
-            let has_room = state.inboxes[id as usize].len() < self.capacity;
-            let starved = state.starved[id as usize].iter().filter(|_| has_room);
-            steps.extend(starved.map(|sender| Step::Room(*sender, id)));
-        }
-        if state.failed.len() < 2 * self.failures {
-            let inboxes = ids.clone().zip(&state.inboxes);
-            let links: BTreeSet<(Id, Id)> = inboxes
-                .flat_map(|(to, inbox)| inbox.iter().map(move |(from, _)| (*from, to)))
-                .map(|(from, to)| (from.min(to), from.max(to)))
-                .collect();
-            steps.extend(links.into_iter().map(|(a, b)| Step::Fail(a, b)));
-        }
-        let is_quiet = state.inboxes.iter().all(VecDeque::is_empty)
-            && state.stuck.iter().all(VecDeque::is_empty)
-            && state.starved.iter().all(BTreeSet::is_empty);
-        if is_quiet && !Self::has_ended(state) && state.clock < self.limit {
-            let due = next_due(state);
-            let timers = |id: &Id| state.timers[*id as usize].values().min().copied();
-            let next = ids.filter(|id| due.is_some() && timers(id) == due);
-            steps.extend(next.map(Step::Fire));
-        }
-    }
-}
-
-fn next_due(state: &State) -> Option<Duration> {
-    state
-        .timers
-        .iter()
-        .flat_map(BTreeMap::values)
-        .min()
-        .copied()
 }
 
 impl Model for Relays {

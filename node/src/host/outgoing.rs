@@ -206,6 +206,9 @@ impl Host {
             },
             reason: member.reason.name().to_owned(),
         });
+        let replaced = receipt.replaced.iter().map(|peer| self.name_of(*peer));
+        let mut replaced: Vec<String> = replaced.collect();
+        replaced.sort_unstable();
         Receipt {
             id: message_id(&receipt.id),
             epoch: epoch_name(&receipt.epoch),
@@ -220,11 +223,7 @@ impl Host {
             unreached: unreached.collect(),
             absent: Vec::new(),
             redelegated: receipt.redelegated,
-            replaced: receipt
-                .replaced
-                .iter()
-                .map(|peer| self.name_of(*peer))
-                .collect(),
+            replaced,
             elapsed_seconds,
         }
     }

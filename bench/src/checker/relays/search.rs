@@ -1,0 +1,48 @@
+//! A search through such a world.
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::{DELIVERY, ONCE, PROGRESS, Relays, TRUTH};
+
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// How many different states were judged.
+    pub states: usize,
+    /// The most steps from the start.
+    pub depth: usize,
+    /// Whether every reachable state was judged.
+    pub is_exhaustive: bool,
+    /// Which of [`super::HANDLERS`] never ran.
+    pub unreached: Vec<&'static str>,
+    /// The property that fails first, and the steps that lead there.
+    pub counterexample: Option<String>,
+}
+
+/// Search a world with so many threads, until it is exhausted, cut or wrong.
+pub fn search(world: Relays, threads: usize) -> Found {
+    let checker = world
+        .checker()
+        .threads(threads)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let world = checker.model();
+    let (states, is_cut) = (world.judged(), world.is_cut());
+    let unreached = world.unreached();
+    world.reopen();
+    let counterexample = [DELIVERY, PROGRESS, ONCE, TRUTH]
+        .into_iter()
+        .find_map(|name| {
+            let steps = checker.discovery(name)?.into_actions();
+            let steps = steps.iter().map(|step| format!("  {step}\n"));
+            Some(format!("{name} fails:\n{}", steps.collect::<String>()))
+        });
+    Found {
+        states,
+        depth: checker.max_depth(),
+        is_exhaustive: !is_cut && counterexample.is_none(),
+        unreached,
+        counterexample,
+    }
+}

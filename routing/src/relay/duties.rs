@@ -1,0 +1,190 @@
+//! All duties of a node, counted and found by number, message and epoch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh_overlay::{Epoch, Id};
+
+use super::duty::{Duty, DutyKey};
+use super::{Config, Effects, Timer};
+use crate::packet::PacketId;
+
+/// All duties, by a number that timers can name. Bounds are checked by the relay
+/// before it adds one ([`Duties::has_room`]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Duties<I> {
+    duties: BTreeMap<u64, Duty<I>>,
+    /// The few duties of each message, in every epoch.
+    index: BTreeMap<PacketId<I>, Vec<u64>>,
+    open: BTreeSet<u64>,
+    finished: BTreeSet<u64>,
+    /// How many of the open ones are for others.
+    relayed: usize,
+    /// What these have handed on.
+    delegations: usize,
+    bytes: usize,
+    next: u64,
+}
+
+impl<I: Id> Duties<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            duties: BTreeMap::new(),
+            index: BTreeMap::new(),
+            open: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            relayed: 0,
+            delegations: 0,
+            bytes: 0,
+            next: 0,
+        }
+    }
+
+    /// Duties that are not finished, own ones included.
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Duties for others that are not finished.
+    pub(super) fn relayed_count(&self) -> usize {
+        self.relayed
+    }
+
+    /// Bytes of payloads and names that duties for others hold. Own messages have a bound
+    /// of their own: they must not keep a node from serving others.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Parts that duties for others have handed on.
+    pub(super) fn delegations(&self) -> usize {
+        self.delegations
+    }
+
+    pub(super) fn has_room(&self, bytes: usize, config: &Config) -> bool {
+        self.relayed < config.max_duties
+            && self.delegations < config.max_delegations
+            && self.bytes.saturating_add(bytes) <= config.max_duty_bytes
+    }
+
+    /// A number for a new duty or delegation.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn find(&self, key: &DutyKey<I>) -> Option<u64> {
+        let of_id = self.index.get(&key.id).into_iter().flatten().copied();
+        let has_key = |number: &u64| self.get(*number).is_some_and(|duty| duty.key == *key);
+        of_id.into_iter().find(has_key)
+    }
+
+    /// The duties of a message in an epoch.
+    pub(super) fn of_message(&self, id: PacketId<I>, epoch: Epoch<I>) -> Vec<u64> {
+        let in_epoch = |number: &u64| {
+            self.get(*number)
+                .is_some_and(|duty| duty.key.epoch == epoch)
+        };
+        let of_id = self.index.get(&id).into_iter().flatten().copied();
+        of_id.filter(in_epoch).collect()
+    }
+
+    /// The duties of a message in any epoch.
+    pub(super) fn of_id(&self, id: PacketId<I>) -> Vec<u64> {
+        self.index.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Whether a message is being served in some epoch.
+    pub(super) fn is_open(&self, id: PacketId<I>) -> bool {
+        let of_id = self.index.get(&id).into_iter().flatten();
+        of_id.into_iter().any(|number| self.open.contains(number))
+    }
+
+    /// The open duties.
+    pub(super) fn open_numbers(&self) -> Vec<u64> {
+        self.open.iter().copied().collect()
+    }
+
+    /// All duties of an epoch.
+    pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
+        let kept = self
+            .duties
+            .iter()
+            .filter(|(_, duty)| duty.key.epoch == epoch);
+        kept.map(|(number, _)| *number).collect()
+    }
+
+    /// The duties of the same origin and boot below a sequence.
+    pub(super) fn below(&self, id: PacketId<I>, closed_below: u64) -> Vec<u64> {
+        let at = |sequence| PacketId { sequence, ..id };
+        let closed = self.index.range(at(0)..at(closed_below));
+        closed.flat_map(|(_, numbers)| numbers).copied().collect()
+    }
+
+    /// Whose messages are being served.
+    pub(super) fn open_origins(&self) -> BTreeSet<I> {
+        let open = self.open.iter().filter_map(|number| self.get(*number));
+        open.map(|duty| duty.key.id.origin).collect()
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
+        self.duties.get(&number)
+    }
+
+    /// Take a duty out to work on it; [`Duties::put`] brings it back.
+    pub(super) fn take(&mut self, number: u64) -> Option<Duty<I>> {
+        let duty = self.duties.remove(&number)?;
+        self.finished.remove(&number);
+        if self.open.remove(&number) && !duty.is_own {
+            self.relayed -= 1;
+            self.delegations -= duty.delegations.len();
+            self.bytes -= duty.bytes();
+        }
+        Some(duty)
+    }
+
+    /// Put a duty in; of the finished ones the oldest beyond `max_finished` is
+    /// forgotten.
+    pub(super) fn put(&mut self, number: u64, duty: Duty<I>, config: &Config) {
+        let of_id = self.index.entry(duty.key.id).or_default();
+        if !of_id.contains(&number) {
+            of_id.push(number);
+        }
+        if duty.is_finished {
+            self.finished.insert(number);
+        } else {
+            self.open.insert(number);
+            if !duty.is_own {
+                self.relayed += 1;
+                self.delegations += duty.delegations.len();
+                self.bytes += duty.bytes();
+            }
+        }
+        self.duties.insert(number, duty);
+        while self.finished.len() > config.max_finished {
+            let oldest = self.finished.pop_first();
+            oldest.map(|number| self.remove(number));
+        }
+    }
+
+    /// Forget a duty and its timers.
+    pub(super) fn forget(&mut self, number: u64, out: &mut Effects<I>) {
+        let delegations = self.remove(number).map(|duty| duty.delegations);
+        for delegation in delegations.into_iter().flat_map(BTreeMap::into_keys) {
+            out.disarm(Timer::Delegation {
+                duty: number,
+                delegation,
+            });
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Duty<I>> {
+        let duty = self.take(number)?;
+        if let Some(of_id) = self.index.get_mut(&duty.key.id) {
+            of_id.retain(|other| *other != number);
+            if of_id.is_empty() {
+                self.index.remove(&duty.key.id);
+            }
+        }
+        Some(duty)
+    }
+}
