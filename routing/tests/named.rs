@@ -3,16 +3,16 @@
 
 mod network;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
+use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
+    Errand, Header, Message, Packet, PacketId, Part, Refusal, Span, Topic,
 };
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
+use network::single::{ORIGIN, Single, epoch, placed, view};
 use network::{Conditions, Network, seeds};
 
 /// Tells the first two ranks it is asked about the wrong way round.
@@ -145,152 +145,6 @@ fn a_multicast_does_not_go_to_whoever_has_the_rank() {
         }
     }
     assert!(deceived > 0);
-}
-
-const ORIGIN: u32 = 1000;
-
-/// One relay, what it sends and what it waits for.
-struct Single {
-    relay: Relay<u32>,
-    out: Outbox<u32, Message<u32>, Timer, Event<u32>>,
-    sent: Vec<(u32, Message<u32>)>,
-    timers: BTreeMap<Timer, Duration>,
-    receipts: Vec<Receipt<u32>>,
-}
-
-impl Single {
-    fn new(id: u32) -> Self {
-        Self {
-            relay: Relay::new(id, 1, Config::default()),
-            out: Outbox::new(),
-            sent: Vec::new(),
-            timers: BTreeMap::new(),
-            receipts: Vec::new(),
-        }
-    }
-
-    fn handle(&mut self, input: Input<u32>) {
-        self.relay.handle(input, &mut self.out);
-        self.perform();
-    }
-
-    fn publish(&mut self, destination: Destination<u32>) {
-        let publish = Publish {
-            topic: Topic::new("test").unwrap(),
-            payload: Bytes::from_static(b"x"),
-            destination,
-            strategy: Strategy::default(),
-            deadline: None,
-        };
-        self.relay.publish(publish, &mut self.out).unwrap();
-        self.perform();
-    }
-
-    fn perform(&mut self) {
-        for effect in self.out.drain() {
-            match effect {
-                Effect::Send { to, message } => self.sent.push((to, message)),
-                Effect::Arm { timer, after } => _ = self.timers.insert(timer, after),
-                Effect::Disarm { timer } => _ = self.timers.remove(&timer),
-                Effect::Event(Event::Receipt(receipt)) => self.receipts.push(receipt),
-                Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
-            }
-        }
-    }
-
-    fn hear(&mut self, from: u32, message: Message<u32>) {
-        self.handle(Input::Message { from, message });
-    }
-
-    /// The next round begins; how long it was waited for.
-    fn next_round(&mut self) -> Duration {
-        let timer = Timer::Reissue(0);
-        let waited = self.timers.remove(&timer).unwrap();
-        let late = Duration::ZERO;
-        self.handle(Input::Timer { timer, late });
-        waited
-    }
-
-    fn packets(&mut self) -> Vec<(u32, Packet<u32>)> {
-        let sent = std::mem::take(&mut self.sent).into_iter();
-        let packets = sent.filter_map(|(to, message)| match message {
-            Message::Packet(packet) => Some((to, packet)),
-            _ => None,
-        });
-        packets.collect()
-    }
-
-    /// Every packet's part is done, or excepted; how many members they mean.
-    fn answer_all(&mut self, is_done: bool) -> usize {
-        let mut named = 0;
-        for (to, packet) in self.packets() {
-            let header = packet.header;
-            assert!(header.is_named_in_full());
-            named += header.names.len();
-            let spans = header.errand.part.spans().to_vec();
-            let excepted = spans.into_iter().filter(|_| !is_done);
-            let exceptions = excepted.map(|span| Exception {
-                span,
-                peer: None,
-                state: State::Unconfirmed,
-                reason: Reason::Epoch,
-            });
-            let exceptions: Vec<_> = exceptions.collect();
-            let done = Message::Done {
-                errand: header.errand,
-                exceptions,
-                redelegated: 0,
-                replaced: Vec::new(),
-            };
-            self.hear(to, done);
-        }
-        named
-    }
-}
-
-fn epoch(counter: u64) -> Epoch<u32> {
-    Epoch {
-        root: 7,
-        boot: 1,
-        counter,
-        nonce: 0,
-    }
-}
-
-fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u32> {
-    let population = Population::new(n).unwrap();
-    let levels = 0..population.levels();
-    let mine = Rank(rank);
-    View {
-        placement: Placement {
-            epoch: epoch(counter),
-            population,
-            rank: mine,
-        },
-        clockwise: (levels.clone())
-            .map(|i| Some(at(mine.ahead(1 << i, population))))
-            .collect(),
-        counterclockwise: levels
-            .map(|i| Some(at(mine.behind(1 << i, population))))
-            .collect(),
-    }
-}
-
-/// The origin at rank 0 of n, with a complete roster of 1000 + rank.
-fn placed(counter: u64, n: u32, origin: &mut Single) {
-    let at = |rank: Rank| ORIGIN + rank.0;
-    origin.handle(Input::View(view(counter, n, 0, at)));
-    while let known = origin.relay.roster().unwrap().known_count()
-        && known < n
-    {
-        let tell = Message::RosterTell {
-            epoch: epoch(counter),
-            start: Rank(known),
-            peers: (known..n.min(known + 256)).map(|at| ORIGIN + at).collect(),
-        };
-        origin.hear(ORIGIN + 1, tell);
-    }
-    origin.sent.clear();
 }
 
 /// Two members claim one rank in the newest epoch: they are issued to one after

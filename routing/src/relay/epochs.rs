@@ -323,7 +323,7 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Whether the answer was accepted and completed the newest roster; an error
+    /// Whether the answer was accepted and completed its roster; an error
     /// if it was rejected.
     pub(super) fn on_roster_tell(
         &mut self,
@@ -367,10 +367,10 @@ impl<I: Id> Epochs<I> {
         self.wait = config.roster_first;
         self.attempt = 1;
         out.arm(Timer::Roster, self.wait);
-        Ok(is_complete && self.is_newest(epoch))
+        Ok(is_complete)
     }
 
-    fn is_newest(&self, epoch: Epoch<I>) -> bool {
+    pub(super) fn is_newest(&self, epoch: Epoch<I>) -> bool {
         let newest = self.newest.as_ref();
         newest.is_some_and(|view| view.placement().epoch == epoch)
     }

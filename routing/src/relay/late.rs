@@ -97,7 +97,7 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_patience_timer(&mut self, number: u64, out: &mut Effects<I>) {
         if self.verdicts.ripen(number) {
             for sequence in self.open.sequences() {
-                self.reissue(sequence, out);
+                self.reissue(sequence, false, out);
             }
         }
     }

@@ -156,8 +156,9 @@ impl<I: Id> Relay<I> {
         self.conclude(sequence, Some(Reason::Deadline), out);
     }
 
-    /// Issue what is left again, to where its members stand in the newest epoch.
-    pub(super) fn reissue(&mut self, sequence: u64, out: &mut Effects<I>) {
+    /// Issue what is left again, to where its members stand in the newest epoch. If
+    /// that was due, the next time is further away.
+    pub(super) fn reissue(&mut self, sequence: u64, is_due: bool, out: &mut Effects<I>) {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -195,7 +196,7 @@ impl<I: Id> Relay<I> {
             message.settle(at, peer, State::Unconfirmed, reason);
         }
         let issued = message.take_turns(&left, by_name);
-        if !message.has_postponed() {
+        if is_due && !message.has_postponed() {
             message.wait = message.wait.saturating_mul(2).min(cap);
         }
         let wait = message.wait;

@@ -26,14 +26,19 @@ impl<I: Id> Relay<I> {
         }
         let newest = self.epochs.newest();
         let is_complete = newest.is_some_and(|newest| newest.roster().is_complete());
-        if is_complete && (change.is_new_epoch || !was_complete) {
+        let is_completed = is_complete && (change.is_new_epoch || !was_complete);
+        if is_completed {
             // In a small population the own tables name everybody.
             out.event(Event::RosterComplete(epoch));
             self.greet_all(out);
             self.bypass_departed(out);
         }
         if !change.is_new_epoch {
-            return self.release_waiting(out);
+            self.release_waiting(out);
+            if is_completed {
+                self.hasten_reissues(out);
+            }
+            return;
         }
         self.doubt_verdicts(out);
         for number in self.held.of_epoch(epoch) {
@@ -73,9 +78,12 @@ impl<I: Id> Relay<I> {
             .on_roster_tell(from, epoch, start, peers, &self.config, out);
         match told {
             Ok(true) => {
-                self.greet_all(out);
-                self.bypass_departed(out);
-                self.release_waiting(out);
+                if self.epochs.is_newest(epoch) {
+                    self.greet_all(out);
+                    self.bypass_departed(out);
+                    self.release_waiting(out);
+                }
+                // Members of an old epoch have names now, too.
                 self.hasten_reissues(out);
             }
             Ok(false) => {}

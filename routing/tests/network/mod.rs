@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test file uses its part of the network")]
 #![allow(unreachable_pub, reason = "shared by several test crates")]
 
+pub mod single;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 

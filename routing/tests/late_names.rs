@@ -1,0 +1,109 @@
+//! Members whose names the origin learns only after it has sent its broadcast.
+
+mod network;
+
+use std::time::Duration;
+
+use binomesh_overlay::Rank;
+use binomesh_routing::packet::{Message, Reason};
+use binomesh_routing::{Config, Destination, Input, Timer};
+use network::single::{ORIGIN, Single, epoch, view};
+
+impl Single {
+    fn fire(&mut self, timer: Timer) {
+        let armed = self.timers.remove(&timer);
+        assert!(armed.is_some(), "{timer:?} is not armed");
+        let late = Duration::ZERO;
+        self.handle(Input::Timer { timer, late });
+    }
+}
+
+/// The origin at rank 0 of 8 has sent to all, without knowing who ranks 3 and 5 are;
+/// nothing is confirmed. In the epoch that follows 1001, 1003 and 1005 are left.
+/// It has sent to 1001 again, who has it.
+fn two_nameless_members() -> Single {
+    let mut origin = Single::new(ORIGIN);
+    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.publish(Destination::All);
+    origin.fire(Timer::Waiting);
+    origin.answer_all(false);
+    let left = [ORIGIN, 1001, 1003, 1005];
+    origin.handle(Input::View(view(2, 4, 0, |rank| left[rank.0 as usize])));
+    origin.next_round();
+    assert_eq!(origin.answer_all(true), 1, "1001 alone is known");
+    origin
+}
+
+/// The rest of the former epoch's roster.
+fn tell(origin: &mut Single) {
+    let tell = Message::RosterTell {
+        epoch: epoch(1),
+        start: Rank(3),
+        peers: vec![1003, 1004, 1005],
+    };
+    origin.hear(1001, tell);
+}
+
+#[test]
+fn who_gets_a_name_late_gets_the_broadcast_at_once() {
+    let mut origin = two_nameless_members();
+    tell(&mut origin);
+    assert_eq!(origin.next_round(), Config::default().reissue_first);
+    assert_eq!(origin.answer_all(true), 2);
+    let receipt = &origin.receipts[0];
+    assert_eq!(receipt.reached_peers, [1001, 1003, 1005]);
+    let all_left = receipt
+        .unreached
+        .iter()
+        .all(|one| one.reason == Reason::Left);
+    assert!(all_left, "{receipt:?}");
+}
+
+/// However often it is looked at what is left: it is time that must have passed
+/// before nameless members are given up.
+#[test]
+fn ripe_verdicts_on_others_do_not_give_up_the_nameless() {
+    let mut origin = two_nameless_members();
+    for stranger in 2000..2010 {
+        origin.handle(Input::PeerDown(stranger));
+    }
+    let timers = origin.timers.keys().copied();
+    let ripe: Vec<Timer> = timers
+        .filter(|timer| matches!(timer, Timer::Patience(_)))
+        .collect();
+    assert_eq!(ripe.len(), 10);
+    for timer in ripe {
+        origin.fire(timer);
+    }
+    assert!(origin.receipts.is_empty());
+    tell(&mut origin);
+    origin.next_round();
+    assert_eq!(origin.answer_all(true), 2);
+    assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
+}
+
+/// The own tables name the last member of the newest epoch: who is known by name
+/// from the former one and stands there is issued to at once.
+#[test]
+fn tables_that_complete_the_roster_are_reason_to_issue_again() {
+    let mut origin = Single::new(ORIGIN);
+    origin.handle(Input::View(view(1, 4, 0, |rank| ORIGIN + rank.0)));
+    origin.publish(Destination::All);
+    origin.answer_all(false);
+    let mut half = view(2, 4, 0, |rank| ORIGIN + rank.0);
+    half.clockwise[1] = None;
+    half.counterclockwise[1] = None;
+    origin.handle(Input::View(half));
+    for _ in 0..8 {
+        origin.next_round();
+        origin.answer_all(false);
+    }
+    assert_eq!(
+        origin.timers[&Timer::Reissue(0)],
+        Config::default().reissue_cap
+    );
+    origin.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));
+    assert_eq!(origin.next_round(), Config::default().reissue_first);
+    assert_eq!(origin.answer_all(true), 3);
+    assert!(origin.receipts[0].is_complete());
+}
