@@ -337,11 +337,13 @@ impl<I: Id> Detector<I> {
             .boots
             .get(&peer)
             .filter(|_| links.claimed.contains(&peer));
-        if let Some(boot) = link.filter(|boot| !rumour.is_up && **boot > rumour.boot) {
+        match link.filter(|_| !rumour.is_up) {
             // That life is over; who has no link cannot know of the next.
-            self.rumours.outdate(&rumour, *boot);
+            Some(boot) if *boot > rumour.boot => self.rumours.outdate(&rumour, *boot),
+            Some(boot) if *boot < rumour.boot => self.ask_about_life(from, rumour, out),
+            _ => {}
         }
-        let news = self.rumours.hear(rumour, link.copied());
+        let news = self.rumours.hear(rumour, link.copied(), from == peer);
         self.share(out);
         if news == News::Accused {
             self.note_accusation(links, out);
@@ -368,6 +370,16 @@ impl<I: Id> Detector<I> {
             (News::Accused, None) => Some((peer, Verdict::Down)),
             (News::Cleared, _) => Some((peer, Verdict::Up)),
             (News::Stale, _) => None,
+        }
+    }
+
+    /// A peer is accused in a life that its link here knows nothing of: it alone can
+    /// answer that, if it hears of it.
+    fn ask_about_life(&mut self, from: I, accusation: Rumour<I>, out: &mut Out<I>) {
+        if let Some(answer) = self.rumours.answer_to(&accusation) {
+            out.send(from, Message::Rumours(vec![answer]));
+        } else if self.rumours.may_ask() {
+            out.send(accusation.peer, Message::Rumours(vec![accusation]));
         }
     }
 

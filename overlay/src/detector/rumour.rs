@@ -184,16 +184,26 @@ impl<I: Id> Rumours<I> {
         })
     }
 
-    /// Somebody says `rumour`. `link` is the life of that peer that this node
-    /// has a link to, as the transport knows it.
-    pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>) -> News {
+    /// Whether there may be one more question this beat about what others say.
+    pub(super) fn may_ask(&mut self) -> bool {
+        let may_ask = self.new_in_beat < MAX_PER_BEAT;
+        self.new_in_beat += u32::from(may_ask);
+        may_ask
+    }
+
+    /// Somebody says `rumour`, perhaps of itself. `link` is the life of that peer that
+    /// this node has a link to, as the transport knows it.
+    pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>, is_own: bool) -> News {
         let known = self.entries.get(&rumour.peer);
         let life = known.map(|entry| entry.rumour.boot);
         // A life that may be over says nothing against the next one.
         let is_accused = known.is_some_and(|entry| !entry.rumour.is_up);
         let is_next = |boot| is_accused && rumour.is_up && boot < rumour.boot;
         let is_other_link = link.is_some_and(|boot| boot != rumour.boot && !is_next(boot));
-        if is_other_link || life.is_some_and(|life| life > rumour.boot) {
+        // Others may believe an accusation of a life that never was: the accused's own
+        // answer to it travels through those who know better.
+        let is_answer = is_own && rumour.is_up;
+        if (is_other_link && !is_answer) || life.is_some_and(|life| life > rumour.boot) {
             return News::Stale;
         }
         let known = known.filter(|entry| entry.rumour.boot == rumour.boot);
@@ -319,14 +329,14 @@ mod tests {
         let mut rumours = Rumours::new(LIFE);
         let link = Some(4);
         assert_eq!(
-            rumours.hear(says(true, 5, 0), link),
+            rumours.hear(says(true, 5, 0), link, false),
             News::Stale,
             "the link lives"
         );
-        assert_eq!(rumours.hear(says(false, 4, 0), link), News::Accused);
+        assert_eq!(rumours.hear(says(false, 4, 0), link, false), News::Accused);
         assert!(rumours.witness(7) && rumours.is_down(7));
-        assert_eq!(rumours.hear(says(true, 3, 0), link), News::Stale);
-        assert_eq!(rumours.hear(says(true, 5, 0), link), News::Cleared);
+        assert_eq!(rumours.hear(says(true, 3, 0), link, false), News::Stale);
+        assert_eq!(rumours.hear(says(true, 5, 0), link, false), News::Cleared);
         assert!(!rumours.witness(7) && !rumours.is_down(7));
     }
 
@@ -344,7 +354,7 @@ mod tests {
             (says(false, 1, 5), News::Stale),
         ];
         for (step, (rumour, expected)) in story.into_iter().enumerate() {
-            assert_eq!(rumours.hear(rumour, None), expected, "step {step}");
+            assert_eq!(rumours.hear(rumour, None, false), expected, "step {step}");
         }
         assert!(!rumours.is_down(7));
     }
@@ -352,14 +362,20 @@ mod tests {
     #[test]
     fn no_number_is_unbeatable() {
         let mut rumours = Rumours::new(LIFE);
-        assert_eq!(rumours.hear(says(false, 1, u32::MAX), None), News::Stale);
         assert_eq!(
-            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            rumours.hear(says(false, 1, u32::MAX), None, false),
             News::Stale
         );
-        assert_eq!(rumours.hear(says(false, 1, MAX_AHEAD), None), News::Accused);
         assert_eq!(
-            rumours.hear(says(true, 1, MAX_AHEAD + 1), None),
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None, false),
+            News::Stale
+        );
+        assert_eq!(
+            rumours.hear(says(false, 1, MAX_AHEAD), None, false),
+            News::Accused
+        );
+        assert_eq!(
+            rumours.hear(says(true, 1, MAX_AHEAD + 1), None, false),
             News::Cleared
         );
     }
@@ -367,19 +383,25 @@ mod tests {
     #[test]
     fn a_link_is_asked_before_it_is_believed_to_be_down() {
         let mut rumours = Rumours::new(LIFE);
-        assert_eq!(rumours.hear(says(false, 3, 0), Some(4)), News::Stale);
-        assert_eq!(rumours.hear(says(false, 4, 0), Some(4)), News::Accused);
+        assert_eq!(rumours.hear(says(false, 3, 0), Some(4), false), News::Stale);
+        assert_eq!(
+            rumours.hear(says(false, 4, 0), Some(4), false),
+            News::Accused
+        );
         assert!(!rumours.is_down(7), "it may yet answer");
         rumours.witness(7);
         assert!(rumours.is_down(7));
         // Others reach it; this node does not.
-        assert_eq!(rumours.hear(says(true, 4, 1), Some(4)), News::Stale);
+        assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), News::Stale);
         assert!(rumours.is_down(7));
         assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
         assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
         // Said again it is asked again, but not passed on again.
         rumours.tell();
-        assert_eq!(rumours.hear(says(false, 4, 0), Some(4)), News::Accused);
+        assert_eq!(
+            rumours.hear(says(false, 4, 0), Some(4), false),
+            News::Accused
+        );
         assert!(!rumours.is_down(7) && !rumours.has_untold());
     }
 
@@ -403,7 +425,7 @@ mod tests {
                 peer,
                 ..says(false, 1, 0)
             };
-            let news = rumours.hear(rumour, None);
+            let news = rumours.hear(rumour, None, false);
             let is_cut_off = peer >= MAX_PER_BEAT;
             assert_eq!(news == News::Stale, is_cut_off, "{peer}");
         }

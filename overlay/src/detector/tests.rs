@@ -525,6 +525,28 @@ fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
     assert!(bed.told().is_empty(), "once");
 }
 
+/// A liar has accused it, and those without a link to it believe that: they hear its
+/// answer through those who have one.
+#[test]
+fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answer_travels() {
+    let mut bed = Bed::new(Planted::NONE);
+    let accused = accusation(3, u64::MAX, 0);
+    assert!(bed.rumour(2, 3, u64::MAX).is_empty() && !bed.detector.is_down(3));
+    assert_eq!(bed.sent(), [(3, Message::Rumours(vec![accused]))]);
+    let answer = Rumour {
+        is_up: true,
+        incarnation: 1,
+        ..accused
+    };
+    bed.hear(2, Message::Rumours(vec![answer]));
+    assert!(bed.told().is_empty(), "hearsay of another life");
+    bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(2, 3, u64::MAX);
+    assert_eq!(bed.sent(), [(2, Message::Rumours(vec![answer]))]);
+    assert!(!bed.detector.is_down(3));
+}
+
 #[test]
 fn a_new_life_is_announced() {
     let mut bed = Bed::new(Planted::NONE);
