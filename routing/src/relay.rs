@@ -390,7 +390,7 @@ impl<I: Id> Relay<I> {
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
             Timer::Waiting => self.on_waiting_timer(out),
             Timer::Patience(number) => self.on_patience_timer(number, out),
-            Timer::Reissue(sequence) => self.reissue(sequence, true, out),
+            Timer::Reissue(sequence) => self.reissue(sequence, out),
             Timer::Deadline(sequence) => self.on_deadline(sequence, out),
         }
     }

@@ -175,7 +175,7 @@ impl Liar {
             (Lie::Verdicts, word) => detector::Message::Rumours(vec![detector::Rumour {
                 peer: other,
                 boot: [0, 1, 2, u64::MAX][word as usize],
-                incarnation: self.noise.pick(&[0, 1, 2, u32::MAX]).unwrap_or(0),
+                incarnation: self.noise.pick(&[0, 1, 2, 8, 9, u32::MAX]).unwrap_or(0),
                 mark: None,
                 is_up: self.noise.one_in(2),
             }])

@@ -378,7 +378,7 @@ impl<I: Id> Detector<I> {
     fn ask_about_life(&mut self, from: I, accusation: Rumour<I>, out: &mut Out<I>) {
         if let Some(answer) = self.rumours.answer_to(&accusation) {
             out.send(from, Message::Rumours(vec![answer]));
-        } else if self.rumours.may_ask() {
+        } else if self.rumours.may_bring(&accusation) {
             out.send(accusation.peer, Message::Rumours(vec![accusation]));
         }
     }
@@ -391,6 +391,10 @@ impl<I: Id> Detector<I> {
         if let Some(answer) = self.rumours.answer_to(accusation) {
             // On its way already, but it has not come everywhere.
             return out.send(from, Message::Rumours(vec![answer]));
+        }
+        if !self.rumours.is_credible(accusation) {
+            // An answer would be as incredible, and outdo those to what is believed.
+            return;
         }
         let (boot, incarnation) = match accusation.boot < self.boot {
             true => (self.boot, 0),

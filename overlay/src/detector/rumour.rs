@@ -7,7 +7,7 @@
 //! of an incarnation that is too far ahead is no news, and contact with the
 //! accused settles the matter for whoever has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,11 @@ use crate::stamp::Mark;
 pub const MAX_RUMOURS: usize = 256;
 /// The most rumours in one message; what is beyond is not read.
 pub const MAX_TOLD: usize = 64;
-/// How far an incarnation may be ahead of what is known; more is a lie.
+/// How far the incarnation of an accusation may be ahead of what is known; more is a
+/// lie. An answer is one further.
 const MAX_AHEAD: u32 = 8;
+/// How many accusations are brought to the accused per beat.
+const MAX_BROUGHT: usize = 64;
 /// How many new rumours a node believes per beat; further ones are not passed
 /// on, so that one liar cannot keep everybody busy.
 const MAX_PER_BEAT: u32 = 128;
@@ -60,6 +63,9 @@ struct Entry<I> {
     beats_left: u32,
     /// Whether others have been told.
     is_told: bool,
+    /// The peer said this of itself, in a life that its link here may not have: it
+    /// answers for that life, so it is accused in it from now on.
+    is_own: bool,
 }
 
 /// The rumours that a node has heard or started.
@@ -67,6 +73,9 @@ struct Entry<I> {
 pub(super) struct Rumours<I> {
     entries: BTreeMap<I, Entry<I>>,
     new_in_beat: u32,
+    /// Which accusations, by life and incarnation, were brought to the accused in
+    /// this beat.
+    brought: BTreeSet<(I, u64, u32)>,
     life: u32,
 }
 
@@ -87,6 +96,7 @@ impl<I: Id> Rumours<I> {
         Self {
             entries: BTreeMap::new(),
             new_in_beat: 0,
+            brought: BTreeSet::new(),
             life,
         }
     }
@@ -104,7 +114,10 @@ impl<I: Id> Rumours<I> {
 
     /// This node has found out that `peer` is down.
     pub(super) fn accuse(&mut self, peer: I, boot: u64, mark: Option<Mark<I>>) {
-        let incarnation = self.incarnation(peer, boot);
+        let said = self.entries.get(&peer).filter(|entry| entry.is_own);
+        let said = said.map(|entry| (entry.rumour.boot, entry.rumour.incarnation));
+        let linked = (boot, self.incarnation(peer, boot));
+        let (boot, incarnation) = said.map_or(linked, |said| said.max(linked));
         let rumour = Rumour {
             peer,
             boot,
@@ -175,20 +188,44 @@ impl<I: Id> Rumours<I> {
         entries.map(|entry| entry.rumour)
     }
 
-    /// The answer to this accusation, if it is known here.
+    /// The answer to this accusation, if it is known here: such that whoever believes
+    /// the one may believe the other, even if several have been answered since.
     pub(super) fn answer_to(&self, accusation: &Rumour<I>) -> Option<Rumour<I>> {
         let entry = self.entries.get(&accusation.peer);
         let answer = entry.map(|entry| entry.rumour).filter(|said| said.is_up);
-        answer.filter(|said| {
+        let said = answer.filter(|said| {
             (said.boot, said.incarnation) > (accusation.boot, accusation.incarnation)
+        })?;
+        let known = match said.boot == accusation.boot {
+            true => accusation.incarnation,
+            false => 0,
+        };
+        let incarnation = said.incarnation.min(known.saturating_add(MAX_AHEAD));
+        Some(Rumour {
+            incarnation,
+            ..said
         })
     }
 
-    /// Whether there may be one more question this beat about what others say.
-    pub(super) fn may_ask(&mut self) -> bool {
-        let may_ask = self.new_in_beat < MAX_PER_BEAT;
-        self.new_in_beat += u32::from(may_ask);
-        may_ask
+    /// Whether this could be believed by somebody: of what was said in that life some
+    /// may have forgotten more than others.
+    pub(super) fn is_credible(&self, accusation: &Rumour<I>) -> bool {
+        self.ahead(accusation) <= 2 * MAX_AHEAD
+    }
+
+    /// How far beyond what is known here.
+    fn ahead(&self, rumour: &Rumour<I>) -> u32 {
+        let known = self.incarnation(rumour.peer, rumour.boot);
+        rumour.incarnation.saturating_sub(known)
+    }
+
+    /// Whether this accusation, which others may believe, is to be brought to the
+    /// accused: once per beat.
+    pub(super) fn may_bring(&mut self, accusation: &Rumour<I>) -> bool {
+        let name = (accusation.peer, accusation.boot, accusation.incarnation);
+        self.ahead(accusation) <= MAX_AHEAD
+            && self.brought.len() < MAX_BROUGHT
+            && self.brought.insert(name)
     }
 
     /// Somebody says `rumour`, perhaps of itself. `link` is the life of that peer that
@@ -199,17 +236,25 @@ impl<I: Id> Rumours<I> {
         // A life that may be over says nothing against the next one.
         let is_accused = known.is_some_and(|entry| !entry.rumour.is_up);
         let is_next = |boot| is_accused && rumour.is_up && boot < rumour.boot;
-        let is_other_link = link.is_some_and(|boot| boot != rumour.boot && !is_next(boot));
+        // It may have answered for a life that its link does not have.
+        let said = known
+            .filter(|entry| entry.is_own)
+            .map(|entry| entry.rumour.boot);
+        let is_of_link = link == Some(rumour.boot) || link.is_some() && said == Some(rumour.boot);
+        let is_other_link = link.is_some_and(|boot| !is_of_link && !is_next(boot));
         // Others may believe an accusation of a life that never was: the accused's own
         // answer to it travels through those who know better.
         let is_answer = is_own && rumour.is_up;
-        if (is_other_link && !is_answer) || life.is_some_and(|life| life > rumour.boot) {
+        let is_over = life.is_some_and(|life| life > rumour.boot)
+            && (said.is_none() || !is_of_link || rumour.is_up);
+        if is_over || is_other_link && !is_answer {
             return News::Stale;
         }
         let known = known.filter(|entry| entry.rumour.boot == rumour.boot);
         let incarnation = known.map_or(0, |entry| entry.rumour.incarnation);
         let ahead = rumour.incarnation.checked_sub(incarnation);
-        let is_possible = ahead.is_some_and(|ahead| ahead <= MAX_AHEAD);
+        let max_ahead = MAX_AHEAD + u32::from(rumour.is_up);
+        let is_possible = ahead.is_some_and(|ahead| ahead <= max_ahead);
         let is_news = match known {
             None => true,
             // An answer outdoes what it answers, but not what was witnessed.
@@ -231,9 +276,10 @@ impl<I: Id> Rumours<I> {
             None => Belief::Hearsay,
         };
         self.enter(rumour, belief);
-        if let Some(entry) = self.entries.get_mut(&rumour.peer).filter(|_| !rumour.is_up) {
+        if let Some(entry) = self.entries.get_mut(&rumour.peer) {
             // Those who can hear the accused must not keep telling each other.
-            entry.is_told = is_told;
+            entry.is_told = is_told && !rumour.is_up;
+            entry.is_own = is_answer;
         }
         match (rumour.is_up, was_down) {
             (false, _) => News::Accused,
@@ -246,6 +292,7 @@ impl<I: Id> Rumours<I> {
     /// A beat has passed. Returns those whose accusation has yellowed.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         self.new_in_beat = 0;
+        self.brought.clear();
         let mut cleared = Vec::new();
         let life = self.life;
         self.entries.retain(|peer, entry| {
@@ -288,6 +335,7 @@ impl<I: Id> Rumours<I> {
             belief,
             beats_left: self.life,
             is_told: false,
+            is_own: false,
         };
         self.entries.insert(rumour.peer, entry);
         while self.entries.len() > MAX_RUMOURS {
@@ -367,7 +415,7 @@ mod tests {
             News::Stale
         );
         assert_eq!(
-            rumours.hear(says(true, 1, MAX_AHEAD + 1), None, false),
+            rumours.hear(says(true, 1, MAX_AHEAD + 2), None, false),
             News::Stale
         );
         assert_eq!(

@@ -547,6 +547,90 @@ fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answ
     assert!(!bed.detector.is_down(3));
 }
 
+/// Peer 3, whose link is of life 10, has answered for a life that never was. Should it
+/// die, that is accused in the life that others know.
+#[test]
+fn who_has_answered_for_another_life_is_accused_in_it() {
+    let own = |incarnation| Rumour {
+        is_up: true,
+        ..accusation(3, u64::MAX, incarnation)
+    };
+    let answered = || {
+        let mut bed = Bed::new(Planted::NONE);
+        bed.detector.watch(&[1, 3].into());
+        bed.rumour(2, 3, u64::MAX);
+        bed.hear(3, Message::Rumours(vec![own(1)]));
+        bed.told();
+        bed
+    };
+    let mut witness = answered();
+    while !witness.detector.is_down(3) {
+        witness.beat();
+        witness.heard(1);
+    }
+    assert_eq!(witness.told()[&1], [accusation(3, u64::MAX, 1)]);
+    // Whoever does not watch it asks it, in whichever life it is accused.
+    for boot in [10, u64::MAX] {
+        let mut bed = answered();
+        bed.hear(1, Message::Rumours(vec![accusation(3, boot, 1)]));
+        let ping = (3, Message::Ping { asker: None });
+        assert!(bed.sent().contains(&ping), "{boot}");
+        bed.judge();
+        let down = bed.judge();
+        assert_eq!(down, [(3, Verdict::Down)], "{boot}");
+    }
+}
+
+#[test]
+fn the_greatest_credible_accusation_has_an_answer_that_travels() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.hear(2, Message::Rumours(vec![accusation(3, u64::MAX, 8)]));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(3, u64::MAX, 9)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(bed.told()[&1], [answer]);
+}
+
+#[test]
+fn an_accusation_is_brought_to_the_accused_once_a_beat_and_incredible_ones_never() {
+    let mut bed = Bed::new(Planted::NONE);
+    let accused = accusation(3, u64::MAX, 2);
+    bed.hear(1, Message::Rumours(vec![accused; 9]));
+    bed.hear(2, Message::Rumours(vec![accused]));
+    assert_eq!(bed.sent().len(), 1);
+    bed.beat();
+    bed.sent();
+    bed.hear(2, Message::Rumours(vec![accused]));
+    bed.hear(2, Message::Rumours(vec![accusation(3, u64::MAX, 9)]));
+    assert_eq!(bed.sent(), [(3, Message::Rumours(vec![accused]))]);
+}
+
+/// Nobody believes so great a number, so it must not spoil the answers to smaller ones.
+#[test]
+fn an_incredible_accusation_is_not_answered_and_the_next_is() {
+    let mut bed = Bed::new(Planted::NONE);
+    let mut answers = |incarnation| {
+        let accused = accusation(0, u64::MAX, incarnation);
+        bed.hear(1, Message::Rumours(vec![accused]));
+        let at_once = bed.sent().into_iter().map(|(_, message)| match message {
+            Message::Rumours(rumours) => rumours[0].incarnation,
+            other => panic!("{other:?}"),
+        });
+        let at_once: Vec<u32> = at_once.collect();
+        let later = bed.told();
+        let later = later.get(&2).map(|told| told[0].incarnation);
+        (at_once, later)
+    };
+    assert_eq!(answers(u32::MAX), (vec![], None));
+    assert_eq!(answers(1), (vec![], Some(2)));
+    assert_eq!(answers(10), (vec![], Some(11)));
+    assert_eq!(answers(19), (vec![], Some(20)));
+    // What was believed before is answered so that it can be believed.
+    assert_eq!(answers(1), (vec![9], None));
+}
+
 #[test]
 fn a_new_life_is_announced() {
     let mut bed = Bed::new(Planted::NONE);

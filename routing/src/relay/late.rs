@@ -96,9 +96,7 @@ impl<I: Id> Relay<I> {
     /// A verdict has stood for long: what waits for its peer alone ends.
     pub(super) fn on_patience_timer(&mut self, number: u64, out: &mut Effects<I>) {
         if self.verdicts.ripen(number) {
-            for sequence in self.open.sequences() {
-                self.reissue(sequence, false, out);
-            }
+            self.conclude_the_lost(out);
         }
     }
 

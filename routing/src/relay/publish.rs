@@ -7,7 +7,7 @@ use binomesh_overlay::Id;
 
 use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
-use super::origin::Whereabouts;
+use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
 use crate::packet::{Errand, Exception, Header, Packet, PacketId, Part, Reason, Span, State};
 use crate::runs::Runs;
@@ -116,6 +116,22 @@ impl<I: Id> Relay<I> {
         by_distance
     }
 
+    /// A verdict has stood for long: who waits for the lost alone waits no more.
+    pub(super) fn conclude_the_lost(&mut self, out: &mut Effects<I>) {
+        for sequence in self.open.sequences() {
+            let message = self.open.get(sequence);
+            let is_between_rounds =
+                |message: &OpenMessage<I>| !message.is_waiting && !self.duties.is_open(message.id);
+            if message.is_some_and(is_between_rounds) {
+                self.give_up_the_lost(sequence);
+                let message = self.open.get(sequence);
+                if message.is_some_and(|message| message.outstanding().is_empty()) {
+                    self.conclude(sequence, None, out);
+                }
+            }
+        }
+    }
+
     /// If nobody is left but members that have been called down for longer than
     /// `down_patience`, no further try.
     fn give_up_the_lost(&mut self, sequence: u64) {
@@ -156,9 +172,9 @@ impl<I: Id> Relay<I> {
         self.conclude(sequence, Some(Reason::Deadline), out);
     }
 
-    /// Issue what is left again, to where its members stand in the newest epoch. If
-    /// that was due, the next time is further away.
-    pub(super) fn reissue(&mut self, sequence: u64, is_due: bool, out: &mut Effects<I>) {
+    /// Issue what is left again, to where its members stand in the newest epoch. The
+    /// next time is further away.
+    pub(super) fn reissue(&mut self, sequence: u64, out: &mut Effects<I>) {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -196,7 +212,7 @@ impl<I: Id> Relay<I> {
             message.settle(at, peer, State::Unconfirmed, reason);
         }
         let issued = message.take_turns(&left, by_name);
-        if is_due && !message.has_postponed() {
+        if !message.has_postponed() {
             message.wait = message.wait.saturating_mul(2).min(cap);
         }
         let wait = message.wait;
@@ -223,8 +239,12 @@ impl<I: Id> Relay<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            if !message.is_waiting && !self.duties.is_open(message.id) {
-                message.wait = first;
+            if message.is_waiting {
+                continue;
+            }
+            // Should a round be open, it is after that.
+            message.wait = first;
+            if !self.duties.is_open(message.id) {
                 out.arm(Timer::Reissue(sequence), first);
             }
         }

@@ -21,9 +21,9 @@ impl RankSet {
         self.runs.contains(rank.0)
     }
 
-    /// Add a rank, which is below [`u32::MAX`]; whether it is new.
+    /// Add a rank; whether it is new. The greatest number is no rank.
     pub fn insert(&mut self, rank: Rank) -> bool {
-        let is_new = !self.contains(rank);
+        let is_new = rank.0 < u32::MAX && !self.contains(rank);
         if is_new {
             self.runs.insert(Span::single(rank.0));
             self.len += 1;
@@ -54,6 +54,9 @@ impl RankSet {
 
 impl FromIterator<Rank> for RankSet {
     fn from_iter<T: IntoIterator<Item = Rank>>(ranks: T) -> Self {
+        let mut ranks: Vec<Rank> = ranks.into_iter().collect();
+        // Then each goes to the end.
+        ranks.sort_unstable();
         let mut set = Self::default();
         for rank in ranks {
             set.insert(rank);
