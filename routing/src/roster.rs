@@ -118,6 +118,11 @@ impl<I: Id> Roster<I> {
         self.denied.contains(&rank)
     }
 
+    /// Whoever denied its rank is tried again: it may have lied, or been in error.
+    pub(crate) fn forget_denials(&mut self) {
+        self.denied.clear();
+    }
+
     /// Denials and doubts are forgotten when the tables change.
     pub(crate) fn trust_again(&mut self) {
         self.denied.clear();

@@ -151,6 +151,10 @@ impl<I: Id> EpochView<I> {
     pub(super) fn deny(&mut self, rank: Rank) {
         self.roster.deny(rank);
     }
+
+    pub(super) fn forget_denials(&mut self) {
+        self.roster.forget_denials();
+    }
 }
 
 /// What a new view changed.

@@ -205,6 +205,11 @@ impl<I: Id> Relay<I> {
             }
         }
         let epoch = newest.placement().epoch;
+        // The tables may never change again, and with them what is believed of them.
+        let is_desperate = message.wait >= cap;
+        if let Some(newest) = self.epochs.find_mut(epoch).filter(|_| is_desperate) {
+            newest.forget_denials();
+        }
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };
