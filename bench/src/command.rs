@@ -8,6 +8,7 @@ pub mod check;
 pub mod converge;
 pub mod heal;
 pub mod live;
+pub mod peers;
 pub mod route;
 
 use std::process::ExitCode;
@@ -38,6 +39,8 @@ pub enum Command {
     Heal(heal::Heal),
     /// Measure clusters of real processes on this machine.
     Live(live::Live),
+    /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
+    Peers(peers::Peers),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
 }
@@ -51,6 +54,7 @@ impl Arguments {
             Command::Chaos(chaos) => chaos.run(),
             Command::Heal(heal) => heal.run(),
             Command::Live(live) => live.run(),
+            Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
         };
         match finding {

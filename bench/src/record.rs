@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use rustix::time::ClockId;
 use serde::Serialize;
 
 /// A clock for the wall time of a run.
@@ -25,33 +26,46 @@ impl Stopwatch {
     }
 }
 
-/// A clock for the processor time of one thread, which other processes on a busy
-/// machine do not lengthen.
+/// A clock for processor time, which other processes on a busy machine do not
+/// lengthen.
 #[derive(Debug, Clone, Copy)]
-pub struct ThreadWatch(Duration);
+pub struct CpuWatch {
+    clock: ClockId,
+    start: Duration,
+}
 
-impl ThreadWatch {
-    /// Start it.
-    pub fn start() -> Self {
-        Self(Self::now())
+impl CpuWatch {
+    /// Of this thread, from now on.
+    pub fn of_thread() -> Self {
+        Self::start(ClockId::ThreadCPUTime)
     }
 
-    /// What reading the clock adds to an interval: some 200 ns.
+    /// Of this process, from now on.
+    pub fn of_process() -> Self {
+        Self::start(ClockId::ProcessCPUTime)
+    }
+
+    /// What reading the clock of a thread adds to an interval: some 200 ns.
     pub fn overhead() -> Duration {
-        let readings = (0..64).map(|_| Self::start().elapsed());
+        let readings = (0..64).map(|_| Self::of_thread().elapsed());
         readings.min().unwrap_or_default()
     }
 
-    /// The processor time of this thread since the start, which was on it too.
+    /// The processor time since the start; that of a thread is asked for on it.
     pub fn elapsed(&self) -> Duration {
-        Self::now().saturating_sub(self.0)
+        read(self.clock).saturating_sub(self.start)
     }
 
-    fn now() -> Duration {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
+    fn start(clock: ClockId) -> Self {
+        let start = read(clock);
+        Self { clock, start }
     }
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
 /// The most memory that this process has had resident, where the system tells.

@@ -18,6 +18,8 @@
 //! Not here: the overlay's messages and timers, what a beat says, retransmission
 //! beyond QUIC's own.
 
+#[cfg(feature = "bare")]
+pub mod bare;
 mod beat;
 mod book;
 mod choice;

@@ -11,7 +11,7 @@ use super::Study;
 use super::cases::Cases;
 use super::tally::Tally;
 use super::world::World;
-use crate::record::ThreadWatch;
+use crate::record::CpuWatch;
 
 /// The cases of one chunk.
 pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
@@ -175,7 +175,7 @@ impl<'w, 's> Play<'w, 's> {
 
     /// Whether the packet left.
     fn forward(&mut self, rank: Rank, mut packet: Packet) -> bool {
-        let watch = ThreadWatch::start();
+        let watch = CpuWatch::of_thread();
         let study = self.world.study;
         let next = loop {
             match self.world.choose(rank, &mut packet.itinerary) {

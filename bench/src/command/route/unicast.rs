@@ -7,7 +7,7 @@ use super::Study;
 use super::cases::{Cases, Sets};
 use super::tally::Tally;
 use super::world::World;
-use crate::record::ThreadWatch;
+use crate::record::CpuWatch;
 
 /// The cases of one chunk.
 pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
@@ -35,7 +35,7 @@ pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
 fn to_all(world: &mut World<'_>, source: Rank, tally: &mut Tally) {
     let shortest = world.breadth_first(source);
     let destinations: Vec<Rank> = world.live().filter(|rank| *rank != source).collect();
-    let watch = ThreadWatch::start();
+    let watch = CpuWatch::of_thread();
     for destination in &destinations {
         if let Some(hops) = walk(world, source, *destination) {
             tally.hops.add(hops);
@@ -53,7 +53,7 @@ fn to_all(world: &mut World<'_>, source: Rank, tally: &mut Tally) {
 }
 
 fn to_one(world: &mut World<'_>, source: Rank, destination: Rank, tally: &mut Tally) {
-    let watch = ThreadWatch::start();
+    let watch = CpuWatch::of_thread();
     let hops = walk(world, source, destination);
     tally.deciding += world.elapsed(watch);
     tally.cases += 1;

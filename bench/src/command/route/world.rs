@@ -8,7 +8,7 @@ use binomesh_routing::router::{Hop, Itinerary, Reserve, choose_hop};
 use binomesh_routing::shape::Links;
 
 use super::Study;
-use crate::record::ThreadWatch;
+use crate::record::CpuWatch;
 
 /// Who is dead.
 pub(super) struct World<'a> {
@@ -29,7 +29,7 @@ impl<'a> World<'a> {
             list: Vec::new(),
             is_dead: vec![0; words],
             decisions: 0,
-            overhead: ThreadWatch::overhead(),
+            overhead: CpuWatch::overhead(),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> World<'a> {
     }
 
     /// The time since the watch was started, without the reading of it.
-    pub(super) fn elapsed(&self, watch: ThreadWatch) -> Duration {
+    pub(super) fn elapsed(&self, watch: CpuWatch) -> Duration {
         watch.elapsed().saturating_sub(self.overhead)
     }
 

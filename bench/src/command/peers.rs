@@ -1,0 +1,110 @@
+//! `binomesh-bench peers`: what delivery costs, beside bare QUIC in the same run.
+//!
+//! ```text
+//!   star    node 0 ──QUIC──▶ every other           no relaying at all
+//!   tree    node 0 ──QUIC──▶ 1, 2 ──▶ 3 … 6 ──▶    chunks passed on as they come
+//!   ours    a cluster, broadcasts with receipts, to a subscriber on each node
+//! ```
+//!
+//! All nodes of a system are in this process, on one runtime, with the same transport
+//! settings. Systems take turns, so that a disturbance of the machine meets each.
+
+mod arrivals;
+mod bare;
+mod figures;
+mod home;
+mod measure;
+mod ours;
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::live::namespace;
+use super::{Failure, Finding};
+use crate::record;
+use figures::{Figures, System};
+use home::Home;
+use measure::Workload;
+
+/// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench peers --floor
+  binomesh-bench peers --floor --nodes 64 --repeat 5 --json
+  binomesh-bench peers --workload 64KiB
+
+A row per figure: {system, nodes, workload, figure, value, min, max, unit,
+ratio_to_tree}; value is the median of the repeats. Node 0 sends, one message after
+the other for latency (until the last node has it), back to back for the rest.
+Binomesh waits for its receipts; the others have none. The run has a network namespace
+of its own if it can make one (package iproute2, and root or user namespaces), so that
+its loopback interface carries these packets alone.")]
+pub struct Peers {
+    /// Measure a bare QUIC star and a bare static binary tree besides.
+    #[arg(long)]
+    pub floor: bool,
+    /// How many nodes.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    pub nodes: u32,
+    /// How often each system is formed and measured.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: u32,
+    /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
+    #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
+    pub workload: Vec<Workload>,
+    /// How much each measurement of throughput delivers in all, in MiB; but at most in
+    /// 60,000 deliveries.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub volume_mib: u32,
+    /// How long one system may take for one measurement.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout_seconds: u64,
+    /// A row per line, as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Peers {
+    /// Measure and print.
+    pub fn run(&self) -> Result<Finding, Failure> {
+        if let Err(Failure::Run(reason)) = namespace::enter() {
+            eprintln!("note: wire figures count all packets on the loopback interface: {reason}");
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::run)?;
+        let figures = runtime.block_on(self.measure())?;
+        let rows = figures.rows(self.nodes);
+        for row in &rows {
+            if self.json {
+                record::print_json(row)?;
+            }
+        }
+        if !self.json {
+            figures::print_table(&rows)?;
+        }
+        Ok(Finding::Good)
+    }
+
+    async fn measure(&self) -> Result<Figures, Failure> {
+        let home = Home::new(self.nodes)?;
+        let systems: &[System] = match self.floor {
+            true => &[System::Star, System::Tree, System::Ours],
+            false => &[System::Ours],
+        };
+        let mut figures = Figures::default();
+        for turn in 0..self.repeat {
+            for system in systems {
+                let name = system.name();
+                record::progress(format_args!("{name}, {} of {}", turn + 1, self.repeat));
+                let limit = Duration::from_secs(self.timeout_seconds);
+                measure::system(*system, self, &home, limit, &mut figures).await?;
+            }
+        }
+        record::progress_done();
+        Ok(figures)
+    }
+}

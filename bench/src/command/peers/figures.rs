@@ -1,0 +1,193 @@
+//! What was measured, and the rows that are made of it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::record::{VERSION, quantile};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum System {
+    /// Node 0 has a QUIC connection to every other.
+    Star,
+    /// A static binary tree of QUIC connections, in the order of ranks.
+    Tree,
+    /// Binomesh.
+    Ours,
+}
+
+impl System {
+    /// Its name in rows.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Star => "quinn-star",
+            Self::Tree => "quinn-tree",
+            Self::Ours => "binomesh",
+        }
+    }
+}
+
+/// What of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Figure {
+    /// Until all nodes are connected, or settled in one epoch.
+    FormationSeconds,
+    /// The processor time of that.
+    FormationCpuSeconds,
+    /// From sending one message until the last node has it: the median.
+    LatencyP50Ms,
+    /// The same, of 100 the slowest.
+    LatencyP99Ms,
+    /// Processor time per delivery, one message at a time.
+    CpuUsPerSingleDelivery,
+    /// Payload delivered per second, back to back, by all receivers together.
+    ThroughputMbPerS,
+    /// Processor time per 10^9 bytes of payload delivered.
+    CpuSecondsPerGb,
+    /// Processor time per delivery, back to back.
+    CpuUsPerDelivery,
+    /// Bytes of IP packets per byte of payload delivered.
+    WireBytesPerPayloadByte,
+    /// IP packets per delivery; one may hold several datagrams that the kernel would
+    /// segment on a real link.
+    PacketsPerDelivery,
+}
+
+impl Figure {
+    const fn name_and_unit(self) -> (&'static str, &'static str) {
+        match self {
+            Self::FormationSeconds => ("formation_seconds", "s"),
+            Self::FormationCpuSeconds => ("formation_cpu_seconds", "s"),
+            Self::LatencyP50Ms => ("latency_p50_ms", "ms"),
+            Self::LatencyP99Ms => ("latency_p99_ms", "ms"),
+            Self::CpuUsPerSingleDelivery => ("cpu_us_per_single_delivery", "us"),
+            Self::ThroughputMbPerS => ("throughput_mb_per_s", "MB/s"),
+            Self::CpuSecondsPerGb => ("cpu_seconds_per_gb", "s"),
+            Self::CpuUsPerDelivery => ("cpu_us_per_delivery", "us"),
+            Self::WireBytesPerPayloadByte => ("wire_bytes_per_payload_byte", "1"),
+            Self::PacketsPerDelivery => ("packets_per_delivery", "1"),
+        }
+    }
+}
+
+/// What is said of formation, which sends no payload.
+pub(super) const FORMATION: &str = "formation";
+
+/// The values of all repeats.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// By workload, in the order in which they came.
+    workloads: Vec<String>,
+    values: BTreeMap<(usize, Figure, System), Vec<f64>>,
+}
+
+/// One figure of one system.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Row {
+    system: &'static str,
+    nodes: u32,
+    workload: String,
+    figure: &'static str,
+    value: f64,
+    min: f64,
+    max: f64,
+    repeats: usize,
+    unit: &'static str,
+    ratio_to_tree: Option<f64>,
+    version: &'static str,
+}
+
+impl Figures {
+    /// Note a value.
+    pub(super) fn add(&mut self, system: System, workload: &str, figure: Figure, value: f64) {
+        let known = self.workloads.iter().position(|name| name == workload);
+        let at = known.unwrap_or_else(|| {
+            self.workloads.push(workload.to_owned());
+            self.workloads.len() - 1
+        });
+        let values = self.values.entry((at, figure, system)).or_default();
+        values.push(value);
+    }
+
+    /// A row for each figure.
+    pub(super) fn rows(&self, nodes: u32) -> Vec<Row> {
+        let rows = self.values.iter().filter_map(|(key, values)| {
+            let (at, figure, system) = *key;
+            let (value, min, max) = spread(values)?;
+            let tree = self.values.get(&(at, figure, System::Tree));
+            let (tree, _, _) = tree.map_or(Some((0.0, 0.0, 0.0)), |tree| spread(tree))?;
+            let (name, unit) = figure.name_and_unit();
+            Some(Row {
+                system: system.name(),
+                nodes,
+                workload: self.workloads.get(at)?.clone(),
+                figure: name,
+                value,
+                min,
+                max,
+                repeats: values.len(),
+                unit,
+                ratio_to_tree: (tree > 0.0).then(|| value / tree),
+                version: VERSION,
+            })
+        });
+        rows.collect()
+    }
+}
+
+/// Median, least and most.
+fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some((quantile(&sorted, 0.5)?, *sorted.first()?, *sorted.last()?))
+}
+
+/// The rows for people.
+pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let mut last = ("", "");
+    for row in rows {
+        let title = (row.workload.as_str(), row.figure);
+        if title != last {
+            writeln!(out, "{} {} ({})", row.workload, row.figure, row.unit)?;
+            last = title;
+        }
+        let ratio = row.ratio_to_tree;
+        let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:>8.2} x tree"));
+        let (value, min, max) = (row.value, row.min, row.max);
+        let name = row.system;
+        writeln!(
+            out,
+            "  {name:<12}{value:>12.4}  ({min:.4} to {max:.4}){ratio}"
+        )?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_median_and_its_ratio_to_the_tree() {
+        let mut figures = Figures::default();
+        for value in [4.0, 1.0, 2.0] {
+            figures.add(System::Tree, "1KiB", Figure::LatencyP50Ms, value);
+            figures.add(System::Ours, "1KiB", Figure::LatencyP50Ms, 3.0 * value);
+        }
+        figures.add(System::Ours, "64KiB", Figure::LatencyP50Ms, 1.0);
+        let rows = figures.rows(16);
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.system, row.value, row.max, row.ratio_to_tree))
+            .collect();
+        let expected = [
+            ("quinn-tree", 2.0, 4.0, Some(1.0)),
+            ("binomesh", 6.0, 12.0, Some(3.0)),
+            ("binomesh", 1.0, 1.0, None),
+        ];
+        assert_eq!(told, expected);
+    }
+}

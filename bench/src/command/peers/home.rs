@@ -1,0 +1,67 @@
+//! Certificates for the nodes, in a folder that goes with the run.
+
+use std::path::PathBuf;
+
+use binomesh::NodeConfig;
+use binomesh::certificate::{Authority, Validity};
+use binomesh::credentials::Credentials;
+use binomesh_overlay::quic::Identity;
+
+use crate::command::Failure;
+
+/// What nodes need of the disk.
+#[derive(Debug)]
+pub(super) struct Home {
+    dir: tempfile::TempDir,
+    nodes: u32,
+}
+
+impl Home {
+    /// An authority and a certificate for each node.
+    pub(super) fn new(nodes: u32) -> Result<Self, Failure> {
+        let dir = tempfile::Builder::new().prefix("binomesh-peers-").tempdir();
+        let home = Self {
+            dir: dir.map_err(Failure::run)?,
+            nodes,
+        };
+        let validity = Validity::days(1);
+        let authority = Authority::generate("peers.test", validity).map_err(Failure::run)?;
+        for node in 0..nodes {
+            let issued = authority.issue(&name(node), validity);
+            let issued = issued.map_err(Failure::run)?;
+            issued
+                .save(&home.folder(node), true)
+                .map_err(Failure::run)?;
+        }
+        Ok(home)
+    }
+
+    /// How many nodes there are.
+    pub(super) const fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// The settings of a node, on loopback and with room for what is measured.
+    pub(super) fn config(&self, node: u32) -> NodeConfig {
+        let folder = self.folder(node);
+        let mut config = NodeConfig::new(name(node), &folder, folder.join("state"));
+        config.bind = ([127, 0, 0, 1], 0).into();
+        config.max_payload_bytes = NodeConfig::MAX_PAYLOAD_BYTES;
+        config
+    }
+
+    /// The identity of a node.
+    pub(super) fn identity(&self, node: u32) -> Result<Identity, Failure> {
+        let credentials = Credentials::load(&self.config(node));
+        Ok(credentials.map_err(Failure::run)?.identity)
+    }
+
+    fn folder(&self, node: u32) -> PathBuf {
+        self.dir.path().join(name(node))
+    }
+}
+
+/// What a node is called.
+pub(super) fn name(node: u32) -> String {
+    format!("node-{node}")
+}

@@ -1,0 +1,233 @@
+//! One system, formed, measured with each workload, and stopped.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use binomesh::NodeConfig;
+use bytes::Bytes;
+
+use super::arrivals::Arrivals;
+use super::figures::{FORMATION, Figure, Figures, System};
+use super::home::Home;
+use super::{Peers, bare, ours};
+use crate::command::Failure;
+use crate::command::live::counters::Loopback;
+use crate::record::{CpuWatch, Stopwatch, quantile};
+
+/// Messages sent before anything is measured: windows grow, caches warm.
+const WARM_UP: u64 = 20;
+/// The most messages that latency is measured with.
+const SINGLES: u64 = 300;
+/// The most deliveries of one measurement.
+const DELIVERIES: u64 = 60_000;
+
+/// A size of message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    name: String,
+    bytes: usize,
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1)];
+        let parsed = units.iter().find_map(|(unit, factor)| {
+            let number: usize = text.strip_suffix(unit)?.parse().ok()?;
+            number.checked_mul(*factor)
+        });
+        let fits = |bytes: &usize| (1..=NodeConfig::MAX_PAYLOAD_BYTES).contains(bytes);
+        let name = text.to_owned();
+        parsed
+            .filter(fits)
+            .map(|bytes| Self { name, bytes })
+            .ok_or_else(|| "expected a size from 1B to 16MiB, such as 64KiB".to_owned())
+    }
+}
+
+/// A network of either kind.
+enum Network {
+    Bare(bare::Network),
+    Ours(ours::Network),
+}
+
+impl Network {
+    async fn form(system: System, home: &Home) -> Result<Self, Failure> {
+        Ok(match system {
+            System::Star => Self::Bare(bare::Network::form(home, |_| 0).await?),
+            System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
+            System::Ours => Self::Ours(ours::Network::form(home).await?),
+        })
+    }
+
+    fn arrivals(&self) -> &Arrivals {
+        match self {
+            Self::Bare(network) => network.arrivals(),
+            Self::Ours(network) => network.arrivals(),
+        }
+    }
+
+    async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+        match self {
+            Self::Bare(network) => network.send(payload).await,
+            Self::Ours(network) => network.send(payload).await,
+        }
+    }
+
+    async fn settle(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Bare(_) => Ok(()),
+            Self::Ours(network) => network.settle().await,
+        }
+    }
+
+    async fn stop(self) {
+        match self {
+            Self::Bare(network) => network.stop().await,
+            Self::Ours(network) => network.stop().await,
+        }
+    }
+}
+
+/// Form a system, measure it, and stop it.
+pub(super) async fn system(
+    system: System,
+    peers: &Peers,
+    home: &Home,
+    limit: Duration,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    let late = |what: &str| {
+        let (name, seconds) = (system.name(), limit.as_secs());
+        Failure::Run(format!(
+            "{name}: {what} took more than {seconds} s; see --timeout-seconds"
+        ))
+    };
+    let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
+    let formed = tokio::time::timeout(limit, Network::form(system, home)).await;
+    let mut network = formed.map_err(|_| late("forming"))??;
+    let (took, cpu) = (clock.elapsed(), cpu.elapsed());
+    figures.add(
+        system,
+        FORMATION,
+        Figure::FormationSeconds,
+        took.as_secs_f64(),
+    );
+    figures.add(
+        system,
+        FORMATION,
+        Figure::FormationCpuSeconds,
+        cpu.as_secs_f64(),
+    );
+    let receivers = u64::from(home.nodes()) - 1;
+    for workload in &peers.workload {
+        let volume = u64::from(peers.volume_mib) << 20;
+        let deliveries = (volume / workload.bytes as u64).min(DELIVERIES);
+        let count = deliveries.div_ceil(receivers).max(4);
+        let mut run = Run {
+            system,
+            workload,
+            receivers,
+            network: &mut network,
+            figures,
+        };
+        let measured = tokio::time::timeout(limit, run.all(count)).await;
+        measured.map_err(|_| late(&workload.name))??;
+    }
+    network.stop().await;
+    Ok(())
+}
+
+/// One workload on one network.
+struct Run<'a> {
+    system: System,
+    workload: &'a Workload,
+    receivers: u64,
+    network: &'a mut Network,
+    figures: &'a mut Figures,
+}
+
+impl Run<'_> {
+    async fn all(&mut self, count: u64) -> Result<(), Failure> {
+        let payload = Bytes::from(vec![0x5a; self.workload.bytes]);
+        for _ in 0..WARM_UP.min(count) {
+            self.one(&payload).await?;
+        }
+        self.singles(&payload, count.min(SINGLES)).await?;
+        self.back_to_back(&payload, count).await
+    }
+
+    /// Send one message and wait until all have it.
+    async fn one(&mut self, payload: &Bytes) -> Result<Duration, Failure> {
+        let wanted = self.network.arrivals().count() + self.receivers;
+        let clock = Stopwatch::start();
+        self.network.send(payload.clone()).await?;
+        self.network.arrivals().wait_for(wanted).await;
+        let took = clock.elapsed();
+        self.network.settle().await?;
+        Ok(took)
+    }
+
+    async fn singles(&mut self, payload: &Bytes, count: u64) -> Result<(), Failure> {
+        let cpu = CpuWatch::of_process();
+        let mut latencies = Vec::new();
+        for _ in 0..count {
+            latencies.push(self.one(payload).await?);
+        }
+        let cpu = cpu.elapsed();
+        latencies.sort_unstable();
+        let at = |share| quantile(&latencies, share).map_or(0.0, |at| at.as_secs_f64() * 1e3);
+        let (p50, p99) = (at(0.5), at(0.99));
+        self.note(Figure::LatencyP50Ms, p50);
+        self.note(Figure::LatencyP99Ms, p99);
+        let deliveries = (count * self.receivers) as f64;
+        self.note(
+            Figure::CpuUsPerSingleDelivery,
+            cpu.as_secs_f64() * 1e6 / deliveries,
+        );
+        Ok(())
+    }
+
+    async fn back_to_back(&mut self, payload: &Bytes, count: u64) -> Result<(), Failure> {
+        let wanted = self.network.arrivals().count() + count * self.receivers;
+        let wire = Loopback::read()?;
+        let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
+        for _ in 0..count {
+            self.network.send(payload.clone()).await?;
+        }
+        self.network.arrivals().wait_for(wanted).await;
+        self.network.settle().await?;
+        let (took, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
+        let sent = Loopback::read()?;
+        let deliveries = (count * self.receivers) as f64;
+        let bytes = deliveries * payload.len() as f64;
+        let (wire_bytes, packets) = (sent.bytes - wire.bytes, sent.packets - wire.packets);
+        self.note(Figure::ThroughputMbPerS, bytes / took / 1e6);
+        self.note(Figure::CpuSecondsPerGb, cpu / bytes * 1e9);
+        self.note(Figure::CpuUsPerDelivery, cpu * 1e6 / deliveries);
+        self.note(Figure::WireBytesPerPayloadByte, wire_bytes as f64 / bytes);
+        self.note(Figure::PacketsPerDelivery, packets as f64 / deliveries);
+        Ok(())
+    }
+
+    fn note(&mut self, figure: Figure, value: f64) {
+        let workload = &self.workload.name;
+        self.figures.add(self.system, workload, figure, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_unit_and_bounds() {
+        for (text, bytes) in [("1B", 1), ("64KiB", 65_536), ("16MiB", 16 << 20)] {
+            assert_eq!(text.parse::<Workload>().unwrap().bytes, bytes, "{text}");
+        }
+        for text in ["", "0B", "1", "17MiB", "-1KiB", "99999999999999999999MiB"] {
+            assert!(text.parse::<Workload>().is_err(), "{text}");
+        }
+    }
+}

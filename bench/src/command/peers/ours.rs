@@ -1,0 +1,129 @@
+//! A cluster in this process: node 0 broadcasts with receipts, a subscriber on each
+//! other node takes what comes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use binomesh::{Node, PublishHandle, Received, SendOptions, Subscription, TopicFilter};
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use super::arrivals::Arrivals;
+use super::home::{Home, name};
+use crate::command::Failure;
+
+/// How many messages are without a receipt at once.
+const WINDOW: usize = 32;
+/// How many messages wait for a subscriber before one is left out.
+const CAPACITY: usize = 65_536;
+
+/// Such a cluster.
+pub(super) struct Network {
+    nodes: Vec<Node>,
+    arrivals: Arc<Arrivals>,
+    missed: Arc<AtomicU64>,
+    pending: VecDeque<PublishHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Network {
+    /// Start all nodes, each under its parent in a binary tree, and wait until each is
+    /// settled among all.
+    pub(super) async fn form(home: &Home) -> Result<Self, Failure> {
+        let mut nodes: Vec<Node> = Vec::new();
+        for node in 0..home.nodes() {
+            let mut config = home.config(node);
+            if let Some(above) = node.checked_sub(1).map(|before| before / 2) {
+                let address = nodes[above as usize].address();
+                let parent = format!("{}@{address}", name(above)).parse();
+                config.parent = Some(parent.map_err(Failure::run)?);
+            }
+            nodes.push(Node::start(config).map_err(Failure::run)?);
+        }
+        let arrivals = Arc::new(Arrivals::default());
+        let missed = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        for (number, node) in nodes.iter().enumerate() {
+            node.ready(home.nodes()).await.map_err(Failure::run)?;
+            if number > 0 {
+                let filter = TopicFilter::all();
+                let subscription = node.subscribe_bounded(filter, CAPACITY).await;
+                let subscription = subscription.map_err(Failure::run)?;
+                tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
+            }
+        }
+        Ok(Self {
+            nodes,
+            arrivals,
+            missed,
+            pending: VecDeque::new(),
+            tasks,
+        })
+    }
+
+    pub(super) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// Send a message, when few enough are without a receipt.
+    pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+        while self.pending.len() >= WINDOW {
+            self.await_receipt().await?;
+        }
+        let options = SendOptions {
+            timeout: None,
+            ..SendOptions::default()
+        };
+        self.pending
+            .push_back(self.nodes[0].publish(payload, options));
+        Ok(())
+    }
+
+    /// Wait until every message has its receipt.
+    pub(super) async fn settle(&mut self) -> Result<(), Failure> {
+        while !self.pending.is_empty() {
+            self.await_receipt().await?;
+        }
+        match self.missed.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            missed => Err(Failure::Run(format!(
+                "a subscriber was too slow: {missed} messages were left out"
+            ))),
+        }
+    }
+
+    async fn await_receipt(&mut self) -> Result<(), Failure> {
+        let Some(oldest) = self.pending.pop_front() else {
+            return Ok(());
+        };
+        let receipt = oldest.await.map_err(Failure::run)?;
+        match receipt.reached_count == receipt.expected_count {
+            true => Ok(()),
+            false => Err(Failure::Run(format!(
+                "a broadcast did not reach all: {:?}",
+                receipt.unreached
+            ))),
+        }
+    }
+
+    /// Stop all nodes.
+    pub(super) async fn stop(mut self) {
+        for node in &self.nodes {
+            node.shutdown().await;
+        }
+        self.tasks.shutdown().await;
+    }
+}
+
+async fn take(mut from: Subscription, arrivals: Arc<Arrivals>, missed: Arc<AtomicU64>) {
+    while let Some(received) = from.next().await {
+        match received {
+            Received::Message(_) => arrivals.add(1),
+            Received::Missed(count) => {
+                missed.fetch_add(count, Ordering::Relaxed);
+                arrivals.add(count);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! An endpoint with the settings of a [`Transport`](super::Transport) and nothing on
+//! top of it: what measurements compare with.
+
+use std::io;
+use std::net::SocketAddr;
+
+use quinn::{Connection, Endpoint, VarInt};
+
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::tls::{self, SERVER_NAME};
+use super::{BindError, Identity, endpoint};
+
+/// One such endpoint. It dials and accepts by mutual TLS, whoever the other is.
+#[derive(Debug, Clone)]
+pub struct Bare(Endpoint);
+
+/// A dial that came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BareError {
+    /// It could not begin.
+    #[error("cannot dial: {0}")]
+    Connect(#[from] quinn::ConnectError),
+    /// It failed.
+    #[error("the handshake failed: {0}")]
+    Handshake(#[from] quinn::ConnectionError),
+}
+
+impl Bare {
+    /// Bind an address. Must be called within a tokio runtime.
+    pub fn bind(
+        address: SocketAddr,
+        identity: &Identity,
+        limits: &Limits,
+    ) -> Result<Self, BindError> {
+        let tls = tls::configs(identity)?;
+        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &Metrics::new())?;
+        endpoint.set_default_client_config(endpoint::client(&tls, limits)?);
+        Ok(Self(endpoint))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// A connection to whoever listens there.
+    pub async fn dial(&self, address: SocketAddr) -> Result<Connection, BareError> {
+        Ok(self.0.connect(address, SERVER_NAME)?.await?)
+    }
+
+    /// The next connection that comes, or none once it is closed.
+    pub async fn accept(&self) -> Option<Result<Connection, BareError>> {
+        let incoming = self.0.accept().await?;
+        Some(incoming.await.map_err(BareError::from))
+    }
+
+    /// Close all connections and wait until the others have been told.
+    pub async fn close(&self) {
+        self.0.close(VarInt::from_u32(0), b"");
+        self.0.wait_idle().await;
+    }
+}
