@@ -125,7 +125,7 @@ impl<I: Id> Roster<I> {
 
     /// Denials and doubts are forgotten when the tables change.
     pub(crate) fn trust_again(&mut self) {
-        self.denied.clear();
+        self.forget_denials();
         self.doubted.clear();
     }
 

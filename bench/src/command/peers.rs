@@ -78,13 +78,9 @@ impl Peers {
             .map_err(Failure::run)?;
         let figures = runtime.block_on(self.measure())?;
         let rows = figures.rows(self.nodes);
-        for row in &rows {
-            if self.json {
-                record::print_json(row)?;
-            }
-        }
-        if !self.json {
-            figures::print_table(&rows)?;
+        match self.json {
+            true => rows.iter().try_for_each(record::print_json)?,
+            false => figures::print_table(&rows)?,
         }
         Ok(Finding::Good)
     }

@@ -232,22 +232,8 @@ impl<I: Id> Rumours<I> {
     /// this node has a link to, as the transport knows it.
     pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>, is_own: bool) -> News {
         let known = self.entries.get(&rumour.peer);
-        let life = known.map(|entry| entry.rumour.boot);
-        // A life that may be over says nothing against the next one.
-        let is_accused = known.is_some_and(|entry| !entry.rumour.is_up);
-        let is_next = |boot| is_accused && rumour.is_up && boot < rumour.boot;
-        // It may have answered for a life that its link does not have.
-        let said = known
-            .filter(|entry| entry.is_own)
-            .map(|entry| entry.rumour.boot);
-        let is_of_link = link == Some(rumour.boot) || link.is_some() && said == Some(rumour.boot);
-        let is_other_link = link.is_some_and(|boot| !is_of_link && !is_next(boot));
-        // Others may believe an accusation of a life that never was: the accused's own
-        // answer to it travels through those who know better.
         let is_answer = is_own && rumour.is_up;
-        let is_over = life.is_some_and(|life| life > rumour.boot)
-            && (said.is_none() || !is_of_link || rumour.is_up);
-        if is_over || is_other_link && !is_answer {
+        if is_of_other_life(&rumour, known, link, is_answer) {
             return News::Stale;
         }
         let known = known.filter(|entry| entry.rumour.boot == rumour.boot);
@@ -349,6 +335,28 @@ impl<I: Id> Rumours<I> {
     }
 }
 
+/// Whether a life is meant that is over, or that is not the linked peer's.
+fn is_of_other_life<I>(
+    rumour: &Rumour<I>,
+    known: Option<&Entry<I>>,
+    link: Option<u64>,
+    is_answer: bool,
+) -> bool {
+    // It may have answered for a life that its link does not have.
+    let own = known.filter(|entry| entry.is_own);
+    let is_answered_for = own.is_some_and(|own| own.rumour.boot == rumour.boot);
+    let is_linked = link == Some(rumour.boot) || link.is_some() && is_answered_for;
+    // A life that may be over says nothing against the next one.
+    let accused = known.filter(|entry| !entry.rumour.is_up && rumour.is_up);
+    let is_next = accused.is_some_and(|_| link < Some(rumour.boot));
+    let is_over = known.is_some_and(|entry| entry.rumour.boot > rumour.boot);
+    let is_asked_after = own.is_some() && is_linked && !rumour.is_up;
+    // Others may believe an accusation of a life that never was: the accused's own
+    // answer to it travels through those who know better.
+    let is_foreign = link.is_some() && !is_linked && !is_next && !is_answer;
+    is_over && !is_asked_after || is_foreign
+}
+
 impl<I> Entry<I> {
     fn is_down(&self) -> bool {
         let is_open = matches!(self.belief, Belief::Asking | Belief::Contradicted);
@@ -357,129 +365,4 @@ impl<I> Entry<I> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIFE: u32 = 10;
-
-    fn says(is_up: bool, boot: u64, incarnation: u32) -> Rumour<u32> {
-        Rumour {
-            peer: 7,
-            boot,
-            incarnation,
-            mark: None,
-            is_up,
-        }
-    }
-
-    #[test]
-    fn the_next_life_of_a_dead_link_is_believed() {
-        let mut rumours = Rumours::new(LIFE);
-        let link = Some(4);
-        assert_eq!(
-            rumours.hear(says(true, 5, 0), link, false),
-            News::Stale,
-            "the link lives"
-        );
-        assert_eq!(rumours.hear(says(false, 4, 0), link, false), News::Accused);
-        assert!(rumours.witness(7) && rumours.is_down(7));
-        assert_eq!(rumours.hear(says(true, 3, 0), link, false), News::Stale);
-        assert_eq!(rumours.hear(says(true, 5, 0), link, false), News::Cleared);
-        assert!(!rumours.witness(7) && !rumours.is_down(7));
-    }
-
-    #[test]
-    fn an_answer_outdoes_its_accusation_and_is_outdone_by_the_next() {
-        let mut rumours = Rumours::new(LIFE);
-        let story = [
-            (says(false, 1, 0), News::Accused),
-            (says(false, 1, 0), News::Stale),
-            (says(true, 1, 0), News::Stale),
-            (says(true, 1, 1), News::Cleared),
-            (says(false, 1, 0), News::Stale),
-            (says(false, 1, 1), News::Accused),
-            (says(true, 2, 0), News::Cleared),
-            (says(false, 1, 5), News::Stale),
-        ];
-        for (step, (rumour, expected)) in story.into_iter().enumerate() {
-            assert_eq!(rumours.hear(rumour, None, false), expected, "step {step}");
-        }
-        assert!(!rumours.is_down(7));
-    }
-
-    #[test]
-    fn no_number_is_unbeatable() {
-        let mut rumours = Rumours::new(LIFE);
-        assert_eq!(
-            rumours.hear(says(false, 1, u32::MAX), None, false),
-            News::Stale
-        );
-        assert_eq!(
-            rumours.hear(says(true, 1, MAX_AHEAD + 2), None, false),
-            News::Stale
-        );
-        assert_eq!(
-            rumours.hear(says(false, 1, MAX_AHEAD), None, false),
-            News::Accused
-        );
-        assert_eq!(
-            rumours.hear(says(true, 1, MAX_AHEAD + 1), None, false),
-            News::Cleared
-        );
-    }
-
-    #[test]
-    fn a_link_is_asked_before_it_is_believed_to_be_down() {
-        let mut rumours = Rumours::new(LIFE);
-        assert_eq!(rumours.hear(says(false, 3, 0), Some(4), false), News::Stale);
-        assert_eq!(
-            rumours.hear(says(false, 4, 0), Some(4), false),
-            News::Accused
-        );
-        assert!(!rumours.is_down(7), "it may yet answer");
-        rumours.witness(7);
-        assert!(rumours.is_down(7));
-        // Others reach it; this node does not.
-        assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), News::Stale);
-        assert!(rumours.is_down(7));
-        assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
-        assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
-        // Said again it is asked again, but not passed on again.
-        rumours.tell();
-        assert_eq!(
-            rumours.hear(says(false, 4, 0), Some(4), false),
-            News::Accused
-        );
-        assert!(!rumours.is_down(7) && !rumours.has_untold());
-    }
-
-    #[test]
-    fn rumours_are_told_once_and_yellow() {
-        let mut rumours = Rumours::new(LIFE);
-        rumours.accuse(7, 1, None);
-        assert!(rumours.has_untold());
-        assert_eq!(rumours.tell().len(), 1);
-        assert!(!rumours.has_untold() && rumours.tell().is_empty());
-        let yellowed: Vec<u32> = (0..LIFE).flat_map(|_| rumours.on_beat()).collect();
-        assert_eq!(yellowed, [7]);
-        assert!(!rumours.is_down(7));
-    }
-
-    #[test]
-    fn when_full_the_oldest_goes_and_a_flood_is_cut_off() {
-        let mut rumours = Rumours::new(LIFE);
-        for peer in 0..3 * MAX_RUMOURS as u32 {
-            let rumour = Rumour {
-                peer,
-                ..says(false, 1, 0)
-            };
-            let news = rumours.hear(rumour, None, false);
-            let is_cut_off = peer >= MAX_PER_BEAT;
-            assert_eq!(news == News::Stale, is_cut_off, "{peer}");
-        }
-        for peer in 1000..1000 + 2 * MAX_RUMOURS as u32 {
-            rumours.accuse(peer, 1, None);
-        }
-        assert_eq!(rumours.entries.len(), MAX_RUMOURS);
-    }
-}
+mod tests;

@@ -120,16 +120,15 @@ impl<I: Id> Relay<I> {
     pub(super) fn conclude_the_lost(&mut self, out: &mut Effects<I>) {
         for sequence in self.open.sequences() {
             let message = self.open.get(sequence);
-            let is_between_rounds =
-                |message: &OpenMessage<I>| !message.is_waiting && !self.duties.is_open(message.id);
-            if message.is_some_and(is_between_rounds) {
+            if message.is_some_and(|message| self.is_between_rounds(message)) {
                 self.give_up_the_lost(sequence);
-                let message = self.open.get(sequence);
-                if message.is_some_and(|message| message.outstanding().is_empty()) {
-                    self.conclude(sequence, None, out);
-                }
+                self.conclude_if_settled(sequence, out);
             }
         }
+    }
+
+    fn is_between_rounds(&self, message: &OpenMessage<I>) -> bool {
+        !message.is_waiting && !self.duties.is_open(message.id)
     }
 
     /// If nobody is left but members that have been called down for longer than
@@ -160,12 +159,19 @@ impl<I: Id> Relay<I> {
     }
 
     fn conclude_or_wait(&mut self, sequence: u64, wait: Duration, out: &mut Effects<I>) {
-        let message = self.open.get(sequence);
-        if message.is_some_and(|message| message.outstanding().is_empty()) {
-            self.conclude(sequence, None, out);
-        } else {
+        if !self.conclude_if_settled(sequence, out) {
             out.arm(Timer::Reissue(sequence), wait);
         }
+    }
+
+    /// Emit the receipt if nobody is left; whether that was so.
+    fn conclude_if_settled(&mut self, sequence: u64, out: &mut Effects<I>) -> bool {
+        let message = self.open.get(sequence);
+        let is_settled = message.is_some_and(|message| message.outstanding().is_empty());
+        if is_settled {
+            self.conclude(sequence, None, out);
+        }
+        is_settled
     }
 
     pub(super) fn on_deadline(&mut self, sequence: u64, out: &mut Effects<I>) {
@@ -178,7 +184,7 @@ impl<I: Id> Relay<I> {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
-        if message.is_waiting || self.duties.is_open(message.id) {
+        if !self.is_between_rounds(message) {
             return;
         }
         let by_name = message.is_by_name(&newest.placement());

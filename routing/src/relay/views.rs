@@ -33,22 +33,26 @@ impl<I: Id> Relay<I> {
             self.greet_all(out);
             self.bypass_departed(out);
         }
-        if !change.is_new_epoch {
+        if change.is_new_epoch {
+            self.doubt_verdicts(out);
+            self.take_held(epoch, out);
+            self.move_waiting(out);
+        } else {
             self.release_waiting(out);
-            if is_completed {
-                self.hasten_reissues(out);
-            }
-            return;
         }
-        self.doubt_verdicts(out);
+        if change.is_new_epoch || is_completed {
+            self.hasten_reissues(out);
+        }
+    }
+
+    /// Packets came before their epoch, which is here now.
+    fn take_held(&mut self, epoch: Epoch<I>, out: &mut Effects<I>) {
         for number in self.held.of_epoch(epoch) {
             out.disarm(Timer::Held(number));
             if let Some((from, packet)) = self.held.take(number) {
                 self.on_packet(from, packet, out);
             }
         }
-        self.move_waiting(out);
-        self.hasten_reissues(out);
     }
 
     /// Whoever the census counts now may have come back to others than me:

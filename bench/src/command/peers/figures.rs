@@ -117,7 +117,7 @@ impl Figures {
             let (at, figure, system) = *key;
             let (value, min, max) = spread(values)?;
             let tree = self.values.get(&(at, figure, System::Tree));
-            let (tree, _, _) = tree.map_or(Some((0.0, 0.0, 0.0)), |tree| spread(tree))?;
+            let tree = tree.and_then(|tree| spread(tree)).map(|(tree, _, _)| tree);
             let (name, unit) = figure.name_and_unit();
             Some(Row {
                 system: system.name(),
@@ -129,7 +129,7 @@ impl Figures {
                 max,
                 repeats: values.len(),
                 unit,
-                ratio_to_tree: (tree > 0.0).then(|| value / tree),
+                ratio_to_tree: tree.filter(|tree| *tree > 0.0).map(|tree| value / tree),
                 version: VERSION,
             })
         });

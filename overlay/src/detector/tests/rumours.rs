@@ -1,0 +1,316 @@
+//! What is told of others, and what becomes of it.
+
+use super::*;
+
+#[test]
+fn a_verdict_is_told_once_to_every_link_that_is_up() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    let told = bed.told();
+    let expected = vec![accusation(1, 10, 0)];
+    assert_eq!(told, BTreeMap::from([(2, expected.clone()), (3, expected)]));
+    assert!(bed.told().is_empty());
+}
+
+#[test]
+fn an_accused_link_is_asked_before_it_is_believed_to_be_down() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 10).is_empty());
+    assert_eq!(bed.sent(), [(3, Message::Ping { asker: None })]);
+    assert!(bed.judge().is_empty() && !bed.detector.is_down(3));
+    assert_eq!(bed.judge(), [(3, Verdict::Down)]);
+    assert!(bed.heard(3), "contact settles it");
+    assert!(!bed.detector.is_down(3));
+    // The accused is told, so that it can answer where others believe it.
+    let told = bed.sent().pop();
+    assert_eq!(
+        told,
+        Some((3, Message::Rumours(vec![accusation(3, 10, 0)])))
+    );
+}
+
+#[test]
+fn an_accused_link_that_answers_is_never_down() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 3, 10);
+    assert!(!bed.heard(3));
+    assert!(bed.judge().is_empty() && bed.judge().is_empty());
+}
+
+#[test]
+fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::Down)]);
+    assert_eq!(bed.rumour(3, 9, 4), [], "it is no news any more");
+    assert_eq!(bed.told()[&3], [accusation(9, 4, 0)]);
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(9, 4, 0)
+    };
+    let verdicts = bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(verdicts, [(9, Verdict::Up)]);
+    assert_eq!(bed.told()[&2], [answer]);
+}
+
+#[test]
+fn the_accused_answers_once() {
+    let mut bed = Bed::new(Planted::NONE);
+    for from in [1, 2, 3] {
+        assert!(bed.rumour(from, 0, 5).is_empty());
+    }
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(0, 5, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(1, 0, 5);
+    assert!(bed.told().is_empty());
+    // An accusation of an earlier life is answered with this one.
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(1, 0, 3);
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(0, 5, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+}
+
+#[test]
+fn the_accused_are_reminded_until_they_answer() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 3, 10);
+    bed.heard(3);
+    let reminder = (3, Message::Rumours(vec![accusation(3, 10, 0)]));
+    assert!(bed.sent().contains(&reminder));
+    bed.heard(3);
+    assert!(!bed.sent().contains(&reminder), "not with every message");
+    bed.rounds_of_reminders(1);
+    assert!(bed.sent().contains(&reminder));
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.rounds_of_reminders(2);
+    assert!(!bed.sent().contains(&reminder));
+}
+
+#[test]
+fn hearsay_is_doubted_before_every_neighbour_in_turn() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 9, 4);
+    bed.sent();
+    bed.rounds_of_reminders(3);
+    let doubts = Message::Doubts(vec![accusation(9, 4, 0)]);
+    let asked = bed.sent().into_iter();
+    let asked: BTreeSet<u32> = asked
+        .filter(|(_, said)| *said == doubts)
+        .map(|(to, _)| to)
+        .collect();
+    assert_eq!(asked, [1, 2, 3].into());
+}
+
+#[test]
+fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
+    let mut bed = Bed::new(Planted::NONE);
+    let doubt = |peer| Message::Doubts(vec![accusation(peer, 10, 0)]);
+    assert!(bed.hear(1, doubt(9)).is_empty() && !bed.detector.is_down(9));
+    assert!(bed.sent().is_empty() && bed.told().is_empty());
+    bed.hear(1, doubt(3));
+    assert_eq!(
+        bed.sent(),
+        [(3, Message::Rumours(vec![accusation(3, 10, 0)]))]
+    );
+    let answer = Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    bed.told();
+    bed.hear(1, doubt(3));
+    assert_eq!(bed.sent(), [(1, Message::Rumours(vec![answer]))]);
+    assert!(bed.detector.down().next().is_none());
+}
+
+/// It was linked to before it heard of the earlier life's death, so there was
+/// nothing to take back then.
+#[test]
+fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 9).is_empty() && !bed.detector.is_down(3));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(3, 10, 0)
+    };
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(2, 3, 9);
+    assert!(bed.told().is_empty(), "once");
+}
+
+/// A liar has accused it, and those without a link to it believe that: they hear its
+/// answer through those who have one.
+#[test]
+fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answer_travels() {
+    let mut bed = Bed::new(Planted::NONE);
+    let accused = accusation(3, u64::MAX, 0);
+    assert!(bed.rumour(2, 3, u64::MAX).is_empty() && !bed.detector.is_down(3));
+    assert_eq!(bed.sent(), [(3, Message::Rumours(vec![accused]))]);
+    let answer = Rumour {
+        is_up: true,
+        incarnation: 1,
+        ..accused
+    };
+    bed.hear(2, Message::Rumours(vec![answer]));
+    assert!(bed.told().is_empty(), "hearsay of another life");
+    bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(bed.told()[&1], [answer]);
+    bed.rumour(2, 3, u64::MAX);
+    assert_eq!(bed.sent(), [(2, Message::Rumours(vec![answer]))]);
+    assert!(!bed.detector.is_down(3));
+}
+
+/// Peer 3, whose link is of life 10, has answered for a life that never was. Should it
+/// die, that is accused in the life that others know.
+#[test]
+fn who_has_answered_for_another_life_is_accused_in_it() {
+    let own = |incarnation| Rumour {
+        is_up: true,
+        ..accusation(3, u64::MAX, incarnation)
+    };
+    let answered = || {
+        let mut bed = Bed::new(Planted::NONE);
+        bed.detector.watch(&[1, 3].into());
+        bed.rumour(2, 3, u64::MAX);
+        bed.hear(3, Message::Rumours(vec![own(1)]));
+        bed.told();
+        bed
+    };
+    let mut witness = answered();
+    while !witness.detector.is_down(3) {
+        witness.beat();
+        witness.heard(1);
+    }
+    assert_eq!(witness.told()[&1], [accusation(3, u64::MAX, 1)]);
+    // Whoever does not watch it asks it, in whichever life it is accused.
+    for boot in [10, u64::MAX] {
+        let mut bed = answered();
+        bed.hear(1, Message::Rumours(vec![accusation(3, boot, 1)]));
+        let ping = (3, Message::Ping { asker: None });
+        assert!(bed.sent().contains(&ping), "{boot}");
+        bed.judge();
+        let down = bed.judge();
+        assert_eq!(down, [(3, Verdict::Down)], "{boot}");
+    }
+}
+
+#[test]
+fn the_greatest_credible_accusation_has_an_answer_that_travels() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.hear(2, Message::Rumours(vec![accusation(3, u64::MAX, 8)]));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(3, u64::MAX, 9)
+    };
+    bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(bed.told()[&1], [answer]);
+}
+
+#[test]
+fn an_accusation_is_brought_to_the_accused_once_a_beat_and_incredible_ones_never() {
+    let mut bed = Bed::new(Planted::NONE);
+    let accused = accusation(3, u64::MAX, 2);
+    bed.hear(1, Message::Rumours(vec![accused; 9]));
+    bed.hear(2, Message::Rumours(vec![accused]));
+    assert_eq!(bed.sent().len(), 1);
+    bed.beat();
+    bed.sent();
+    bed.hear(2, Message::Rumours(vec![accused]));
+    bed.hear(2, Message::Rumours(vec![accusation(3, u64::MAX, 9)]));
+    assert_eq!(bed.sent(), [(3, Message::Rumours(vec![accused]))]);
+}
+
+#[test]
+fn accusations_beyond_the_bound_are_brought_in_the_next_beat() {
+    let mut bed = Bed::new(Planted::NONE);
+    let accuse = |bed: &mut Bed| {
+        for boot in 100..200 {
+            bed.rumour(2, 3, boot);
+        }
+        bed.sent().len()
+    };
+    assert_eq!((accuse(&mut bed), accuse(&mut bed)), (64, 0));
+    bed.beat();
+    bed.sent();
+    assert_eq!(accuse(&mut bed), 64);
+}
+
+/// Nobody believes so great a number, so it must not spoil the answers to smaller ones.
+#[test]
+fn an_incredible_accusation_is_not_answered_and_the_next_is() {
+    let mut bed = Bed::new(Planted::NONE);
+    let mut answers = |incarnation| {
+        let accused = accusation(0, u64::MAX, incarnation);
+        bed.hear(1, Message::Rumours(vec![accused]));
+        let at_once = bed.sent().into_iter().map(|(_, message)| match message {
+            Message::Rumours(rumours) => rumours[0].incarnation,
+            other => panic!("{other:?}"),
+        });
+        let at_once: Vec<u32> = at_once.collect();
+        let later = bed.told();
+        let later = later.get(&2).map(|told| told[0].incarnation);
+        (at_once, later)
+    };
+    assert_eq!(answers(u32::MAX), (vec![], None));
+    assert_eq!(answers(1), (vec![], Some(2)));
+    assert_eq!(answers(10), (vec![], Some(11)));
+    assert_eq!(answers(19), (vec![], Some(20)));
+    // What was believed before is answered so that it can be believed.
+    assert_eq!(answers(1), (vec![9], None));
+}
+
+#[test]
+fn a_new_life_is_announced() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    bed.told();
+    assert!(bed.detector.on_link_up(1, 11, &mut bed.out));
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(1, 11, 0)
+    };
+    assert_eq!(bed.told()[&2], [answer]);
+}
+
+#[test]
+fn more_rumours_than_a_message_may_hold_are_not_read() {
+    let mut bed = Bed::new(Planted::NONE);
+    let flood = (100..100 + 2 * MAX_TOLD as u32).map(|peer| accusation(peer, 1, 0));
+    let verdicts = bed.hear(1, Message::Rumours(flood.collect()));
+    assert_eq!(verdicts.len(), MAX_TOLD);
+}
+
+#[test]
+#[cfg(feature = "planted")]
+fn planted_dropped_refutation_goes_red() {
+    let mut bed = Bed::new(Planted::new(Bug::DroppedRefutation));
+    bed.rumour(1, 0, 5);
+    assert!(bed.told().is_empty());
+}
+
+#[test]
+#[cfg(feature = "planted")]
+fn planted_verdict_without_probe_goes_red() {
+    let mut bed = Bed::new(Planted::new(Bug::VerdictWithoutProbe));
+    bed.heard(2);
+    assert!(bed.beat().contains(&(1, Verdict::Down)));
+}
