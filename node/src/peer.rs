@@ -90,6 +90,25 @@ pub enum Input<I> {
     Leave,
 }
 
+impl<I> Input<I> {
+    /// Whether it is for the relay: by it the overlay changes with an event, or in
+    /// nothing that cannot wait for the next beat.
+    pub(crate) const fn is_of_relay(&self) -> bool {
+        matches!(
+            self,
+            Self::Writable { .. }
+                | Self::Message {
+                    message: Message::Relay(_),
+                    ..
+                }
+                | Self::Timer {
+                    timer: Timer::Relay(_),
+                    ..
+                }
+        )
+    }
+}
+
 /// What a peer tells its host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<I> {

@@ -4,6 +4,7 @@
 //! Peers go by name; one whose name is not known yet goes by its hexadecimal id.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use binomesh_overlay::{Epoch, PeerId};
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,7 @@ pub struct Receipt {
     /// How many confirmed that they delivered it.
     pub reached_count: u32,
     /// Who did.
-    pub reached: Vec<String>,
+    pub reached: Arc<[String]>,
     /// Who did not, and why.
     pub unreached: Vec<Unreached>,
     /// Hosts of the inventory that were no members.

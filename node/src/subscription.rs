@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use binomesh_overlay::PeerId;
+use binomesh_routing::PacketId;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -18,14 +19,11 @@ use crate::topic::{Topic, TopicFilter};
 /// A message as subscribers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The message's id, the same as in its receipt.
-    pub id: String,
-    /// Who sent it.
-    pub origin: PeerId,
+    /// The message's id, in text the same as in its receipt: who sent it, in which life,
+    /// and the count of that life's messages.
+    pub id: PacketId<PeerId>,
     /// The origin's name, or its hexadecimal id while no name is known.
-    pub origin_name: String,
-    /// The origin's count of its messages.
-    pub sequence: u64,
+    pub origin_name: Arc<str>,
     /// The topic it was published on.
     pub topic: Topic,
     /// What was sent.
@@ -37,9 +35,9 @@ impl From<&Message> for crate::report::Delivery {
     fn from(message: &Message) -> Self {
         use base64::Engine as _;
         Self {
-            id: message.id.clone(),
-            origin: message.origin_name.clone(),
-            sequence: message.sequence,
+            id: message.id.to_string(),
+            origin: message.origin_name.to_string(),
+            sequence: message.id.sequence,
             topic: message.topic.to_string(),
             size_bytes: message.payload.len() as u64,
             blake3: blake3::hash(&message.payload).to_hex().to_string(),
@@ -211,6 +209,12 @@ impl Subscribers {
         fits
     }
 
+    /// Whether anybody wants messages of this topic.
+    pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
+        let mut all = self.all.iter();
+        all.any(|subscriber| subscriber.filter.matches(topic))
+    }
+
     /// Offer a message to everybody who wants it, without waiting.
     pub(crate) fn offer(&mut self, message: &Message) {
         let mut missed = 0;
@@ -237,10 +241,12 @@ mod tests {
 
     fn message(sequence: u64) -> Message {
         Message {
-            id: format!("m-{sequence}"),
-            origin: PeerId::from_bytes([7; 16]),
+            id: PacketId {
+                origin: PeerId::from_bytes([7; 16]),
+                boot: 1,
+                sequence,
+            },
             origin_name: "node-0".into(),
-            sequence,
             topic: "jobs/a".parse().unwrap(),
             payload: Bytes::from_static(b"x"),
         }

@@ -20,17 +20,21 @@
 
 mod message;
 mod outcome;
+mod payloads;
+
+use std::fmt;
 
 use binomesh_overlay::{Epoch, Rank};
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
 pub use outcome::{Exception, Reason, Refusal, State};
+pub use payloads::Payloads;
 
-/// The name of one published message, the same for every copy and re-issue.
+/// The name of one published message, the same for every copy and re-issue. A packet
+/// goes by the name of the first message in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PacketId<I> {
     /// Who published it.
@@ -39,6 +43,12 @@ pub struct PacketId<I> {
     pub boot: u64,
     /// Its number among the origin's broadcasts, multicasts and unicasts.
     pub sequence: u64,
+}
+
+impl<I: fmt::Display> fmt::Display for PacketId<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.origin, self.boot, self.sequence)
+    }
 }
 
 /// The distances `start .. end`, never empty in a message that was accepted.
@@ -205,22 +215,20 @@ impl<I: Copy> Header<I> {
     }
 }
 
-/// One copy of a published message.
+/// One copy of a published message, or of several in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet<I> {
     /// Everything but the payload.
     pub header: Header<I>,
-    /// The user's bytes. They are no part of the serialised head: they follow it
-    /// uncopied, see [`crate::wire`].
-    #[serde(skip)]
-    pub payload: Bytes,
+    /// The user's bytes.
+    pub payloads: Payloads,
 }
 
 impl<I> Packet<I> {
-    /// What payload and names take in memory.
+    /// What payloads and names take in memory.
     pub(crate) fn bytes(&self) -> usize {
         let names = self.header.names.len();
-        self.payload.len().saturating_add(names_bytes::<I>(names))
+        self.payloads.len().saturating_add(names_bytes::<I>(names))
     }
 }
 

@@ -51,7 +51,7 @@ pub use config::Config;
 pub use receipt::{RankRun, Receipt, Unreached};
 pub use stats::RelayStats;
 
-use crate::packet::{Errand, Message, PacketId, Refusal, Topic};
+use crate::packet::{Errand, Message, PacketId, Payloads, Refusal, Topic};
 use crate::roster::Roster;
 use crate::strategy::Strategy;
 use budget::Budget;
@@ -137,7 +137,8 @@ pub enum Event<I> {
         /// The user's bytes.
         payload: Bytes,
     },
-    /// What became of an own message, once for each that was accepted.
+    /// What became of an own message, or of all in one packet, once for each packet
+    /// that was accepted.
     Receipt(Receipt<I>),
     /// Every rank of this epoch has a known peer.
     RosterComplete(Epoch<I>),
@@ -157,13 +158,13 @@ pub enum Destination<I> {
     Peers(Vec<I>),
 }
 
-/// A message to be sent.
+/// A message to be sent, or several in one packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Publish<I> {
     /// What it is about.
     pub topic: Topic,
     /// The user's bytes.
-    pub payload: Bytes,
+    pub payloads: Payloads,
     /// To whom.
     pub destination: Destination<I>,
     /// In which order it goes to all members; what is left after that goes round by
@@ -184,9 +185,10 @@ pub enum PublishError<I> {
     /// This node is leaving.
     #[error("this node is leaving")]
     Draining,
-    /// As many messages are open as the receivers' windows hold.
-    #[error("{0} messages are open, which is the window; wait for a receipt")]
-    WindowFull(u64),
+    /// As many packets are open as may be, or as many messages as the receivers'
+    /// windows hold.
+    #[error("{0} packets with messages are open, and one more does not fit; wait for a receipt")]
+    WindowFull(usize),
     /// The payload is too large.
     #[error("the payload has {bytes} bytes; at most {max} are taken")]
     PayloadTooLarge {

@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 3 | head (postcard) | payload, to the end of the frame |
+//!   | version 4 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -18,7 +18,7 @@ use crate::packet::{Errand, Exception, Message, Part};
 use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
@@ -48,13 +48,20 @@ pub struct EncodeError(String);
 
 /// The head of a message, version byte included, and the payload behind it.
 pub fn encode<I: Id + Serialize>(message: &Message<I>) -> Result<(Bytes, Bytes), EncodeError> {
-    let head = postcard::to_extend(message, vec![VERSION])
+    let head = postcard::to_extend(message, head_buffer())
         .map_err(|error| EncodeError(error.to_string()))?;
     let payload = match message {
-        Message::Packet(packet) => packet.payload.clone(),
+        Message::Packet(packet) => packet.payloads.bytes().clone(),
         _ => Bytes::new(),
     };
     Ok((head.into(), payload))
+}
+
+/// Where a head is written: nearly all are shorter than this.
+fn head_buffer() -> Vec<u8> {
+    let mut head = Vec::with_capacity(160);
+    head.push(VERSION);
+    head
 }
 
 /// The message in a frame; its payload is a slice of the frame.
@@ -67,7 +74,11 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
         postcard::take_from_bytes::<Message<I>>(head).map_err(|_| DecodeError::Malformed)?;
     check(&message)?;
     match &mut message {
-        Message::Packet(packet) => packet.payload = frame.slice(frame.len() - rest.len()..),
+        Message::Packet(packet) => {
+            if !packet.payloads.fill(frame.slice(frame.len() - rest.len()..)) {
+                return Err(DecodeError::OutOfBounds("payloads"));
+            }
+        }
         _ if rest.is_empty() => {}
         _ => return Err(DecodeError::TrailingBytes(rest.len())),
     }
@@ -78,6 +89,10 @@ fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
     match message {
         Message::Packet(packet) => {
             check_errand(&packet.header.errand)?;
+            let id = &packet.header.errand.id;
+            if id.sequence.checked_add(packet.payloads.count()).is_none() {
+                return Err(DecodeError::OutOfBounds("sequence"));
+            }
             if packet.header.is_named_in_full() {
                 Ok(())
             } else {

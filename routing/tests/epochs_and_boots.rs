@@ -136,7 +136,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             topic: Topic::new("test").unwrap(),
             names: Vec::new(),
         },
-        payload: Bytes::from_static(b"x"),
+        payloads: Bytes::from_static(b"x").into(),
     })
 }
 

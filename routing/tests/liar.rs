@@ -164,7 +164,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 names: Vec::new(),
             };
             let payload = Bytes::from_static(b"forged");
-            let forged = Message::Packet(Packet { header, payload });
+            let forged = Message::Packet(Packet { header, payloads: payload.into() });
             say(&mut network, members[9], members[at as usize], forged);
         }
         network.run_for(100_000);
@@ -266,7 +266,7 @@ fn the_origin_knows_best_where_it_stands() {
         names: Vec::new(),
     };
     let payload = Bytes::from_static(b"forged");
-    let forged = Message::Packet(Packet { header, payload });
+    let forged = Message::Packet(Packet { header, payloads: payload.into() });
     say(&mut network, members[9], members[4], forged);
     network.run_for(1_000);
     let id = network.publish(members[0], 16).unwrap();
@@ -306,7 +306,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },
-            payload: Bytes::new(),
+            payloads: Default::default(),
         })
     };
     let same = routed(vec![Span::single(20); 256]);

@@ -471,7 +471,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },
-            payload: Bytes::from_static(b"x"),
+            payloads: Bytes::from_static(b"x").into(),
         });
         // Nobody answers, so that what is sent first is all that is seen.
         for member in network.members.clone() {
@@ -566,7 +566,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         names: Vec::new(),
     };
     let payload = Bytes::from_static(b"x");
-    let message = Message::Packet(Packet { header, payload });
+    let message = Message::Packet(Packet { header, payloads: payload.into() });
     network.copied.clear();
     let from = root;
     network.input_after(here, 0, Input::Message { from, message });

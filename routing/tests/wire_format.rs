@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::Topic;
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal, Span,
+    State,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
@@ -60,7 +61,7 @@ fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
 }
 
 fn errand() -> impl Strategy<Value = Errand<PeerId>> {
-    let id = (peer(), any::<u64>(), any::<u64>()).prop_map(|(origin, boot, sequence)| PacketId {
+    let id = (peer(), any::<u64>(), 0..u64::MAX - 9).prop_map(|(origin, boot, sequence)| PacketId {
         origin,
         boot,
         sequence,
@@ -103,19 +104,20 @@ fn exception() -> impl Strategy<Value = Exception<PeerId>> {
 
 fn packet() -> impl Strategy<Value = Relayed> {
     let topic = "[a-zé]{1,100}".prop_map(|name| Topic::new(name).unwrap());
-    let payload = vec(any::<u8>(), 0..2000).prop_map(Bytes::from);
+    let payload = vec(any::<u8>(), 0..500).prop_map(Bytes::from);
+    let payloads = vec(payload, 1..5).prop_map(|all| Payloads::join(&all).unwrap());
     (
         errand(),
         any::<u32>(),
         any::<u32>(),
         any::<u64>(),
         topic,
-        payload,
+        payloads,
         any::<bool>(),
         peer(),
     )
         .prop_map(
-            |(errand, origin_rank, to, closed_below, topic, payload, is_named, name)| {
+            |(errand, origin_rank, to, closed_below, topic, payloads, is_named, name)| {
                 let count = errand.part.count();
                 let fits = is_named && count <= Header::<PeerId>::MAX_NAMES as u64;
                 let count = if fits { count as usize } else { 0 };
@@ -127,7 +129,7 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     topic,
                     names: vec![name; count],
                 };
-                Message::Packet(Packet { header, payload })
+                Message::Packet(Packet { header, payloads })
             },
         )
 }
@@ -245,12 +247,12 @@ fn golden_vectors_do_not_change() {
             topic: Topic::new("hi").unwrap(),
             names: Vec::new(),
         },
-        payload: Bytes::from_static(b"payload"),
+        payloads: Bytes::from_static(b"payload").into(),
     });
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
-    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 0];
-    assert_eq!(head, [&[3, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 0, 0];
+    assert_eq!(head, [&[4, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -270,7 +272,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[3, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[4, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -278,22 +280,30 @@ fn golden_vectors_do_not_change() {
         packet.header.names = vec![70, 71, 72, 73];
     }
     let head = encode(&named).unwrap().0;
-    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 4, 70, 71, 72, 73];
-    assert_eq!(head, [&[3, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 4, 70, 71, 72, 73, 0];
+    assert_eq!(head, [&[4, 0][..], &errand, &tail].concat());
+
+    if let Message::Packet(packet) = &mut named {
+        let three = ["pay", "", "load"].map(Bytes::from);
+        packet.payloads = Payloads::join(&three).unwrap();
+    }
+    let (head, payload) = encode(&named).unwrap();
+    assert_eq!(head.last_chunk(), Some(&[73, 2, 3, 3]));
+    assert_eq!(payload, &b"payload"[..]);
 
     let inquire = Message::Inquire {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[3, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[4, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[3, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[4, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
     down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
@@ -303,7 +313,7 @@ fn golden_vectors_do_not_change() {
     };
     let head = encode(&refused).unwrap().0;
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
-    assert_eq!(head, [&[3, 3][..], &errand, &[0, 4, 8, 3]].concat());
+    assert_eq!(head, [&[4, 3][..], &errand, &[0, 4, 8, 3]].concat());
 
     let hello = Message::<u32>::Hello {
         epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
@@ -311,7 +321,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[3, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[4, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
@@ -391,7 +401,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             id: PacketId {
                 origin: PeerId::from_bytes([255; 16]),
                 boot: u64::MAX,
-                sequence: u64::MAX,
+                sequence: u64::MAX - 1,
             },
             epoch: Epoch {
                 root: PeerId::from_bytes([255; 16]),
@@ -413,8 +423,8 @@ fn names_that_do_not_fit_their_part_are_refused() {
             topic: Topic::new("x".repeat(255)).unwrap(),
             names: vec![PeerId::from_bytes([255; 16]); names],
         };
-        let payload = Bytes::new();
-        encode(&Message::Packet(Packet { header, payload }))
+        let payloads = Payloads::default();
+        encode(&Message::Packet(Packet { header, payloads }))
             .unwrap()
             .0
     };
@@ -459,12 +469,12 @@ fn a_topic_is_checked_when_it_is_read() {
             topic: Topic::new("x").unwrap(),
             names: Vec::new(),
         },
-        payload: Bytes::new(),
+        payloads: Default::default(),
     });
     let head = encode(&message).unwrap().0;
     let with_topic = |name: &str| -> Bytes {
         let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
-        [&head[..head.len() - 3], &length, name.as_bytes(), &[0]]
+        [&head[..head.len() - 4], &length, name.as_bytes(), &[0, 0]]
             .concat()
             .into()
     };

@@ -56,7 +56,7 @@ impl Post {
     pub fn new(from: Id, destination: Destination<Id>, strategy: Strategy) -> Self {
         let publish = Publish {
             topic: Topic::default(),
-            payload: Bytes::from_static(b"x"),
+            payloads: Bytes::from_static(b"x").into(),
             destination,
             strategy,
             deadline: None,

@@ -79,10 +79,12 @@ fn answer(
         _ => Ok(receipt(&["node-0", "node-2"], 2)),
     };
     subscribers.offer(&Message {
-        id: "m-1".into(),
-        origin: binomesh_overlay::PeerId::from_bytes([1; 16]),
+        id: binomesh_routing::PacketId {
+            origin: binomesh_overlay::PeerId::from_bytes([1; 16]),
+            boot: 1,
+            sequence: 1,
+        },
         origin_name: "node-1".into(),
-        sequence: 1,
         topic: outgoing.topic,
         payload: outgoing.payload,
     });

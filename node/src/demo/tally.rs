@@ -152,14 +152,14 @@ mod tests {
             origin: "node-1".into(),
             expected_count: 2,
             reached_count: 2,
-            reached: vec!["node-0".into(), "node-2".into()],
+            reached: ["node-0".to_owned(), "node-2".to_owned()].into(),
             unreached: vec![],
             absent: vec![],
             redelegated: 0,
             replaced: vec![],
             elapsed_seconds: 0.0,
         };
-        let others = receipt.reached.clone();
+        let others = receipt.reached.to_vec();
         let soon = now() + Duration::from_secs(1);
         let (sender, mut tally) = tally();
         sender.send(("node-0".into(), delivery("h"))).unwrap();

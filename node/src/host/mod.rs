@@ -12,6 +12,7 @@
 mod open;
 mod outgoing;
 mod perform;
+mod receipts;
 mod refusals;
 mod report;
 
@@ -34,6 +35,7 @@ use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
 use outgoing::OpenMessages;
+use receipts::LastNames;
 use refusals::Refusals;
 
 /// Transport events handled before timers and commands get their turn.
@@ -70,7 +72,10 @@ struct Host {
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
+    last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
+    /// The overlay may have changed since the placement was shown.
+    is_placement_stale: bool,
     leaving: Option<Leaving>,
     /// The transport is of no use any more.
     has_failed: bool,
@@ -103,7 +108,9 @@ impl Host {
             }
             self.fire_timers();
             self.attend_waiting();
-            self.show_placement();
+            if std::mem::take(&mut self.is_placement_stale) {
+                self.show_placement();
+            }
             if self.has_failed {
                 break Ended::TransportFailed;
             }
@@ -291,6 +298,7 @@ impl Host {
     }
 
     fn feed(&mut self, input: Input<PeerId>) {
+        self.is_placement_stale |= !input.is_of_relay();
         self.peer.handle(input, &mut self.out);
         self.perform();
     }

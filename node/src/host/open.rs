@@ -10,6 +10,7 @@ use binomesh_routing::shape::Fanout;
 
 use super::Host;
 use super::outgoing::OpenMessages;
+use super::receipts::LastNames;
 use super::refusals::Refusals;
 use crate::credentials::node_uri;
 use crate::node::{Opened, Seat, StartError};
@@ -73,7 +74,9 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
+        last_names: LastNames::default(),
         placement,
+        is_placement_stale: true,
         leaving: None,
         has_failed: false,
         config,

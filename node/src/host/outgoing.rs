@@ -1,23 +1,32 @@
-//! Messages of this node's own users, from acceptance to receipt.
+//! Messages of this node's own users, from the queue to the relay.
+//!
+//! They wait in a queue until the relay takes them, a moment as a rule. Those that are
+//! there together and go the same way go in one packet: so many short messages cost
+//! little more than one, and a message that is alone never waits for another.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use binomesh_overlay::PeerId;
+use binomesh_routing::packet::Payloads;
 use binomesh_routing::{self as routing, PublishError};
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::open::id_of;
-use super::perform::message_id;
 use super::{Host, now};
 use crate::command::{Destination, Outgoing, SendError};
-use crate::report::{Receipt, Unreached, UnreachedState, epoch_name};
+use crate::report::Receipt;
 
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
 const MAX_WAITING: usize = 256;
 /// How many bytes of payload they may hold; one more is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Messages whose time runs out this far apart share a packet, whose receipt is then
+/// due with the first. A guess: nobody sees the difference.
+const SAME_TIME: Duration = Duration::from_millis(10);
 
 type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
@@ -25,9 +34,11 @@ type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 #[derive(Default)]
 pub(super) struct OpenMessages {
     /// Accepted, by sequence; the relay's window bounds them.
-    open: BTreeMap<u64, (Instant, Reply)>,
+    pub(super) open: BTreeMap<u64, (Instant, Reply)>,
     /// Not accepted yet, oldest first.
     waiting: VecDeque<Waiting>,
+    /// Bytes of their payloads.
+    waiting_bytes: usize,
     /// Whether there may be room for those that wait.
     has_room: bool,
 }
@@ -47,6 +58,21 @@ impl Waiting {
         let timeout = self.outgoing.timeout?;
         self.since.checked_add(timeout)
     }
+
+    /// Whether it may share a packet with an older one.
+    fn goes_with(&self, older: &Self) -> bool {
+        let (mine, other) = (&self.outgoing, &older.outgoing);
+        self.to == older.to
+            && mine.topic == other.topic
+            && mine.strategy == other.strategy
+            && match (self.deadline(), older.deadline()) {
+                (None, None) => true,
+                (Some(mine), Some(other)) => {
+                    other <= mine && mine.saturating_duration_since(other) <= SAME_TIME
+                }
+                _ => false,
+            }
+    }
 }
 
 impl OpenMessages {
@@ -54,39 +80,50 @@ impl OpenMessages {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(Waiting::deadline).min()
     }
+
+    fn push(&mut self, message: Waiting) {
+        self.waiting_bytes += message.outgoing.payload.len();
+        self.waiting.push_back(message);
+    }
+
+    fn remove(&mut self, place: usize) -> Option<Waiting> {
+        let message = self.waiting.remove(place)?;
+        self.waiting_bytes -= message.outgoing.payload.len();
+        Some(message)
+    }
+
+    /// How many of those that wait go in one packet, from the oldest on.
+    fn together(&self) -> usize {
+        let Some(oldest) = self.waiting.front() else {
+            return 0;
+        };
+        let mut bytes = 0;
+        let fits = |message: &&Waiting| {
+            bytes += message.outgoing.payload.len();
+            bytes <= Payloads::MAX_BYTES && message.goes_with(oldest)
+        };
+        let together = self.waiting.iter().take(Payloads::MAX_COUNT);
+        together.take_while(fits).count().max(1)
+    }
 }
 
 impl Host {
-    /// A user wants a message sent, to all members if there is no list.
+    /// A user wants a message sent, to all members if there is no list. It goes when
+    /// the loop comes round.
     pub(super) fn submit(&mut self, to: Option<Vec<Destination>>, outgoing: Outgoing) {
-        let since = now();
-        let because = SendError::Busy;
-        let message = Waiting {
-            to,
-            since,
-            outgoing,
-            because,
-        };
-        let is_first = self.messages.waiting.is_empty();
-        let left = if is_first {
-            self.try_publish(message)
-        } else {
-            Some(message)
-        };
-        let Some(message) = left else {
+        let messages = &mut self.messages;
+        let bytes = messages.waiting_bytes + outgoing.payload.len();
+        if messages.waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
+            let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
-        };
-        let held = self
-            .messages
-            .waiting
-            .iter()
-            .map(|w| w.outgoing.payload.len());
-        let bytes = held.sum::<usize>() + message.outgoing.payload.len();
-        if self.messages.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES {
-            self.messages.waiting.push_back(message);
-        } else {
-            let _ = message.outgoing.reply.send(Err(SendError::Busy));
         }
+        messages.has_room |= messages.waiting.is_empty();
+        messages.push(Waiting {
+            to,
+            since: now(),
+            outgoing,
+            because: SendError::Busy,
+        });
     }
 
     /// Room or a roster may have come: those that wait are tried when the loop
@@ -98,61 +135,80 @@ impl Host {
     /// Try those that wait, in order, and answer those whose time is over.
     pub(super) fn attend_waiting(&mut self) {
         if std::mem::take(&mut self.messages.has_room) {
-            while let Some(message) = self.messages.waiting.pop_front() {
-                if let Some(message) = self.try_publish(message) {
-                    self.messages.waiting.push_front(message);
-                    break;
-                }
-            }
+            while !self.messages.waiting.is_empty() && self.publish_oldest() {}
         }
         let is_over = |message: &Waiting| message.deadline().is_some_and(|end| now() >= end);
         while let Some(place) = self.messages.waiting.iter().position(is_over) {
-            if let Some(message) = self.messages.waiting.remove(place) {
+            if let Some(message) = self.messages.remove(place) {
                 let _ = message.outgoing.reply.send(Err(message.because));
             }
         }
     }
 
-    /// Publish, or give the message back if it has to wait.
-    fn try_publish(&mut self, message: Waiting) -> Option<Waiting> {
-        let Waiting {
-            to,
-            since,
-            outgoing,
-            ..
-        } = message;
-        let destination = match &to {
+    /// Publish the oldest that waits, with those that go in the same packet. Returns
+    /// whether they wait no more.
+    fn publish_oldest(&mut self) -> bool {
+        let count = self.messages.together();
+        let together = self.messages.waiting.iter().take(count);
+        let payloads: Vec<Bytes> = together.map(|m| m.outgoing.payload.clone()).collect();
+        let (Some(oldest), Some(payloads)) =
+            (self.messages.waiting.front(), Payloads::join(&payloads))
+        else {
+            return false;
+        };
+        let destination = match &oldest.to {
             None => routing::Destination::All,
             Some(to) => routing::Destination::Peers(to.iter().map(|d| self.id_of(d)).collect()),
         };
+        let timeout = oldest.outgoing.timeout;
         let publish = routing::Publish {
-            topic: outgoing.topic.clone(),
-            payload: outgoing.payload.clone(),
+            topic: oldest.outgoing.topic.clone(),
+            payloads,
             destination,
-            strategy: outgoing.strategy.of(self.config.fanout),
-            deadline: outgoing.timeout.map(|t| t.saturating_sub(now() - since)),
+            strategy: oldest.outgoing.strategy.of(self.config.fanout),
+            deadline: timeout.map(|t| t.saturating_sub(now() - oldest.since)),
         };
-        let because = match self.peer.publish(publish, &mut self.out) {
-            Ok(id) => {
-                self.messages
-                    .open
-                    .insert(id.sequence, (since, outgoing.reply));
-                self.perform();
-                return None;
-            }
+        let outcome = self.peer.publish(publish, &mut self.out);
+        let because = match outcome {
             Err(PublishError::WindowFull(_) | PublishError::MemoryFull { .. }) => SendError::Busy,
             Err(PublishError::RosterIncomplete(_)) => SendError::NotReady,
-            Err(error) => {
-                let _ = outgoing.reply.send(Err(self.explain(error)));
-                return None;
+            _ => {
+                self.take_accepted(count, outcome);
+                self.perform();
+                return true;
             }
         };
-        Some(Waiting {
-            to,
-            since,
-            outgoing,
-            because,
-        })
+        for message in self.messages.waiting.iter_mut().take(count) {
+            message.because = because.clone();
+        }
+        false
+    }
+
+    /// The oldest ones wait no more: the relay has them, or will never take them.
+    fn take_accepted(
+        &mut self,
+        count: usize,
+        outcome: Result<routing::PacketId<PeerId>, PublishError<PeerId>>,
+    ) {
+        let refused = outcome.map_err(|error| self.explain(error));
+        for place in 0..count as u64 {
+            let Some(Waiting {
+                since, outgoing, ..
+            }) = self.messages.remove(0)
+            else {
+                return;
+            };
+            match &refused {
+                Ok(first) => {
+                    let sequence = first.sequence + place;
+                    let reply = outgoing.reply;
+                    self.messages.open.insert(sequence, (since, reply));
+                }
+                Err(error) => {
+                    let _ = outgoing.reply.send(Err(error.clone()));
+                }
+            }
+        }
     }
 
     fn explain(&self, error: PublishError<PeerId>) -> SendError {
@@ -176,55 +232,6 @@ impl Host {
         match destination {
             Destination::Id(id) => *id,
             Destination::Name(name) => id_of(&self.trust_domain, name),
-        }
-    }
-
-    /// A message is done: tell whoever waits for it, and let others in.
-    pub(super) fn on_receipt(&mut self, receipt: routing::Receipt<PeerId>) {
-        let Some((accepted, reply)) = self.messages.open.remove(&receipt.id.sequence) else {
-            return;
-        };
-        let elapsed = now() - accepted;
-        metrics::histogram!("binomesh_receipt_seconds").record(elapsed.as_secs_f64());
-        let receipt = self.describe(&receipt, elapsed.as_secs_f64());
-        // Whoever asked may have gone; the message went out all the same.
-        let _ = reply.send(Ok(receipt));
-        self.note_room();
-    }
-
-    fn describe(&self, receipt: &routing::Receipt<PeerId>, elapsed_seconds: f64) -> Receipt {
-        let unreached = receipt.unreached.iter().map(|member| Unreached {
-            name: member.peer.map_or_else(
-                || format!("rank-{}", member.rank.0),
-                |peer| self.name_of(peer),
-            ),
-            id: member.peer,
-            rank: Some(member.rank.0),
-            state: match member.state {
-                routing::packet::State::Refused => UnreachedState::Refused,
-                routing::packet::State::Unconfirmed => UnreachedState::Unconfirmed,
-            },
-            reason: member.reason.name().to_owned(),
-        });
-        let replaced = receipt.replaced.iter().map(|peer| self.name_of(*peer));
-        let mut replaced: Vec<String> = replaced.collect();
-        replaced.sort_unstable();
-        Receipt {
-            id: message_id(&receipt.id),
-            epoch: epoch_name(&receipt.epoch),
-            origin: self.config.name.clone(),
-            expected_count: receipt.expected_count,
-            reached_count: receipt.reached_count,
-            reached: receipt
-                .reached_peers
-                .iter()
-                .map(|peer| self.name_of(*peer))
-                .collect(),
-            unreached: unreached.collect(),
-            absent: Vec::new(),
-            redelegated: receipt.redelegated,
-            replaced,
-            elapsed_seconds,
         }
     }
 }

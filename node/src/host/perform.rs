@@ -7,7 +7,7 @@ use binomesh_routing as routing;
 use super::Host;
 use crate::peer::{Event, Message};
 use crate::report::{PlacementView, epoch_name};
-use crate::{subscription, wire};
+use crate::wire;
 
 impl Host {
     /// Perform what the peer has asked for.
@@ -58,7 +58,8 @@ impl Host {
         }
     }
 
-    fn on_overlay_event(&self, event: &overlay::Event<PeerId>) {
+    fn on_overlay_event(&mut self, event: &overlay::Event<PeerId>) {
+        self.is_placement_stale = true;
         match event {
             overlay::Event::View => {}
             overlay::Event::Down(peer) => {
@@ -90,17 +91,9 @@ impl Host {
     fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
         match event {
             routing::Event::Deliver { id, topic, payload } => {
-                let message = subscription::Message {
-                    id: message_id(&id),
-                    origin: id.origin,
-                    origin_name: self.name_of(id.origin),
-                    sequence: id.sequence,
-                    topic,
-                    payload,
-                };
-                self.subscribers.offer(&message);
+                self.deliver(id, topic, payload);
             }
-            routing::Event::Receipt(receipt) => self.on_receipt(receipt),
+            routing::Event::Receipt(receipt) => self.on_receipt(&receipt),
             routing::Event::RosterComplete(_) => self.note_room(),
             routing::Event::Drained => {
                 if let Some(leaving) = &mut self.leaving {
@@ -137,9 +130,4 @@ impl Host {
         let contact = self.transport.contact(peer);
         contact.map_or_else(|| peer.to_string(), |contact| contact.name)
     }
-}
-
-/// The text form of a message id.
-pub(super) fn message_id(id: &routing::PacketId<PeerId>) -> String {
-    format!("{}-{}-{}", id.origin, id.boot, id.sequence)
 }

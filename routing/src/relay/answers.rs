@@ -183,7 +183,7 @@ impl<I: Id> Relay<I> {
         }
         let has_ended = !duty.is_finished;
         duty.is_finished = true;
-        duty.payload = bytes::Bytes::new();
+        duty.payloads.clear();
         duty.names.clear();
         for (waiter, errand) in std::mem::take(&mut duty.waiters) {
             let done = Message::Done {

@@ -17,10 +17,15 @@ pub struct Config {
     /// How many children a full node of the sibling tree has, for the router. All
     /// members should have the same: it takes both ends to hold a link.
     pub fanout: Fanout,
-    /// How many messages an origin has open at most, and how far a receiver's
-    /// duplicate window reaches. Full: [`super::PublishError::WindowFull`]; a
-    /// packet beyond it is refused. A guess.
+    /// How many messages an origin has open at most, from the oldest on, and how far a
+    /// receiver's duplicate window reaches. Full: [`super::PublishError::WindowFull`];
+    /// a packet beyond it is refused. A guess: sixteen messages in each packet that may
+    /// be open.
     pub window: u64,
+    /// How many packets an origin has open at most. Full:
+    /// [`super::PublishError::WindowFull`]. A guess: so many origins can do so at once
+    /// before duties run out.
+    pub max_open: usize,
     /// The largest payload; a larger one is an error or is refused.
     pub payload_max: usize,
     /// How long to wait for custody at first and at least, DESIGN §4.
@@ -126,7 +131,8 @@ impl Default for Config {
         Self {
             router: Chosen::default(),
             fanout: Fanout::TWO,
-            window: 64,
+            window: 1024,
+            max_open: 64,
             payload_max: 16 << 20,
             custody_floor: Duration::from_millis(25),
             custody_cap: Duration::from_secs(2),

@@ -7,7 +7,7 @@ use binomesh_overlay::{Bug, Id};
 use super::duty::{Duty, DutyKey};
 use super::window::{Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
-use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+use crate::packet::{Errand, Message, Packet, PacketId, Part, Refusal, Span};
 use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
@@ -21,6 +21,7 @@ impl<I: Id> Relay<I> {
             return self.hold(from, packet, out);
         }
         let id = errand.id;
+        let count = packet.payloads.count();
         let closed_below = packet.header.closed_below;
         let (epochs, duties) = (&self.epochs, &self.duties);
         let served = OnceCell::new();
@@ -35,7 +36,8 @@ impl<I: Id> Relay<I> {
             Source::Hearsay
         };
         let (verdict, is_undone) =
-            (self.windows).judge(id, closed_below, source, &self.config, may_go);
+            self.windows
+                .judge((id, count), (closed_below, source), &self.config, may_go);
         self.stats.hearsay_undone += u64::from(is_undone);
         let mark = self.windows.closed_below(id);
         if mark > before {
@@ -111,7 +113,7 @@ impl<I: Id> Relay<I> {
     fn check(&self, packet: &Packet<I>) -> Result<(), Refusal> {
         let header = &packet.header;
         let errand = &header.errand;
-        if packet.payload.len() > self.config.payload_max {
+        if packet.payloads.longest() > self.config.payload_max {
             return Err(Refusal::TooLarge);
         }
         if errand.id.origin == self.me || header.closed_below > errand.id.sequence {
@@ -245,14 +247,19 @@ impl<I: Id> Relay<I> {
             self.stats.duplicates += 1;
             return;
         }
-        let id = packet.header.errand.id;
-        self.windows.deliver(id, &self.config);
-        self.stats.delivered += 1;
-        out.event(Event::Deliver {
-            id,
-            topic: packet.header.topic.clone(),
-            payload: packet.payload.clone(),
-        });
+        let first = packet.header.errand.id;
+        for (sequence, payload) in (first.sequence..).zip(packet.payloads.iter()) {
+            let id = PacketId { sequence, ..first };
+            // A liar may have said that some of them are another packet.
+            if self.windows.deliver(id, &self.config) {
+                self.stats.delivered += 1;
+                out.event(Event::Deliver {
+                    id,
+                    topic: packet.header.topic.clone(),
+                    payload,
+                });
+            }
+        }
     }
 
     fn begin(
@@ -293,7 +300,7 @@ impl<I: Id> Relay<I> {
             return;
         }
         duty.is_finished = false;
-        duty.payload = packet.payload.clone();
+        duty.payloads = packet.payloads.clone();
         duty.names.extend(packet.header.named());
         duty.closed_below = duty.closed_below.max(packet.header.closed_below);
         for span in again {

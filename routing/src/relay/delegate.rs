@@ -265,7 +265,7 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         // A re-delegated large payload may be there already by the first way.
-        let is_offer = generation > 0 && duty.payload.len() > self.config.offer_above;
+        let is_offer = generation > 0 && duty.payloads.len() > self.config.offer_above;
         let delegation = self.duties.number();
         let sent_end = match &part {
             Part::Range(span) => span.end,

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Population, Rank};
-use bytes::Bytes;
 
 use super::exceptions::Exceptions;
-use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic, names_bytes};
+use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic, names_bytes};
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
 
@@ -108,7 +107,7 @@ pub(super) struct Duty<I> {
     pub(super) closed_below: u64,
     pub(super) topic: Topic,
     /// Empty once finished.
-    pub(super) payload: Bytes,
+    pub(super) payloads: Payloads,
     /// Who is meant at each distance; empty if whoever stands there is, and once
     /// finished.
     pub(super) names: BTreeMap<u32, I>,
@@ -148,7 +147,7 @@ impl<I: Id> Duty<I> {
             origin_rank: header.origin_rank,
             closed_below: header.closed_below,
             topic: header.topic.clone(),
-            payload: packet.payload.clone(),
+            payloads: packet.payloads.clone(),
             names: header.named().collect(),
             round: header.errand.round,
             start: range.start,
@@ -212,10 +211,10 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// What payload and names take in memory.
+    /// What payloads and names take in memory.
     pub(super) fn bytes(&self) -> usize {
         let names = names_bytes::<I>(self.names.len());
-        self.payload.len().saturating_add(names)
+        self.payloads.len().saturating_add(names)
     }
 
     /// Whether a copy says otherwise about what all copies have in common.
@@ -265,7 +264,7 @@ impl<I: Id> Duty<I> {
                 topic: self.topic.clone(),
                 names: self.names_of(&delegation.part),
             },
-            payload: self.payload.clone(),
+            payloads: self.payloads.clone(),
         }
     }
 

@@ -312,7 +312,7 @@ impl<I: Id> Relay<I> {
         to: I,
         out: &mut Effects<I>,
     ) {
-        let is_large = duty.payload.len() > self.config.offer_above;
+        let is_large = duty.payloads.len() > self.config.offer_above;
         if let Some(handed) = duty.delegations.get_mut(&delegation)
             && handed.to == to
             && is_large

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Placement, Rank};
-use bytes::Bytes;
 
 use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
-use crate::packet::{Exception, Header, Message, PacketId, Reason, Span, State, Topic};
+use crate::packet::{Exception, Header, Message, PacketId, Payloads, Reason, Span, State, Topic};
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
-/// An own message that has no receipt yet. Its distances are those of the epoch
+/// An own message that has no receipt yet, or several in one packet. Its distances are those of the epoch
 /// in which it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessage<I> {
@@ -24,7 +23,7 @@ pub(super) struct OpenMessage<I> {
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) topic: Topic,
-    pub(super) payload: Bytes,
+    pub(super) payloads: Payloads,
     pub(super) strategy: Strategy,
     /// The members of that epoch by rank, once it is kept no longer.
     members: Option<Arc<Vec<Option<I>>>>,
@@ -278,6 +277,7 @@ impl<I: Id> OpenMessage<I> {
         };
         Receipt {
             id: self.id,
+            count: self.payloads.count(),
             epoch: self.accepted.epoch,
             origin_rank: self.accepted.rank,
             population,
@@ -299,7 +299,8 @@ impl<I: Id> OpenMessage<I> {
     }
 }
 
-/// All own messages without a receipt; at most `config.window`.
+/// All own messages without a receipt, those of one packet as one; at most
+/// `config.max_open`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessages<I> {
     messages: BTreeMap<u64, OpenMessage<I>>,
@@ -338,23 +339,23 @@ impl<I: Id> OpenMessages<I> {
         self.messages.keys().next().copied().unwrap_or(self.next)
     }
 
-    /// Open a message under the next sequence.
+    /// Open a message, or several in one packet, under the next sequences.
     pub(super) fn open(
         &mut self,
         id: PacketId<I>,
         accepted: Placement<I>,
-        (topic, payload, strategy): (Topic, Bytes, Strategy),
+        (topic, payloads, strategy): (Topic, Payloads, Strategy),
         (expected, names): (Runs, BTreeMap<u32, I>),
         wait: Duration,
     ) {
-        self.next = id.sequence + 1;
-        self.bytes += payload.len();
+        self.next = id.sequence + payloads.count();
+        self.bytes += payloads.len();
         let message = OpenMessage {
             id,
             is_waiting: false,
             accepted,
             topic,
-            payload,
+            payloads,
             strategy,
             members: None,
             names,
@@ -383,7 +384,7 @@ impl<I: Id> OpenMessages<I> {
 
     pub(super) fn close(&mut self, sequence: u64) -> Option<OpenMessage<I>> {
         let message = self.messages.remove(&sequence)?;
-        self.bytes -= message.payload.len();
+        self.bytes -= message.payloads.len();
         Some(message)
     }
 

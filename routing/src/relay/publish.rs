@@ -9,13 +9,16 @@ use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
-use crate::packet::{Errand, Exception, Header, Packet, PacketId, Part, Reason, Span, State};
+use crate::packet::{
+    Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Span, State,
+};
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
-    /// Accept a message. Its receipt follows as [`Event::Receipt`], exactly once
-    /// while this process lives. After an error nothing was sent.
+    /// Accept a message, or several that go in one packet under consecutive sequences.
+    /// The receipt of all follows as [`Event::Receipt`], exactly once while this
+    /// process lives. After an error nothing was sent.
     pub fn publish(
         &mut self,
         publish: Publish<I>,
@@ -39,15 +42,15 @@ impl<I: Id> Relay<I> {
                 (singles(&names), names)
             }
         };
-        self.check_bounds(publish.payload.len())?;
+        self.check_bounds(&publish.payloads)?;
         let sequence = self.open.next_sequence();
         let id = PacketId {
             origin: self.me,
             boot: self.boot,
             sequence,
         };
-        self.stats.published += 1;
-        let content = (publish.topic, publish.payload, publish.strategy);
+        self.stats.published += publish.payloads.count();
+        let content = (publish.topic, publish.payloads, publish.strategy);
         let wait = self.config.reissue_first;
         let members = (expected.clone(), names.clone());
         self.open.open(id, accepted, content, members, wait);
@@ -307,7 +310,7 @@ impl<I: Id> Relay<I> {
                 topic: message.topic.clone(),
                 names: Vec::new(),
             },
-            payload: message.payload.clone(),
+            payloads: message.payloads.clone(),
         };
         let number = self.duties.find(&key);
         let number = number.unwrap_or_else(|| self.duties.number());
@@ -334,21 +337,24 @@ impl<I: Id> Relay<I> {
         for number in self.duties.of_id(message.id) {
             self.duties.forget(number, out);
         }
-        self.stats.receipts += 1;
+        self.stats.receipts += message.payloads.count();
         out.event(Event::Receipt(message.receipt(reason, &self.epochs)));
         self.check_drained(out);
     }
 
-    fn check_bounds(&mut self, bytes: usize) -> Result<(), PublishError<I>> {
-        let max = self.config.payload_max;
-        if bytes > max {
+    fn check_bounds(&mut self, payloads: &Payloads) -> Result<(), PublishError<I>> {
+        let (longest, max) = (payloads.longest(), self.config.payload_max);
+        if longest > max {
+            let bytes = longest;
             return Err(PublishError::PayloadTooLarge { bytes, max });
         }
-        let sequence = self.open.next_sequence();
-        if sequence - self.open.closed_below() >= self.config.window {
+        let end = self.open.next_sequence() + payloads.count();
+        let is_beyond = end - self.open.closed_below() > self.config.window;
+        if is_beyond || self.open.len() >= self.config.max_open {
             self.stats.window_full += 1;
-            return Err(PublishError::WindowFull(self.config.window));
+            return Err(PublishError::WindowFull(self.open.len()));
         }
+        let bytes = payloads.len();
         let max = self.config.max_message_bytes;
         let held = self.open.bytes();
         if held.saturating_add(bytes) > max {

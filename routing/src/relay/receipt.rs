@@ -31,8 +31,10 @@ pub struct Unreached<I> {
 /// not counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt<I> {
-    /// Which message.
+    /// Which message; the first, if several went in one packet.
     pub id: PacketId<I>,
+    /// Of how many messages, from that sequence on.
+    pub count: u64,
     /// The epoch of acceptance.
     pub epoch: Epoch<I>,
     /// The origin's rank in it.

@@ -4,7 +4,7 @@
 //! only raise them, and a liar may raise them out of reach; so what the origin
 //! itself says counts more, and takes hearsay back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use binomesh_overlay::Id;
 
@@ -30,16 +30,53 @@ struct Window {
     heard: (u64, u64),
     /// The newest boot and its mark that the origin itself has told.
     own: (u64, u64),
-    /// Boots and sequences, the last [`HISTORY`] windows full: marks go back when
-    /// hearsay is taken back, and what was delivered must not come again.
-    delivered: BTreeSet<(u64, u64)>,
+    /// Remembered beyond the mark: marks go back when hearsay is taken back, and what
+    /// was delivered must not come again.
+    delivered: Delivered,
     /// When it was last used, in packets.
     used: u64,
 }
 
-/// How many windows full of deliveries are remembered per origin. Beyond it the
-/// lowest are forgotten, which the mark excludes by then if nobody lies.
-const HISTORY: u64 = 2;
+/// Sequences that were delivered, as intervals: from a boot and a sequence to an end. At
+/// most as many as the window has sequences: two windows full, should every other
+/// message be for others. Beyond it the lowest are forgotten, which the mark excludes by
+/// then if nobody lies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Delivered(BTreeMap<(u64, u64), u64>);
+
+impl Delivered {
+    /// The end of the interval that begins in this boot, at or before a sequence.
+    fn before(&self, boot: u64, sequence: u64) -> Option<(u64, u64)> {
+        let mut before = self.0.range((boot, 0)..=(boot, sequence));
+        before.next_back().map(|((_, start), end)| (*start, *end))
+    }
+
+    fn has(&self, boot: u64, sequence: u64) -> bool {
+        self.before(boot, sequence)
+            .is_some_and(|(_, end)| sequence < end)
+    }
+
+    /// Returns whether it is new.
+    fn insert(&mut self, (boot, sequence): (u64, u64), config: &Config) -> bool {
+        let (mut start, mut end) = (sequence, sequence.saturating_add(1));
+        if let Some((first, last)) = self.before(boot, sequence) {
+            if sequence < last {
+                return false;
+            }
+            if last == sequence {
+                start = first;
+            }
+        }
+        if let Some(last) = self.0.remove(&(boot, end)) {
+            end = last;
+        }
+        self.0.insert((boot, start), end);
+        while self.0.len() as u64 > config.window {
+            self.0.pop_first();
+        }
+        true
+    }
+}
 
 /// Who handed a copy on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,15 +102,14 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// Judge a packet and move the origin's boot and mark: a higher boot begins
-    /// anew, and the origin's own word replaces what was heard of it. The second
-    /// value says that it went back. `may_go` says which origin may give way when
-    /// there is no room.
+    /// Judge a packet with so many messages, and move the origin's boot and mark: a
+    /// higher boot begins anew, and the origin's own word replaces what was heard of
+    /// it. The second value says that it went back. `may_go` says which origin may
+    /// give way when there is no room.
     pub(super) fn judge(
         &mut self,
-        id: PacketId<I>,
-        closed_below: u64,
-        source: Source,
+        (id, count): (PacketId<I>, u64),
+        (closed_below, source): (u64, Source),
         config: &Config,
         may_go: impl Fn(I) -> bool,
     ) -> (Verdict, bool) {
@@ -84,7 +120,7 @@ impl<I: Id> Windows<I> {
         let window = self.windows.entry(id.origin).or_insert_with(|| Window {
             heard: (id.boot, 0),
             own: (0, 0),
-            delivered: BTreeSet::new(),
+            delivered: Delivered::default(),
             used: 0,
         });
         window.used = self.uses;
@@ -99,17 +135,17 @@ impl<I: Id> Windows<I> {
             }
             Source::Hearsay => window.heard = window.heard.max(told),
         }
-        (window.verdict(id, config), window.heard < before)
+        (window.verdict(id, count, config), window.heard < before)
     }
 
-    /// Note a delivery; the packet was judged [`Verdict::New`] just before.
-    pub(super) fn deliver(&mut self, id: PacketId<I>, config: &Config) {
-        if let Some(window) = self.windows.get_mut(&id.origin) {
-            window.delivered.insert((id.boot, id.sequence));
-            while window.delivered.len() as u64 > config.window.saturating_mul(HISTORY) {
-                window.delivered.pop_first();
-            }
-        }
+    /// Note the delivery of a message, whose packet was judged [`Verdict::New`] just
+    /// before. Returns whether that message is new.
+    pub(super) fn deliver(&mut self, id: PacketId<I>, config: &Config) -> bool {
+        let window = self.windows.get_mut(&id.origin);
+        window.is_some_and(|window| {
+            let name = (id.boot, id.sequence);
+            window.delivered.insert(name, config)
+        })
     }
 
     /// The mark below which this origin and boot answers for nothing.
@@ -135,12 +171,14 @@ impl<I: Id> Windows<I> {
 }
 
 impl Window {
-    fn verdict(&self, id: PacketId<impl Id>, config: &Config) -> Verdict {
+    fn verdict(&self, id: PacketId<impl Id>, count: u64, config: &Config) -> Verdict {
         let (boot, mark) = self.heard;
-        let is_within = mark <= id.sequence && id.sequence - mark < config.window;
+        let end = id.sequence.saturating_add(count);
+        let is_within = mark <= id.sequence && end - mark <= config.window;
+        let mut all = id.sequence..end;
         if boot != id.boot || !is_within {
             Verdict::Outside
-        } else if self.delivered.contains(&(id.boot, id.sequence)) {
+        } else if all.all(|sequence| self.delivered.has(id.boot, sequence)) {
             Verdict::Delivered
         } else {
             Verdict::New
@@ -169,7 +207,7 @@ mod tests {
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed| {
             windows
-                .judge(id, closed, Source::Hearsay, &config, |_| false)
+                .judge((id, 1), (closed, Source::Hearsay), &config, |_| false)
                 .0
         };
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::New);
@@ -199,7 +237,7 @@ mod tests {
         };
         let judge = |windows: &mut Windows<u32>, origin, may_go: u32| {
             let id = of(origin);
-            let verdict = windows.judge(id, 0, Source::Hearsay, &config, |o| o == may_go);
+            let verdict = windows.judge((id, 1), (0, Source::Hearsay), &config, |o| o == may_go);
             verdict.0
         };
         for origin in [1u32, 2] {
@@ -218,7 +256,8 @@ mod tests {
             ..Config::default()
         };
         let mut windows = Windows::new();
-        let mut judge = |id, closed, source| windows.judge(id, closed, source, &config, |_| false);
+        let mut judge =
+            |id, closed, source| windows.judge((id, 1), (closed, source), &config, |_| false);
         assert_eq!(judge(id(5, 9), 9, Source::Hearsay), (Verdict::New, false));
         for (boot, sequence) in [(5, u64::MAX), (u64::MAX, u64::MAX)] {
             judge(id(boot, sequence), sequence, Source::Hearsay);
@@ -244,7 +283,9 @@ mod tests {
         let config = Config::default();
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed, source| {
-            windows.judge(id, closed, source, &config, |_| false).0
+            windows
+                .judge((id, 1), (closed, source), &config, |_| false)
+                .0
         };
         judge(&mut windows, id(5, 3), 0, Source::Hearsay);
         windows.deliver(id(5, 3), &config);

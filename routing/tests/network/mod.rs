@@ -309,7 +309,7 @@ impl Network {
         let mut out = Outbox::new();
         let publish = Publish {
             topic: Topic::new("test").unwrap(),
-            payload: Bytes::from(vec![7; payload]),
+            payloads: Bytes::from(vec![7; payload]).into(),
             destination,
             strategy: self.strategy,
             deadline,

@@ -39,7 +39,7 @@ impl Single {
     pub fn publish(&mut self, destination: Destination<u32>) {
         let publish = Publish {
             topic: Topic::new("test").unwrap(),
-            payload: Bytes::from_static(b"x"),
+            payloads: Bytes::from_static(b"x").into(),
             destination,
             strategy: Strategy::default(),
             deadline: None,

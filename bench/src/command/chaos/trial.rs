@@ -488,7 +488,7 @@ impl<'a> Trial<'a> {
         let payload = self.payload(post);
         let publish = Publish {
             topic,
-            payload: payload.clone(),
+            payloads: payload.clone().into(),
             destination,
             strategy: post.strategy,
             deadline: post.deadline_ms.map(Duration::from_millis),

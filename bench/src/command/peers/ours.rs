@@ -14,7 +14,9 @@ use super::home::{Home, name};
 use crate::command::Failure;
 
 /// How many messages are without a receipt at once.
-const WINDOW: usize = 32;
+const WINDOW: usize = 256;
+/// How many bytes they have at most; one always fits.
+const WINDOW_BYTES: usize = 32 << 20;
 /// How many messages wait for a subscriber before one is left out.
 const CAPACITY: usize = 65_536;
 
@@ -68,7 +70,8 @@ impl Network {
 
     /// Send a message, when few enough are without a receipt.
     pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
-        while self.pending.len() >= WINDOW {
+        let most = (WINDOW_BYTES / payload.len().max(1)).clamp(1, WINDOW);
+        while self.pending.len() >= most {
             self.await_receipt().await?;
         }
         let options = SendOptions {

@@ -1,0 +1,164 @@
+//! What one packet carries: the payload of a message, or of several in a row.
+//!
+//! A relay's work is the same for a packet with one short message or with fifty. So an
+//! origin with more messages than it may have packets open sends several in one, and
+//! whoever delivers takes them apart again. Nothing else about them is shared: each has
+//! a sequence of its own, and a receipt.
+
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+/// The payloads of messages with consecutive sequences, laid end to end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Payloads {
+    /// Where each payload but the last ends.
+    cuts: Vec<u32>,
+    /// No part of the serialised head: it follows that uncopied, see [`crate::wire`].
+    #[serde(skip)]
+    bytes: Bytes,
+}
+
+impl Payloads {
+    /// The most messages in one packet.
+    pub const MAX_COUNT: usize = 256;
+    /// The most bytes that several payloads have together; one alone may be longer.
+    pub const MAX_BYTES: usize = 48 << 10;
+
+    /// These payloads, in order; none if there are none, or more than may travel
+    /// together.
+    pub fn join(payloads: &[Bytes]) -> Option<Self> {
+        if let [alone] = payloads {
+            return Some(alone.clone().into());
+        }
+        let total: usize = payloads.iter().map(Bytes::len).sum();
+        if payloads.len() > Self::MAX_COUNT || total > Self::MAX_BYTES {
+            return None;
+        }
+        let mut bytes = BytesMut::with_capacity(total);
+        let mut cuts = Vec::with_capacity(payloads.len());
+        for payload in payloads {
+            bytes.extend_from_slice(payload);
+            cuts.push(bytes.len() as u32);
+        }
+        cuts.pop()?;
+        Some(Self {
+            cuts,
+            bytes: bytes.freeze(),
+        })
+    }
+
+    /// How many messages they are of.
+    pub fn count(&self) -> u64 {
+        self.cuts.len() as u64 + 1
+    }
+
+    /// How many bytes they have together.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is not a byte.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Each payload, uncopied and in order.
+    pub fn iter(&self) -> impl Iterator<Item = Bytes> + '_ {
+        let ends = self.cuts.iter().map(|end| *end as usize);
+        let mut start = 0;
+        ends.chain([self.bytes.len()]).map(move |end| {
+            // Every end was checked when they came here.
+            let payload = self.bytes.slice(start.min(end)..end);
+            start = end;
+            payload
+        })
+    }
+
+    /// How long the longest is.
+    pub fn longest(&self) -> usize {
+        let ends = self.cuts.iter().map(|end| *end as usize);
+        let mut start = 0;
+        let lengths = ends.chain([self.bytes.len()]).map(|end| {
+            let length = end.saturating_sub(start);
+            start = end;
+            length
+        });
+        lengths.max().unwrap_or(0)
+    }
+
+    /// The bytes behind a head that was read; whether the cuts fit them.
+    pub(crate) fn fill(&mut self, bytes: Bytes) -> bool {
+        let in_order = self.cuts.is_sorted();
+        let fits = |end: &u32| *end as usize <= bytes.len();
+        let are_several = !self.cuts.is_empty();
+        let are_few = self.cuts.len() < Self::MAX_COUNT && bytes.len() <= Self::MAX_BYTES;
+        let is_good =
+            in_order && self.cuts.last().is_none_or(fits) && (!are_several || are_few);
+        self.bytes = bytes;
+        is_good
+    }
+
+    /// Forget the bytes.
+    pub(crate) fn clear(&mut self) {
+        self.cuts = Vec::new();
+        self.bytes = Bytes::new();
+    }
+}
+
+impl From<Bytes> for Payloads {
+    fn from(alone: Bytes) -> Self {
+        Self {
+            cuts: Vec::new(),
+            bytes: alone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lengths: &[usize]) -> Vec<Bytes> {
+        let payload = |(value, length)| vec![value as u8; length].into();
+        lengths.iter().copied().enumerate().map(payload).collect()
+    }
+
+    #[test]
+    fn what_is_joined_comes_apart_again() {
+        for lengths in [&[0][..], &[7], &[3, 0, 5], &[0, 0], &[1; 256], &[40 << 10, 8 << 10]] {
+            let payloads = of(lengths);
+            let joined = Payloads::join(&payloads).expect("within bounds");
+            assert_eq!(joined.iter().collect::<Vec<_>>(), payloads);
+            assert_eq!(joined.count(), payloads.len() as u64);
+            assert_eq!(joined.longest(), lengths.iter().copied().max().unwrap());
+        }
+        for lengths in [&[][..], &[1; 257], &[40 << 10, (8 << 10) + 1]] {
+            assert_eq!(Payloads::join(&of(lengths)), None);
+        }
+        assert!(Payloads::join(&of(&[1 << 20])).is_some(), "alone it may be long");
+    }
+
+    #[test]
+    fn cuts_that_do_not_fit_are_told() {
+        let bytes = Bytes::from_static(b"abcdef");
+        for (cuts, good) in [
+            (vec![], true),
+            (vec![0, 6], true),
+            (vec![2, 2], true),
+            (vec![3, 2], false),
+            (vec![7], false),
+            (vec![1; Payloads::MAX_COUNT], false),
+        ] {
+            let mut payloads = Payloads {
+                cuts: cuts.clone(),
+                bytes: Bytes::new(),
+            };
+            assert_eq!(payloads.fill(bytes.clone()), good, "{cuts:?}");
+        }
+    }
+}
