@@ -26,6 +26,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                self.pace.on_answer(from, handed.mark);
                 handed.is_asked = false;
                 handed.unanswered = 0;
             }
@@ -93,6 +94,7 @@ impl<I: Id> Relay<I> {
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
             replaced.iter().for_each(|peer| duty.replace(*peer));
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
+                self.pace.on_answer(from, handed.mark);
                 self.pace_of_done(&handed);
                 let given = handed.given();
                 self.complete(number, &mut duty, handed, exceptions, out);
@@ -120,6 +122,9 @@ impl<I: Id> Relay<I> {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
+            if let Some(handed) = duty.delegations.get(&delegation) {
+                self.pace.on_answer(from, handed.mark);
+            }
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
                 // It answers a question, once; otherwise a liar would have the
@@ -130,7 +135,7 @@ impl<I: Id> Relay<I> {
                         handed.phase = Phase::Sent;
                         handed.is_asked = false;
                     }
-                    self.send(number, &duty, delegation, out);
+                    self.send(number, &mut duty, delegation, out);
                 }
                 _ => {
                     if let Some(handed) =
@@ -177,7 +182,7 @@ impl<I: Id> Relay<I> {
     }
 
     /// If nothing is handed on any more, tell everybody who waits.
-    pub(super) fn settle(&mut self, number: u64, mut duty: Duty<I>, out: &mut Effects<I>) {
+    pub(super) fn settle(&mut self, number: u64, mut duty: Box<Duty<I>>, out: &mut Effects<I>) {
         if !duty.delegations.is_empty() {
             return self.duties.put(number, duty, &self.config);
         }

@@ -32,6 +32,12 @@ pub struct Config {
     pub custody_floor: Duration,
     /// The longest wait for custody, whatever the back-off. A guess.
     pub custody_cap: Duration,
+    /// What a link brings at least, in bytes per second: the wait for custody of a copy
+    /// is longer by what it takes, and what was sent to that peer before it. A guess: a
+    /// quarter of 200 Mbit/s, since copies to several peers leave at once. A part that
+    /// is given away too early is sent twice, with all that is behind it. 0: what a
+    /// copy takes is not counted.
+    pub custody_bytes_per_second: u32,
     /// How long after custody a missing done is asked for first; doubles up to
     /// eight times that. A guess: longer than an ordinary broadcast takes.
     pub inquire_after: Duration,
@@ -136,6 +142,7 @@ impl Default for Config {
             payload_max: 16 << 20,
             custody_floor: Duration::from_millis(25),
             custody_cap: Duration::from_secs(2),
+            custody_bytes_per_second: 6 << 20,
             inquire_after: Duration::from_millis(500),
             pause: Duration::from_millis(100),
             redelegation_percent: 10,

@@ -268,7 +268,7 @@ impl<I: Id> Relay<I> {
         key: DutyKey<I>,
         packet: &Packet<I>,
         out: &mut Effects<I>,
-    ) -> Duty<I> {
+    ) -> Box<Duty<I>> {
         let population = self.population_of(key.epoch);
         let mut duty = Duty::of_packet(key, packet, population, false);
         match &packet.header.errand.part {

@@ -214,6 +214,33 @@ impl<I: Id> Relay<I> {
     pub(super) fn send(
         &mut self,
         number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let bytes = duty.payloads.len();
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        let to = handed.to;
+        let message = if handed.phase == Phase::Offered {
+            duty.question_for(delegation)
+        } else {
+            self.stats.packets_sent += 1;
+            self.budget.earn();
+            self.searches.earn();
+            handed.mark = self.pace.on_sent(to, bytes, &self.config);
+            duty.packet_for(delegation).map(Message::Packet)
+        };
+        message.into_iter().for_each(|message| out.send(to, message));
+        self.await_custody(number, duty, delegation, out);
+    }
+
+    /// Arm the timer for custody: longer after every attempt and re-delegation, and by
+    /// what the copy takes on its way.
+    pub(super) fn await_custody(
+        &self,
+        number: u64,
         duty: &Duty<I>,
         delegation: u64,
         out: &mut Effects<I>,
@@ -221,27 +248,12 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get(&delegation) else {
             return;
         };
-        if handed.phase == Phase::Offered {
-            out.send(handed.to, duty.question_for(handed));
-        } else {
-            self.stats.packets_sent += 1;
-            self.budget.earn();
-            self.searches.earn();
-            out.send(handed.to, Message::Packet(duty.packet_for(handed)));
-        }
-        self.await_custody(number, handed, delegation, out);
-    }
-
-    /// Arm the timer for custody: longer after every attempt and re-delegation.
-    pub(super) fn await_custody(
-        &self,
-        number: u64,
-        handed: &Delegation<I>,
-        delegation: u64,
-        out: &mut Effects<I>,
-    ) {
         let doublings = handed.attempts.saturating_add(handed.generation);
-        let wait = self.pace.wait(handed.to, doublings, &self.config);
+        let mut wait = self.pace.wait(handed.to, doublings, &self.config);
+        if handed.phase != Phase::Offered {
+            let bytes = duty.payloads.len();
+            wait += self.pace.transfer(handed.to, bytes, &self.config);
+        }
         self.arm(number, delegation, wait, out);
     }
 
@@ -290,6 +302,7 @@ impl<I: Id> Relay<I> {
             generation,
             is_excused: false,
             tried,
+            mark: 0,
         };
         duty.delegations.insert(delegation, handed);
         self.send(number, duty, delegation, out);

@@ -12,7 +12,7 @@ use crate::packet::PacketId;
 /// before it adds one ([`Duties::has_room`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duties<I> {
-    duties: BTreeMap<u64, Duty<I>>,
+    duties: BTreeMap<u64, Box<Duty<I>>>,
     /// The few duties of each message, in every epoch.
     index: BTreeMap<PacketId<I>, Vec<u64>>,
     open: BTreeSet<u64>,
@@ -127,11 +127,11 @@ impl<I: Id> Duties<I> {
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
-        self.duties.get(&number)
+        self.duties.get(&number).map(|duty| &**duty)
     }
 
     /// Take a duty out to work on it; [`Duties::put`] brings it back.
-    pub(super) fn take(&mut self, number: u64) -> Option<Duty<I>> {
+    pub(super) fn take(&mut self, number: u64) -> Option<Box<Duty<I>>> {
         let duty = self.duties.remove(&number)?;
         self.finished.remove(&number);
         if self.open.remove(&number) && !duty.is_own {
@@ -144,7 +144,7 @@ impl<I: Id> Duties<I> {
 
     /// Put a duty in; of the finished ones the oldest beyond `max_finished` is
     /// forgotten.
-    pub(super) fn put(&mut self, number: u64, duty: Duty<I>, config: &Config) {
+    pub(super) fn put(&mut self, number: u64, duty: Box<Duty<I>>, config: &Config) {
         let of_id = self.index.entry(duty.key.id).or_default();
         if !of_id.contains(&number) {
             of_id.push(number);
@@ -177,7 +177,7 @@ impl<I: Id> Duties<I> {
         }
     }
 
-    fn remove(&mut self, number: u64) -> Option<Duty<I>> {
+    fn remove(&mut self, number: u64) -> Option<Box<Duty<I>>> {
         let duty = self.take(number)?;
         if let Some(of_id) = self.index.get_mut(&duty.key.id) {
             of_id.retain(|other| *other != number);

@@ -58,7 +58,7 @@ pub(super) struct Delegation<I> {
     pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
     pub(super) attempts: u32,
-    /// How long an answer was waited for at first.
+    /// How long an answer was waited for at first, beyond what the copy takes.
     pub(super) first_wait: Duration,
     /// How many questions how it is were not answered, in a row.
     pub(super) unanswered: u32,
@@ -70,6 +70,8 @@ pub(super) struct Delegation<I> {
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
     pub(super) tried: Vec<I>,
+    /// The place of the last copy among all that was sent to that peer.
+    pub(super) mark: u64,
 }
 
 impl<I: Id> Delegation<I> {
@@ -134,13 +136,13 @@ impl<I: Id> Duty<I> {
         packet: &Packet<I>,
         population: Population,
         is_own: bool,
-    ) -> Self {
+    ) -> Box<Self> {
         let header = &packet.header;
         let range = match header.errand.part {
             Part::Range(span) => span,
             Part::Routed { .. } => Span::new(0, 0),
         };
-        Self {
+        Box::new(Self {
             key,
             is_own,
             population,
@@ -158,7 +160,7 @@ impl<I: Id> Duty<I> {
             redelegated: 0,
             replaced: BTreeSet::new(),
             is_finished: false,
-        }
+        })
     }
 
     /// In which order it goes to the members.
@@ -242,20 +244,22 @@ impl<I: Id> Duty<I> {
     }
 
     /// The question how a delegation is.
-    pub(super) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
+    pub(super) fn question_for(&self, delegation: u64) -> Option<Message<I>> {
+        let delegation = self.delegations.get(&delegation)?;
         let name = match &delegation.part {
             Part::Range(span) => self.name_at(span.start),
             Part::Routed { .. } => None,
         };
-        Message::Inquire {
+        Some(Message::Inquire {
             errand: self.errand_for(delegation),
             name,
-        }
+        })
     }
 
     /// The copy for a delegation.
-    pub(super) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
-        Packet {
+    pub(super) fn packet_for(&self, delegation: u64) -> Option<Packet<I>> {
+        let delegation = self.delegations.get(&delegation)?;
+        Some(Packet {
             header: Header {
                 errand: self.errand_for(delegation),
                 origin_rank: self.origin_rank,
@@ -265,7 +269,7 @@ impl<I: Id> Duty<I> {
                 names: self.names_of(&delegation.part),
             },
             payloads: self.payloads.clone(),
-        }
+        })
     }
 
     /// What is not known to have delivered, coarsely if it is much.

@@ -38,8 +38,7 @@ impl<I: Id> Relay<I> {
         match duty.delegations.get_mut(&delegation) {
             Some(handed) if was_paused && !handed.is_excused => {
                 handed.is_excused = true;
-                let handed = handed.clone();
-                self.await_custody(number, &handed, delegation, out);
+                self.await_custody(number, &duty, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
                 if handed.unanswered >= UNANSWERED && self.may_redelegate(&mut duty) {
@@ -105,6 +104,7 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_contact(peer, out);
         self.on_answer(peer, out);
+        self.pace.on_link(peer);
         self.greet(peer, out);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
@@ -130,16 +130,18 @@ impl<I: Id> Relay<I> {
         handed.attempts = handed.attempts.saturating_add(1);
         handed.unanswered = handed.unanswered.saturating_add(1);
         handed.is_asked = true;
-        let handed = handed.clone();
-        out.send(handed.to, duty.question_for(&handed));
+        let to = handed.to;
+        let question = duty.question_for(delegation);
+        question.into_iter().for_each(|question| out.send(to, question));
         self.arm(number, delegation, wait, out);
     }
 
     /// The link to a peer works again: what it has not answered is sent now.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_answer(peer, out);
+        self.pace.on_link(peer);
         for number in self.duties.open_numbers() {
-            let Some(duty) = self.duties.take(number) else {
+            let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
             let unanswered: Vec<u64> = (duty.delegations.iter())
@@ -148,7 +150,7 @@ impl<I: Id> Relay<I> {
                 .collect();
             for delegation in unanswered {
                 self.stats.retries += 1;
-                self.send(number, &duty, delegation, out);
+                self.send(number, &mut duty, delegation, out);
             }
             self.duties.put(number, duty, &self.config);
         }
@@ -297,8 +299,7 @@ impl<I: Id> Relay<I> {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             handed.part = Part::Range(Span::single(span.start));
             handed.pending.remove(Span::new(span.start + 1, span.end));
-            let handed = handed.clone();
-            self.await_custody(number, &handed, delegation, out);
+            self.await_custody(number, duty, delegation, out);
         }
     }
 
