@@ -27,6 +27,7 @@ mod duty;
 mod epochs;
 mod exceptions;
 mod flood;
+mod flow;
 mod held;
 mod hops;
 mod late;
@@ -246,6 +247,7 @@ pub struct Relay<I> {
     open: origin::OpenMessages<I>,
     held: held::Held<I>,
     pace: pace::Pace<I>,
+    flow: flow::Flow<I>,
     /// For late parts.
     budget: Budget,
     /// For parts that a hop had no way to.
@@ -273,6 +275,7 @@ impl<I: Id> Relay<I> {
             open: origin::OpenMessages::new(),
             held: held::Held::new(),
             pace: pace::Pace::new(),
+            flow: flow::Flow::new(),
             budget: Budget::full(config.redelegation_burst, config.redelegation_percent),
             searches: Budget::full(config.search_burst, config.search_percent),
             is_impatient: false,
@@ -381,6 +384,7 @@ impl<I: Id> Relay<I> {
                 peers,
             } => self.on_roster_tell(from, epoch, start, &peers, out),
         }
+        self.release(from, out);
     }
 
     fn on_timer(&mut self, timer: Timer, late: Duration, out: &mut Effects<I>) {

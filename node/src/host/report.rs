@@ -72,6 +72,7 @@ impl Host {
             ("delivered", stats.delivered),
             ("duplicates", stats.duplicates),
             ("packets_sent", stats.packets_sent),
+            ("held_back", stats.held_back),
             ("retries", stats.retries),
             ("redelegations", stats.redelegations),
             ("over_budget", stats.over_budget),

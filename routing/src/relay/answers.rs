@@ -26,7 +26,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
-                self.pace.on_answer(from, handed.mark);
+                self.flow.on_answer(from, handed.mark);
                 handed.is_asked = false;
                 handed.unanswered = 0;
             }
@@ -94,7 +94,7 @@ impl<I: Id> Relay<I> {
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
             replaced.iter().for_each(|peer| duty.replace(*peer));
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
-                self.pace.on_answer(from, handed.mark);
+                self.flow.on_answer(from, handed.mark);
                 self.pace_of_done(&handed);
                 let given = handed.given();
                 self.complete(number, &mut duty, handed, exceptions, out);
@@ -123,7 +123,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             if let Some(handed) = duty.delegations.get(&delegation) {
-                self.pace.on_answer(from, handed.mark);
+                self.flow.on_answer(from, handed.mark);
             }
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),

@@ -38,6 +38,10 @@ pub struct Config {
     /// is given away too early is sent twice, with all that is behind it. 0: what a
     /// copy takes is not counted.
     pub custody_bytes_per_second: u32,
+    /// How many bytes of copies are on their way to one peer at most, until it answers;
+    /// one always fits. Full: further ones wait in the relay. A guess: what a link of
+    /// 1 Gbit/s brings in a sixtieth of a second.
+    pub peer_window: u64,
     /// How long after custody a missing done is asked for first; doubles up to
     /// eight times that. A guess: longer than an ordinary broadcast takes.
     pub inquire_after: Duration,
@@ -143,6 +147,7 @@ impl Default for Config {
             custody_floor: Duration::from_millis(25),
             custody_cap: Duration::from_secs(2),
             custody_bytes_per_second: 6 << 20,
+            peer_window: 2 << 20,
             inquire_after: Duration::from_millis(500),
             pause: Duration::from_millis(100),
             redelegation_percent: 10,

@@ -210,6 +210,43 @@ impl<I: Id> Relay<I> {
         self.stats.summarised += u64::from(summarised);
     }
 
+    /// Send a delegation for the first time, when its turn comes.
+    fn send_first(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let copy = (number, delegation, duty.payloads.len());
+        let handed = duty.delegations.get_mut(&delegation);
+        let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
+            return self.send(number, duty, delegation, out);
+        };
+        match self.flow.admit(handed.to, copy, &self.config) {
+            Some(mark) => self.send_marked(number, duty, (delegation, mark), out),
+            None => {
+                handed.is_held = true;
+                self.stats.held_back += 1;
+                self.await_custody(number, duty, delegation, out);
+            }
+        }
+    }
+
+    /// Something that was sent to this peer has arrived: send what waits for that.
+    pub(super) fn release(&mut self, peer: I, out: &mut Effects<I>) {
+        while let Some(((number, delegation, bytes), mark)) = self.flow.next(peer, &self.config) {
+            let is_held = |duty: &Duty<I>| {
+                let handed = duty.delegations.get(&delegation);
+                handed.is_some_and(|handed| handed.is_held && handed.to == peer)
+            };
+            let Some(mut duty) = self.duties.take(number) else {
+                self.flow.take_back(peer, bytes);
+                continue;
+            };
+            if is_held(&duty) {
+                self.send_marked(number, &mut duty, (delegation, mark), out);
+            } else {
+                self.flow.take_back(peer, bytes);
+            }
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
     /// Send a delegation, or the offer of it, and wait for custody.
     pub(super) fn send(
         &mut self,
@@ -218,21 +255,36 @@ impl<I: Id> Relay<I> {
         delegation: u64,
         out: &mut Effects<I>,
     ) {
-        let bytes = duty.payloads.len();
-        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+        let Some(handed) = duty.delegations.get(&delegation) else {
             return;
         };
         let to = handed.to;
-        let message = if handed.phase == Phase::Offered {
-            duty.question_for(delegation)
+        if handed.phase == Phase::Offered {
+            let question = duty.question_for(delegation);
+            question.into_iter().for_each(|q| out.send(to, q));
+            self.await_custody(number, duty, delegation, out);
         } else {
+            let mark = self.flow.force(to, duty.payloads.len(), &self.config);
+            self.send_marked(number, duty, (delegation, mark), out);
+        }
+    }
+
+    fn send_marked(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        (delegation, mark): (u64, u64),
+        out: &mut Effects<I>,
+    ) {
+        if let Some(packet) = duty.packet_for(delegation)
+            && let Some(handed) = duty.delegations.get_mut(&delegation)
+        {
             self.stats.packets_sent += 1;
             self.budget.earn();
             self.searches.earn();
-            handed.mark = self.pace.on_sent(to, bytes, &self.config);
-            duty.packet_for(delegation).map(Message::Packet)
-        };
-        message.into_iter().for_each(|message| out.send(to, message));
+            (handed.mark, handed.is_held) = (mark, false);
+            out.send(handed.to, Message::Packet(packet));
+        }
         self.await_custody(number, duty, delegation, out);
     }
 
@@ -252,7 +304,7 @@ impl<I: Id> Relay<I> {
         let mut wait = self.pace.wait(handed.to, doublings, &self.config);
         if handed.phase != Phase::Offered {
             let bytes = duty.payloads.len();
-            wait += self.pace.transfer(handed.to, bytes, &self.config);
+            wait += self.flow.transfer(handed.to, bytes, &self.config);
         }
         self.arm(number, delegation, wait, out);
     }
@@ -303,9 +355,10 @@ impl<I: Id> Relay<I> {
             is_excused: false,
             tried,
             mark: 0,
+            is_held: false,
         };
         duty.delegations.insert(delegation, handed);
-        self.send(number, duty, delegation, out);
+        self.send_first(number, duty, delegation, out);
     }
 
     /// Why nothing should be handed to a peer: a verdict, or it is no member any

@@ -72,6 +72,8 @@ pub(super) struct Delegation<I> {
     pub(super) tried: Vec<I>,
     /// The place of the last copy among all that was sent to that peer.
     pub(super) mark: u64,
+    /// No copy has been sent yet: others to that peer come first.
+    pub(super) is_held: bool,
 }
 
 impl<I: Id> Delegation<I> {

@@ -90,6 +90,7 @@ impl<I: Id> Relay<I> {
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
         }
+        self.flow.forget(peer);
     }
 
     /// A verdict has stood for long: what waits for its peer alone ends.
@@ -104,7 +105,7 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_contact(peer, out);
         self.on_answer(peer, out);
-        self.pace.on_link(peer);
+        self.flow.on_link(peer);
         self.greet(peer, out);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
@@ -119,6 +120,7 @@ impl<I: Id> Relay<I> {
             }
             self.duties.put(number, duty, &self.config);
         }
+        self.release(peer, out);
     }
 
     /// Ask how a part is that somebody took custody of.
@@ -139,13 +141,14 @@ impl<I: Id> Relay<I> {
     /// The link to a peer works again: what it has not answered is sent now.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_answer(peer, out);
-        self.pace.on_link(peer);
+        self.flow.on_link(peer);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
             let unanswered: Vec<u64> = (duty.delegations.iter())
                 .filter(|(_, handed)| handed.to == peer && handed.phase != Phase::Custody)
+                .filter(|(_, handed)| !handed.is_held)
                 .map(|(delegation, _)| *delegation)
                 .collect();
             for delegation in unanswered {
@@ -154,6 +157,7 @@ impl<I: Id> Relay<I> {
             }
             self.duties.put(number, duty, &self.config);
         }
+        self.release(peer, out);
     }
 
     /// A delegate is gone for good: except it, and hand on the rest of its part.

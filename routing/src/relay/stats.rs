@@ -20,6 +20,8 @@ pub struct RelayStats {
     pub duplicates: u64,
     /// Packets sent, own and for others, repetitions included.
     pub packets_sent: u64,
+    /// Copies that waited until others to the same peer had arrived.
+    pub held_back: u64,
     /// Packets sent again to the same peer.
     pub retries: u64,
     /// Parts handed to somebody else because custody was late.
