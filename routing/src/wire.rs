@@ -75,7 +75,10 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
     check(&message)?;
     match &mut message {
         Message::Packet(packet) => {
-            if !packet.payloads.fill(frame.slice(frame.len() - rest.len()..)) {
+            if !packet
+                .payloads
+                .fill(frame.slice(frame.len() - rest.len()..))
+            {
                 return Err(DecodeError::OutOfBounds("payloads"));
             }
         }

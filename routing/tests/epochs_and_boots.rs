@@ -195,7 +195,7 @@ fn packets_that_do_not_fit_are_refused() {
         spoil(&|header| header.errand.part = Part::Range(Span::new(5, 4))),
         spoil(&|header| header.errand.part = Part::Range(Span::new(0, 16))),
         spoil(&|header| header.errand.id.origin = node),
-        spoil(&|header| header.errand.id.sequence = 64),
+        spoil(&|header| header.errand.id.sequence = Config::default().window),
         spoil(&|header| header.closed_below = 9),
         spoil(&|header| header.errand.epoch.nonce = 99),
         spoil(&|header| {

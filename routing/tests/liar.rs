@@ -164,7 +164,10 @@ fn no_boot_or_mark_is_unbeatable() {
                 names: Vec::new(),
             };
             let payload = Bytes::from_static(b"forged");
-            let forged = Message::Packet(Packet { header, payloads: payload.into() });
+            let forged = Message::Packet(Packet {
+                header,
+                payloads: payload.into(),
+            });
             say(&mut network, members[9], members[at as usize], forged);
         }
         network.run_for(100_000);
@@ -266,7 +269,10 @@ fn the_origin_knows_best_where_it_stands() {
         names: Vec::new(),
     };
     let payload = Bytes::from_static(b"forged");
-    let forged = Message::Packet(Packet { header, payloads: payload.into() });
+    let forged = Message::Packet(Packet {
+        header,
+        payloads: payload.into(),
+    });
     say(&mut network, members[9], members[4], forged);
     network.run_for(1_000);
     let id = network.publish(members[0], 16).unwrap();

@@ -250,7 +250,10 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         names: names.to_vec(),
     };
     let payload = Bytes::from_static(b"x");
-    Message::Packet(Packet { header, payloads: payload.into() })
+    Message::Packet(Packet {
+        header,
+        payloads: payload.into(),
+    })
 }
 
 fn answers(receiver: &mut Single) -> Vec<String> {

@@ -566,7 +566,10 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         names: Vec::new(),
     };
     let payload = Bytes::from_static(b"x");
-    let message = Message::Packet(Packet { header, payloads: payload.into() });
+    let message = Message::Packet(Packet {
+        header,
+        payloads: payload.into(),
+    });
     network.copied.clear();
     let from = root;
     network.input_after(here, 0, Input::Message { from, message });

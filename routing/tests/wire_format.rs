@@ -61,11 +61,12 @@ fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
 }
 
 fn errand() -> impl Strategy<Value = Errand<PeerId>> {
-    let id = (peer(), any::<u64>(), 0..u64::MAX - 9).prop_map(|(origin, boot, sequence)| PacketId {
-        origin,
-        boot,
-        sequence,
-    });
+    let id =
+        (peer(), any::<u64>(), 0..u64::MAX - 9).prop_map(|(origin, boot, sequence)| PacketId {
+            origin,
+            boot,
+            sequence,
+        });
     let all = (id, epoch(), strategy(), any::<u32>(), part());
     all.prop_map(|(id, epoch, strategy, round, part)| Errand {
         id,

@@ -97,8 +97,7 @@ impl Payloads {
         let fits = |end: &u32| *end as usize <= bytes.len();
         let are_several = !self.cuts.is_empty();
         let are_few = self.cuts.len() < Self::MAX_COUNT && bytes.len() <= Self::MAX_BYTES;
-        let is_good =
-            in_order && self.cuts.last().is_none_or(fits) && (!are_several || are_few);
+        let is_good = in_order && self.cuts.last().is_none_or(fits) && (!are_several || are_few);
         self.bytes = bytes;
         is_good
     }
@@ -130,7 +129,14 @@ mod tests {
 
     #[test]
     fn what_is_joined_comes_apart_again() {
-        for lengths in [&[0][..], &[7], &[3, 0, 5], &[0, 0], &[1; 256], &[40 << 10, 8 << 10]] {
+        for lengths in [
+            &[0][..],
+            &[7],
+            &[3, 0, 5],
+            &[0, 0],
+            &[1; 256],
+            &[40 << 10, 8 << 10],
+        ] {
             let payloads = of(lengths);
             let joined = Payloads::join(&payloads).expect("within bounds");
             assert_eq!(joined.iter().collect::<Vec<_>>(), payloads);
@@ -140,7 +146,10 @@ mod tests {
         for lengths in [&[][..], &[1; 257], &[40 << 10, (8 << 10) + 1]] {
             assert_eq!(Payloads::join(&of(lengths)), None);
         }
-        assert!(Payloads::join(&of(&[1 << 20])).is_some(), "alone it may be long");
+        assert!(
+            Payloads::join(&of(&[1 << 20])).is_some(),
+            "alone it may be long"
+        );
     }
 
     #[test]

@@ -211,7 +211,13 @@ impl<I: Id> Relay<I> {
     }
 
     /// Send a delegation for the first time, when its turn comes.
-    fn send_first(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+    fn send_first(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
         let copy = (number, delegation, duty.payloads.len());
         let handed = duty.delegations.get_mut(&delegation);
         let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
@@ -221,6 +227,7 @@ impl<I: Id> Relay<I> {
             Some(mark) => self.send_marked(number, duty, (delegation, mark), out),
             None => {
                 handed.is_held = true;
+                handed.mark = self.flow.arrived(handed.to);
                 self.stats.held_back += 1;
                 self.await_custody(number, duty, delegation, out);
             }
@@ -302,7 +309,7 @@ impl<I: Id> Relay<I> {
         };
         let doublings = handed.attempts.saturating_add(handed.generation);
         let mut wait = self.pace.wait(handed.to, doublings, &self.config);
-        if handed.phase != Phase::Offered {
+        if handed.phase != Phase::Offered && !handed.is_held {
             let bytes = duty.payloads.len();
             wait += self.flow.transfer(handed.to, bytes, &self.config);
         }

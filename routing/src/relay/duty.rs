@@ -6,7 +6,9 @@ use std::time::Duration;
 use binomesh_overlay::{Epoch, Id, Population, Rank};
 
 use super::exceptions::Exceptions;
-use crate::packet::{Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic, names_bytes};
+use crate::packet::{
+    Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic, names_bytes,
+};
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
 
@@ -70,7 +72,8 @@ pub(super) struct Delegation<I> {
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
     pub(super) tried: Vec<I>,
-    /// The place of the last copy among all that was sent to that peer.
+    /// The place of the last copy among all that was sent to that peer; of a held one,
+    /// what of that had arrived when it was looked at last.
     pub(super) mark: u64,
     /// No copy has been sent yet: others to that peer come first.
     pub(super) is_held: bool,

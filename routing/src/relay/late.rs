@@ -40,6 +40,11 @@ impl<I: Id> Relay<I> {
                 handed.is_excused = true;
                 self.await_custody(number, &duty, delegation, out);
             }
+            Some(handed) if handed.is_held && self.flow.arrived(handed.to) != handed.mark => {
+                // Others to that peer arrive, so its turn will come.
+                handed.mark = self.flow.arrived(handed.to);
+                self.await_custody(number, &duty, delegation, out);
+            }
             Some(handed) if handed.phase == Phase::Custody => {
                 if handed.unanswered >= UNANSWERED && self.may_redelegate(&mut duty) {
                     self.go_round(number, &mut duty, delegation, out);
@@ -134,7 +139,9 @@ impl<I: Id> Relay<I> {
         handed.is_asked = true;
         let to = handed.to;
         let question = duty.question_for(delegation);
-        question.into_iter().for_each(|question| out.send(to, question));
+        question
+            .into_iter()
+            .for_each(|question| out.send(to, question));
         self.arm(number, delegation, wait, out);
     }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
-use binomesh_routing::packet::{Message, PacketId, Part, State, Topic};
+use binomesh_routing::packet::{Message, PacketId, Part, Payloads, State, Topic};
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
@@ -81,6 +81,8 @@ pub struct Network {
     pub members: Vec<u32>,
     /// How often each boot of each node delivered each message.
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
+    /// What was delivered last under an id.
+    pub payloads: BTreeMap<(u32, Id), Bytes>,
     pub depth: BTreeMap<(Id, u32), u32>,
     pub receipts: BTreeMap<Id, Vec<Receipt<u32>>>,
     pub accepted: BTreeMap<Id, Accepted>,
@@ -126,6 +128,7 @@ impl Network {
             epochs: 0,
             members: Vec::new(),
             deliveries: BTreeMap::new(),
+            payloads: BTreeMap::new(),
             depth: BTreeMap::new(),
             receipts: BTreeMap::new(),
             accepted: BTreeMap::new(),
@@ -297,6 +300,18 @@ impl Network {
         payload: usize,
         deadline: Option<Duration>,
     ) -> Result<Id, PublishError<u32>> {
+        let payload = Bytes::from(vec![7; payload]);
+        self.publish_all(from, destination, payload.into(), deadline)
+    }
+
+    /// Several messages in one packet; the id of the first.
+    pub fn publish_all(
+        &mut self,
+        from: u32,
+        destination: Destination<u32>,
+        payloads: Payloads,
+        deadline: Option<Duration>,
+    ) -> Result<Id, PublishError<u32>> {
         let node = self.nodes.get_mut(&from).unwrap();
         let placed = node
             .relay
@@ -309,7 +324,7 @@ impl Network {
         let mut out = Outbox::new();
         let publish = Publish {
             topic: Topic::new("test").unwrap(),
-            payloads: Bytes::from(vec![7; payload]).into(),
+            payloads,
             destination,
             strategy: self.strategy,
             deadline,
@@ -467,8 +482,9 @@ impl Network {
 
     fn note(&mut self, at: u32, event: Event<u32>) {
         match event {
-            Event::Deliver { id, .. } => {
+            Event::Deliver { id, payload, .. } => {
                 let boot = self.nodes[&at].boot;
+                self.payloads.insert((at, id), payload);
                 *self.deliveries.entry((at, boot, id)).or_default() += 1;
             }
             Event::Receipt(receipt) => self.receipts.entry(receipt.id).or_default().push(receipt),
