@@ -114,6 +114,8 @@ pub enum Timer {
     },
     /// A packet of an unknown epoch was held long enough.
     Held(u64),
+    /// Custody of short messages that are not done yet is due.
+    Custody,
     /// The roster asks again.
     Roster,
     /// Own broadcasts have waited for a complete roster long enough.
@@ -248,6 +250,9 @@ pub struct Relay<I> {
     held: held::Held<I>,
     pace: pace::Pace<I>,
     flow: flow::Flow<I>,
+    /// Duties whose delegators have not been told yet that they are taken; at most
+    /// `config.max_duties`.
+    owed: Vec<u64>,
     /// For late parts.
     budget: Budget,
     /// For parts that a hop had no way to.
@@ -276,6 +281,7 @@ impl<I: Id> Relay<I> {
             held: held::Held::new(),
             pace: pace::Pace::new(),
             flow: flow::Flow::new(),
+            owed: Vec::new(),
             budget: Budget::full(config.redelegation_burst, config.redelegation_percent),
             searches: Budget::full(config.search_burst, config.search_percent),
             is_impatient: false,
@@ -393,6 +399,7 @@ impl<I: Id> Relay<I> {
                 self.on_delegation_timer(duty, delegation, late, out);
             }
             Timer::Held(number) => self.on_held_timer(number, out),
+            Timer::Custody => self.on_custody_timer(out),
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
             Timer::Waiting => self.on_waiting_timer(out),
             Timer::Patience(number) => self.on_patience_timer(number, out),

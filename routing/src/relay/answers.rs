@@ -25,10 +25,12 @@ impl<I: Id> Relay<I> {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
+            let mut is_again = false;
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 self.flow.on_answer(from, handed.mark);
                 handed.is_asked = false;
                 handed.unanswered = 0;
+                is_again = handed.phase == Phase::Custody;
             }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
                 && handed.phase != Phase::Custody
@@ -41,15 +43,18 @@ impl<I: Id> Relay<I> {
                 handed.is_excused = false;
                 self.arm(number, delegation, self.config.inquire_after, out);
             }
-            if self.narrow(&mut duty, delegation, pending) {
-                self.report(&duty, out);
+            let is_news = self.narrow(&mut duty, delegation, pending);
+            // Something is late there: who waits shall not take it for more than it is.
+            if is_news || is_again && duty.pending_count() < duty.told {
+                self.report(&mut duty, out);
             }
             self.duties.put(number, duty, &self.config);
         }
     }
 
     /// Tell those who wait what is pending as of now.
-    pub(super) fn report(&self, duty: &Duty<I>, out: &mut Effects<I>) {
+    pub(super) fn report(&self, duty: &mut Duty<I>, out: &mut Effects<I>) {
+        duty.told = duty.pending_count();
         for (waiter, errand) in &duty.waiters {
             out.send(*waiter, custody_of(duty, errand));
         }

@@ -32,6 +32,10 @@ pub struct Config {
     pub custody_floor: Duration,
     /// The longest wait for custody, whatever the back-off. A guess.
     pub custody_cap: Duration,
+    /// How long custody of a payload up to `offer_above` is delayed, for done may come
+    /// first and makes it superfluous. 0: it is not. A guess: longer than most broadcasts
+    /// take, and much shorter than `custody_floor`.
+    pub custody_delay: Duration,
     /// What a link brings at least, in bytes per second: the wait for custody of a copy
     /// is longer by what it takes, and what was sent to that peer before it. A guess: a
     /// quarter of 200 Mbit/s, since copies to several peers leave at once. A part that
@@ -146,6 +150,7 @@ impl Default for Config {
             payload_max: 16 << 20,
             custody_floor: Duration::from_millis(25),
             custody_cap: Duration::from_secs(2),
+            custody_delay: Duration::from_millis(5),
             custody_bytes_per_second: 6 << 20,
             peer_window: 2 << 20,
             inquire_after: Duration::from_millis(500),

@@ -237,9 +237,40 @@ impl<I: Id> Relay<I> {
             out.send(from, done);
         }
         if !duty.delegations.is_empty() {
-            out.send(from, custody_of(&duty, &errand));
+            let is_new = found.is_none();
+            if !(is_new && self.may_delay_custody(number, packet, out)) {
+                duty.told = duty.pending_count();
+                out.send(from, custody_of(&duty, &errand));
+            }
         }
         self.settle(number, duty, out);
+    }
+
+    /// Soon all of a short message may be done, and done says more than custody. Whoever
+    /// sent a long one is told at once: others wait behind it.
+    fn may_delay_custody(&mut self, number: u64, packet: &Packet<I>, out: &mut Effects<I>) -> bool {
+        let delay = self.config.custody_delay;
+        let is_short = packet.payloads.len() <= self.config.offer_above;
+        let may = !delay.is_zero() && is_short && self.owed.len() < self.config.max_duties;
+        if may {
+            if self.owed.is_empty() {
+                out.arm(Timer::Custody, delay);
+            }
+            self.owed.push(number);
+        }
+        may
+    }
+
+    /// Custody has been delayed long enough.
+    pub(super) fn on_custody_timer(&mut self, out: &mut Effects<I>) {
+        for number in std::mem::take(&mut self.owed) {
+            if let Some(mut duty) = self.duties.take(number) {
+                if !duty.is_finished {
+                    self.report(&mut duty, out);
+                }
+                self.duties.put(number, duty, &self.config);
+            }
+        }
     }
 
     fn deliver(&mut self, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {

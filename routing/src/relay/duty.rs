@@ -128,6 +128,8 @@ pub(super) struct Duty<I> {
     pub(super) exceptions: Exceptions<I>,
     /// Who is told when it is done; at most `config.max_waiters`.
     pub(super) waiters: BTreeMap<I, Errand<I>>,
+    /// How many members were pending when those who wait were told last.
+    pub(super) told: u32,
     pub(super) redelegated: u32,
     /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
     pub(super) replaced: BTreeSet<I>,
@@ -162,6 +164,7 @@ impl<I: Id> Duty<I> {
             delegations: BTreeMap::new(),
             exceptions: Exceptions::new(),
             waiters: BTreeMap::new(),
+            told: u32::MAX,
             redelegated: 0,
             replaced: BTreeSet::new(),
             is_finished: false,
@@ -289,6 +292,15 @@ impl<I: Id> Duty<I> {
         let mut pending: Runs = open.chain(excepted).collect();
         pending.coarsen(Message::<I>::MAX_PENDING);
         pending.spans().to_vec()
+    }
+
+    /// How many members are not known to have delivered.
+    pub(super) fn pending_count(&self) -> u32 {
+        let handed = self.delegations.values();
+        let open = handed.map(|handed| handed.pending.len());
+        let excepted = self.exceptions.as_slice().iter();
+        let excepted = excepted.map(|exception| exception.span.len());
+        open.chain(excepted).fold(0, u32::saturating_add)
     }
 
     /// Whether the peer of a delegation was asked how it is and has not answered.

@@ -1,0 +1,215 @@
+//! Several messages in one packet are several messages.
+
+mod network;
+
+use std::collections::BTreeSet;
+
+use binomesh_routing::packet::{Message, Packet, Payloads};
+use binomesh_routing::{Config, Destination, Input, PublishError};
+use bytes::Bytes;
+use network::{Conditions, Id, Network, seeds};
+use rand::Rng;
+
+fn payloads(texts: &[&'static str]) -> Payloads {
+    let all: Vec<Bytes> = texts.iter().map(|text| Bytes::from(*text)).collect();
+    Payloads::join(&all).unwrap()
+}
+
+fn publish(network: &mut Network, origin: u32, texts: &[&'static str]) -> Id {
+    let (all, payloads) = (Destination::All, payloads(texts));
+    network.publish_all(origin, all, payloads, None).unwrap()
+}
+
+fn nth(first: Id, place: u64) -> Id {
+    Id {
+        sequence: first.sequence + place,
+        ..first
+    }
+}
+
+/// Each is delivered once, in order, under a sequence of its own; the next packet goes on
+/// behind the last of them, and one receipt speaks for all.
+#[test]
+fn each_of_them_is_delivered_under_its_own_sequence() {
+    let mut network = Network::new(16, 1, Conditions::default(), Config::default());
+    let origin = network.members[5];
+    let texts = ["a", "", "long one", "a"];
+    let first = publish(&mut network, origin, &texts);
+    let second = publish(&mut network, origin, &["b"]);
+    assert_eq!(second, nth(first, 4));
+    network.run_until_receipts(10_000_000);
+    for member in network.members.clone() {
+        for (place, text) in (0..).zip(texts.into_iter().chain(["b"])) {
+            let id = nth(first, place);
+            let expected = (member != origin).then(|| Bytes::from(text));
+            assert_eq!(network.payloads.get(&(member, id)), expected.as_ref());
+            assert_eq!(network.delivered(id, member), u32::from(member != origin));
+        }
+    }
+    let receipts: Vec<_> = network.receipts.values().flatten().collect();
+    let counts: Vec<_> = receipts.iter().map(|receipt| receipt.count).collect();
+    assert_eq!(counts, [4, 1]);
+    assert!(receipts.iter().all(|receipt| receipt.reached_count == 15));
+}
+
+/// With losses, crashes and late custody: whoever lives gets every message of every packet
+/// once, and the receipt says so.
+#[test]
+fn losses_and_crashes_take_none_of_them() {
+    for seed in seeds(300) {
+        let conditions = Conditions {
+            loss: 0.05,
+            ..Conditions::default()
+        };
+        let mut network = Network::new(24, seed, conditions, Config::default());
+        let members = network.members.clone();
+        let origin = members[3];
+        let mut firsts = Vec::new();
+        let mut dead = BTreeSet::new();
+        for round in 0..6 {
+            let count = network.rng.random_range(1..=5);
+            let texts = ["v", "w", "x", "y", "z"];
+            firsts.push((publish(&mut network, origin, &texts[..count]), count as u64));
+            let us = network.rng.random_range(0..20_000);
+            network.run_for(us);
+            if round % 2 == 1 {
+                let victim = members[network.rng.random_range(4..24)];
+                network.crash(victim);
+                dead.insert(victim);
+            }
+        }
+        network.run_until_receipts(60_000_000);
+        for (first, count) in firsts {
+            let receipts = &network.receipts[&first];
+            assert_eq!(
+                (receipts.len(), receipts[0].count),
+                (1, count),
+                "seed {seed}"
+            );
+            for member in members.iter().filter(|member| **member != origin) {
+                for id in (0..count).map(|place| nth(first, place)) {
+                    let delivered = network.delivered(id, *member);
+                    assert!(delivered <= 1, "seed {seed}: {id:?} twice at {member}");
+                    let is_missed = delivered == 0 && !dead.contains(member);
+                    assert!(!is_missed, "seed {seed}: {id:?} is missing at {member}");
+                }
+            }
+        }
+    }
+}
+
+/// A member that hands a packet on may lie about what is in it, and take one message out
+/// as a packet of its own: no message comes twice for that.
+#[test]
+fn messages_that_a_liar_sends_apart_come_once() {
+    let mut network = Network::new(16, 1, Conditions::default(), Config::default());
+    let origin = network.members[0];
+    network.liar = Some((network.members[8], |message| {
+        let Message::Packet(mut packet) = message else {
+            return Some(message);
+        };
+        let id = &mut packet.header.errand.id;
+        id.sequence += 1;
+        let payloads = Bytes::from_static(b"forged").into();
+        Some(Message::Packet(Packet { payloads, ..packet }))
+    }));
+    let first = publish(&mut network, origin, &["a", "b", "c"]);
+    network.run_for(20_000_000);
+    let forged = network.payloads.values().filter(|text| **text == "forged");
+    assert!(forged.count() > 0, "the liar did nothing");
+    for member in &network.members[1..] {
+        for place in 0..3 {
+            assert!(network.delivered(nth(first, place), *member) <= 1);
+        }
+    }
+}
+
+/// The window is one of messages, and there is a bound on packets besides.
+#[test]
+fn the_window_counts_messages_and_packets() {
+    let config = Config {
+        window: 6,
+        max_open: 3,
+        ..Config::default()
+    };
+    for (counts, full) in [
+        (&[4, 2][..], &[1][..]),
+        (&[4, 1], &[2]),
+        (&[1, 1, 1], &[1]),
+        (&[], &[7]),
+    ] {
+        let mut network = Network::new(4, 1, Conditions::default(), config);
+        let origin = network.members[0];
+        let mut publish = |count: usize| {
+            let joined = payloads(&vec!["x"; count]);
+            network.publish_all(origin, Destination::All, joined, None)
+        };
+        for count in counts {
+            assert!(publish(*count).is_ok(), "{counts:?}");
+        }
+        for count in full {
+            let refused = publish(*count);
+            assert_eq!(refused, Err(PublishError::WindowFull(counts.len())));
+        }
+        network.run_until_receipts(10_000_000);
+        assert!(network.publish(origin, 1).is_ok());
+    }
+}
+
+/// Copies beyond a peer's window wait in the relay until others have arrived, and then go:
+/// all that is published arrives, and no more is on its way than the window allows.
+#[test]
+fn a_peers_window_holds_copies_back_and_loses_none() {
+    let config = Config {
+        peer_window: 1500,
+        ..Config::default()
+    };
+    let mut network = Network::new(8, 1, Conditions::default(), config);
+    let origin = network.members[0];
+    let ids: Vec<Id> = (0..40)
+        .map(|_| network.publish(origin, 1000).unwrap())
+        .collect();
+    // One to each of three fingers, 39 wait for each.
+    assert_eq!(network.stats(origin).held_back, 3 * 39);
+    assert_eq!(network.stats(origin).packets_sent, 3);
+    network.run_until_receipts(10_000_000);
+    let members = network.members.clone();
+    for id in ids {
+        assert!(
+            members[1..]
+                .iter()
+                .all(|at| network.delivered(id, *at) == 1)
+        );
+    }
+    network.assert_sound();
+    assert_eq!(network.stats(origin).packets_sent, 3 * 40, "each once");
+}
+
+/// A peer that answers nothing keeps what waits for it from nobody else, and gets it when
+/// it is there again.
+#[test]
+fn what_waits_for_a_silent_peer_is_sent_when_it_is_back() {
+    let config = Config {
+        peer_window: 1500,
+        ..Config::default()
+    };
+    let mut network = Network::new(8, 1, Conditions::default(), config);
+    let (origin, slow) = (network.members[0], network.members[4]);
+    network.pause(slow, 900_000);
+    let ids: Vec<Id> = (0..8)
+        .map(|_| network.publish(origin, 1000).unwrap())
+        .collect();
+    network.run_for(800_000);
+    let members = network.members.clone();
+    for id in &ids {
+        let has = |member: &u32| network.delivered(*id, *member) == 1;
+        let without: Vec<u32> = members.iter().copied().filter(|m| !has(m)).collect();
+        assert_eq!(without, [origin, slow], "{id:?}");
+    }
+    network.run_until_receipts(60_000_000);
+    assert!(ids.iter().all(|id| network.delivered(*id, slow) == 1));
+    let sent = Input::Writable(slow);
+    network.input_after(origin, 0, sent);
+    network.run_for(1_000_000);
+    network.assert_sound();
+}
