@@ -2,21 +2,10 @@
 
 mod network;
 
-use std::time::Duration;
-
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Message, Reason};
 use binomesh_routing::{Config, Destination, Input, Timer};
 use network::single::{ORIGIN, Single, epoch, view};
-
-impl Single {
-    fn fire(&mut self, timer: Timer) {
-        let armed = self.timers.remove(&timer);
-        assert!(armed.is_some(), "{timer:?} is not armed");
-        let late = Duration::ZERO;
-        self.handle(Input::Timer { timer, late });
-    }
-}
 
 /// The origin at rank 0 of 8 has sent to all, without knowing who ranks 3 and 5 are;
 /// nothing is confirmed. In the epoch that follows 1001, 1003 and 1005 are left.

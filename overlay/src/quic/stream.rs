@@ -22,8 +22,8 @@ use crate::PeerId;
 const BATCH_FRAMES: usize = 64;
 /// Bytes written at once: a stream window.
 const BATCH_BYTES: usize = 256 << 10;
-/// The most read from a stream at once.
-const CHUNK: usize = 64 << 10;
+/// The most chunks read from a stream at once, each from one datagram.
+const CHUNKS: usize = 32;
 
 /// The contacts told on one stream, the longest unused forgotten first. Per
 /// stream, because streams overtake each other: the contact must not come later
@@ -312,6 +312,7 @@ impl Reader {
         let mut buffer = BytesMut::new();
         let mut room: Option<OwnedSemaphorePermit> = None;
         let mut frames = 0_u64;
+        let mut chunks = vec![Bytes::new(); CHUNKS];
         loop {
             while let Some(header) = Header::parse(&buffer, body_max)? {
                 if kind == StreamKind::Large && frames > 0 {
@@ -332,8 +333,11 @@ impl Reader {
                 room = None;
                 frames += 1;
             }
-            match stream.read_chunk(CHUNK, true).await {
-                Ok(Some(chunk)) => buffer.extend_from_slice(&chunk.bytes),
+            match stream.read_chunks(&mut chunks).await {
+                Ok(Some(count)) => {
+                    let read = chunks.iter_mut().take(count).map(std::mem::take);
+                    read.for_each(|chunk| buffer.extend_from_slice(&chunk));
+                }
                 Ok(None) if buffer.is_empty() => return Ok(()),
                 Ok(None) => return Err(RefusedFrame::Truncated.into()),
                 Err(ReadError::Reset(_)) => return Err(RefusedFrame::Truncated.into()),

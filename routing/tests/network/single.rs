@@ -64,6 +64,13 @@ impl Single {
         self.handle(Input::Message { from, message });
     }
 
+    pub fn fire(&mut self, timer: Timer) {
+        let armed = self.timers.remove(&timer);
+        assert!(armed.is_some(), "{timer:?} is not armed");
+        let late = Duration::ZERO;
+        self.handle(Input::Timer { timer, late });
+    }
+
     /// The next round begins; how long it was waited for.
     pub fn next_round(&mut self) -> Duration {
         let timer = Timer::Reissue(0);
