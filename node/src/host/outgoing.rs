@@ -235,3 +235,68 @@ impl Host {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Strategy;
+
+    fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -> Waiting {
+        Waiting {
+            to: None,
+            since,
+            outgoing: Outgoing {
+                topic: topic.parse().unwrap(),
+                payload: vec![0; bytes].into(),
+                strategy: Strategy::default(),
+                timeout: timeout_ms.map(Duration::from_millis),
+                reply: oneshot::channel().0,
+            },
+            because: SendError::Busy,
+        }
+    }
+
+    fn together(all: impl IntoIterator<Item = Waiting>) -> usize {
+        let mut messages = OpenMessages::default();
+        all.into_iter().for_each(|message| messages.push(message));
+        messages.together()
+    }
+
+    #[tokio::test]
+    async fn messages_that_go_the_same_way_share_a_packet_within_its_bounds() {
+        let start = now();
+        let short = |topic| waiting(topic, 10, None, start);
+        assert_eq!(together([]), 0);
+        assert_eq!(together([short("a")]), 1);
+        assert_eq!(
+            together([short("a"), short("a"), short("b"), short("a")]),
+            2
+        );
+        assert_eq!(together((0..300).map(|_| short("a"))), Payloads::MAX_COUNT);
+        let long = || waiting("a", 20 << 10, None, start);
+        assert_eq!(together([long(), long(), long()]), 2, "48 KiB in all");
+        let longest = || waiting("a", 1 << 20, None, start);
+        assert_eq!(
+            together([longest(), longest()]),
+            1,
+            "alone it may be longer"
+        );
+        let to_some = Waiting {
+            to: Some(vec!["node-1".into()]),
+            ..short("a")
+        };
+        assert_eq!(together([short("a"), to_some]), 1);
+    }
+
+    #[tokio::test]
+    async fn messages_share_a_packet_if_their_time_runs_out_together() {
+        let start = now();
+        let due = |ms, timeout| waiting("a", 1, timeout, start + Duration::from_millis(ms));
+        assert_eq!(together([due(0, Some(50)), due(9, Some(50))]), 2);
+        assert_eq!(together([due(0, Some(50)), due(11, Some(50))]), 1);
+        assert_eq!(together([due(0, Some(50)), due(0, None)]), 1);
+        // None is told earlier than it asked, so none goes with a later one.
+        assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
+        assert_eq!(together([due(0, None), due(500, None)]), 2);
+    }
+}

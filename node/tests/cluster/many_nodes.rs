@@ -147,6 +147,56 @@ async fn in_one_process(count: usize) {
     }
 }
 
+/// More at once than packets may be open: they share packets, and are messages all the
+/// same, each in its place and with a receipt of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
+    const MESSAGES: usize = 250;
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let all = start(dir.path(), 8);
+    let mut inboxes = Vec::new();
+    for housed in &all {
+        let ready = tokio::time::timeout(PATIENCE, housed.node.ready(8)).await;
+        ready.expect("formed in time").expect("running");
+        let inbox = housed.node.subscribe(TopicFilter::all()).await;
+        inboxes.push(inbox.expect("room"));
+    }
+    let origin = &all[0];
+    let topic = origin.node.topic("news".parse().expect("a topic"));
+    let handles: Vec<_> = (0..MESSAGES)
+        .map(|number| topic.publish(format!("message {number}")))
+        .collect();
+    let mut ids = Vec::new();
+    for handle in handles {
+        let receipt = handle.await.expect("accepted");
+        assert!(receipt.is_complete(), "{receipt:?}");
+        assert_eq!(receipt.reached_count, 7);
+        ids.push(receipt.id);
+    }
+    for inbox in &mut inboxes[1..] {
+        for (number, id) in ids.iter().enumerate() {
+            let got = tokio::time::timeout(PATIENCE, inbox.next()).await;
+            let Ok(Some(Received::Message(message))) = got else {
+                panic!("{number}: {got:?}");
+            };
+            assert_eq!(message.payload, format!("message {number}"));
+            assert_eq!(message.id.to_string(), *id);
+        }
+    }
+    let published = eventually("counted", async || {
+        let published = origin.events("published").await;
+        (published == MESSAGES as u64).then_some(origin.events("packets_sent").await)
+    });
+    eprintln!(
+        "{MESSAGES} messages in {} copies of packets",
+        published.await
+    );
+    for housed in &all {
+        housed.node.shutdown().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_nodes_live_in_one_process() {
     let _alone = bed::alone().await;
