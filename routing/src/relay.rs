@@ -36,6 +36,7 @@ mod origin;
 mod pace;
 mod publish;
 mod receipt;
+mod send;
 mod stats;
 mod verdicts;
 mod views;
@@ -302,6 +303,7 @@ impl<I: Id> Relay<I> {
             Input::PeerUp(peer) => self.on_peer_up(peer, out),
             Input::Writable(peer) => self.on_writable(peer, out),
         }
+        self.release(out);
     }
 
     /// Take no new message, own or to deliver; what is open is still served.
@@ -319,6 +321,7 @@ impl<I: Id> Relay<I> {
         for sequence in self.open.sequences() {
             self.on_deadline(sequence, out);
         }
+        self.release(out);
     }
 
     /// Whether a verdict says that `peer` is down.
@@ -390,7 +393,6 @@ impl<I: Id> Relay<I> {
                 peers,
             } => self.on_roster_tell(from, epoch, start, &peers, out),
         }
-        self.release(from, out);
     }
 
     fn on_timer(&mut self, timer: Timer, late: Duration, out: &mut Effects<I>) {

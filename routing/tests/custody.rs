@@ -13,25 +13,29 @@ use network::single::{ORIGIN, Single, epoch, view};
 
 const CHILD: u32 = ORIGIN + 3;
 
-/// Rank 2 of 4, asked by the origin to answer for ranks 2 and 3.
-fn asked(payload: usize) -> Single {
-    let mut relay = Single::new(ORIGIN + 2);
-    relay.handle(Input::View(view(1, 4, 2, |rank| ORIGIN + rank.0)));
+fn errand(span: Span) -> Errand<u32> {
+    Errand {
+        id: PacketId {
+            origin: ORIGIN,
+            boot: 1,
+            sequence: 0,
+        },
+        epoch: epoch(1),
+        strategy: Strategy::default(),
+        round: 0,
+        part: Part::Range(span),
+    }
+}
+
+/// One rank of `n`, asked by the origin to answer for a span that begins there.
+fn asked_of(n: u32, span: Span, payload: usize) -> Single {
+    let mut relay = Single::new(ORIGIN + span.start);
+    relay.handle(Input::View(view(1, n, span.start, |rank| ORIGIN + rank.0)));
     relay.sent.clear();
     let header = Header {
-        errand: Errand {
-            id: PacketId {
-                origin: ORIGIN,
-                boot: 1,
-                sequence: 0,
-            },
-            epoch: epoch(1),
-            strategy: Strategy::default(),
-            round: 0,
-            part: Part::Range(Span::new(2, 4)),
-        },
+        errand: errand(span),
         origin_rank: Rank(0),
-        to: Rank(2),
+        to: Rank(span.start),
         closed_below: 0,
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
@@ -39,6 +43,11 @@ fn asked(payload: usize) -> Single {
     let payloads = Payloads::from(Bytes::from(vec![7; payload]));
     relay.hear(ORIGIN, Message::Packet(Packet { header, payloads }));
     relay
+}
+
+/// Rank 2 of 4, asked by the origin to answer for ranks 2 and 3.
+fn asked(payload: usize) -> Single {
+    asked_of(4, Span::new(2, 4), payload)
 }
 
 /// The kinds of what was sent to a peer since it was asked last.
@@ -86,4 +95,30 @@ fn custody_of_a_long_payload_is_told_at_once() {
     let mut relay = asked(5000);
     assert_eq!(said_to(&mut relay, ORIGIN), ["custody"]);
     assert!(!relay.timers.contains_key(&Timer::Custody));
+}
+
+/// Custody that is repeated says that something is late behind it. Whoever has told that
+/// more is pending tells it anew, and once.
+#[test]
+fn repeated_custody_is_told_on_if_it_is_news() {
+    let mut relay = asked_of(16, Span::new(4, 8), 100);
+    relay.fire(Timer::Custody);
+    assert_eq!(said_to(&mut relay, ORIGIN), ["custody"]);
+    let custody = || Message::Custody {
+        errand: errand(Span::new(6, 8)),
+        pending: vec![Span::single(7)],
+    };
+    relay.hear(ORIGIN + 6, custody());
+    assert!(
+        relay.sent.is_empty(),
+        "that it has delivered itself is no news"
+    );
+    relay.hear(ORIGIN + 6, custody());
+    let sent = std::mem::take(&mut relay.sent);
+    let [(ORIGIN, Message::Custody { pending, .. })] = &sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(pending, &[Span::single(5), Span::single(7)]);
+    relay.hear(ORIGIN + 6, custody());
+    assert!(relay.sent.is_empty(), "it has been told");
 }

@@ -124,6 +124,48 @@ fn messages_that_a_liar_sends_apart_come_once() {
     }
 }
 
+/// A copy with fewer messages than the packet has does not stand for it: the origin's own
+/// packet takes its place, and all messages reach those behind.
+#[test]
+fn a_cut_packet_does_not_stand_for_the_whole() {
+    let mut network = Network::new(4, 1, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    let first = publish(&mut network, members[0], &["a", "b", "c"]);
+    let copies = network.take_packets(members[0], members[2]);
+    let mut cut = copies[0].clone();
+    cut.payloads = Bytes::from_static(b"a").into();
+    let at = |network: &mut Network, delay, from, packet: Packet<u32>| {
+        let message = Message::Packet(packet);
+        network.input_after(members[2], delay, Input::Message { from, message });
+    };
+    at(&mut network, 0, members[1], cut);
+    at(&mut network, 20_000, members[0], copies[0].clone());
+    network.run_until_receipts(20_000_000);
+    for place in 0..3 {
+        let id = nth(first, place);
+        assert!(
+            members[1..]
+                .iter()
+                .all(|at| network.delivered(id, *at) == 1)
+        );
+    }
+}
+
+/// The last sequences that there are cannot be used, and are no reason to panic.
+#[test]
+fn a_packet_at_the_end_of_all_sequences_does_no_harm() {
+    let mut network = Network::new(4, 1, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    publish(&mut network, members[0], &["a"]);
+    let mut last = network.take_packets(members[0], members[2])[0].clone();
+    last.header.errand.id.sequence = u64::MAX - 1;
+    last.header.closed_below = u64::MAX - 1;
+    let message = Message::Packet(last);
+    let from = members[1];
+    network.input_after(members[2], 0, Input::Message { from, message });
+    network.run_until_receipts(20_000_000);
+}
+
 /// The window is one of messages, and there is a bound on packets besides.
 #[test]
 fn the_window_counts_messages_and_packets() {

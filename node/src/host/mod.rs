@@ -183,6 +183,8 @@ impl Host {
     }
 
     fn on_event(&mut self, event: TransportEvent) {
+        let is_frame = matches!(event, TransportEvent::Received { .. });
+        self.is_placement_stale |= !is_frame;
         match event {
             TransportEvent::LinkUp { peer, boot } => {
                 tracing::debug!(peer = %self.name_of(peer), boot, "link up");
@@ -275,6 +277,8 @@ impl Host {
             return;
         }
         tracing::info!(drain_seconds = drain.as_secs_f64(), "leaving");
+        // What was submitted before goes out first.
+        self.attend_waiting();
         self.leaving = Some(Leaving {
             until,
             is_drained: false,

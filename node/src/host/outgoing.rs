@@ -24,8 +24,8 @@ use crate::report::Receipt;
 const MAX_WAITING: usize = 256;
 /// How many bytes of payload they may hold; one more is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Messages whose time runs out this far apart share a packet, whose receipt is then
-/// due with the first. A guess: nobody sees the difference.
+/// Messages whose time runs out this far apart, or a tenth of it, share a packet, whose
+/// receipt is due with the first. A guess: nobody sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
 type Reply = oneshot::Sender<Result<Receipt, SendError>>;
@@ -67,8 +67,9 @@ impl Waiting {
             && mine.strategy == other.strategy
             && match (self.deadline(), older.deadline()) {
                 (None, None) => true,
-                (Some(mine), Some(other)) => {
-                    other <= mine && mine.saturating_duration_since(other) <= SAME_TIME
+                (Some(end), Some(other)) => {
+                    let most = SAME_TIME.min(mine.timeout.unwrap_or_default() / 10);
+                    other <= end && end.saturating_duration_since(other) <= most
                 }
                 _ => false,
             }
@@ -79,6 +80,11 @@ impl OpenMessages {
     /// When the first message that waits runs out of time.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(Waiting::deadline).min()
+    }
+
+    fn has_room_for(&self, outgoing: &Outgoing) -> bool {
+        let bytes = self.waiting_bytes + outgoing.payload.len();
+        self.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES
     }
 
     fn push(&mut self, message: Waiting) {
@@ -111,9 +117,12 @@ impl Host {
     /// A user wants a message sent, to all members if there is no list. It goes when
     /// the loop comes round.
     pub(super) fn submit(&mut self, to: Option<Vec<Destination>>, outgoing: Outgoing) {
+        if !self.messages.has_room_for(&outgoing) {
+            // Those that wait may only not have been tried yet.
+            self.attend_waiting();
+        }
         let messages = &mut self.messages;
-        let bytes = messages.waiting_bytes + outgoing.payload.len();
-        if messages.waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
+        if !messages.has_room_for(&outgoing) {
             let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
         }
@@ -292,10 +301,12 @@ mod tests {
     async fn messages_share_a_packet_if_their_time_runs_out_together() {
         let start = now();
         let due = |ms, timeout| waiting("a", 1, timeout, start + Duration::from_millis(ms));
-        assert_eq!(together([due(0, Some(50)), due(9, Some(50))]), 2);
-        assert_eq!(together([due(0, Some(50)), due(11, Some(50))]), 1);
+        assert_eq!(together([due(0, Some(500)), due(9, Some(500))]), 2);
+        assert_eq!(together([due(0, Some(500)), due(11, Some(500))]), 1);
+        assert_eq!(together([due(0, Some(50)), due(5, Some(50))]), 2);
+        assert_eq!(together([due(0, Some(50)), due(6, Some(50))]), 1);
         assert_eq!(together([due(0, Some(50)), due(0, None)]), 1);
-        // None is told earlier than it asked, so none goes with a later one.
+        // The packet is due with the oldest, which must not be later than asked.
         assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
         assert_eq!(together([due(0, None), due(500, None)]), 2);
     }

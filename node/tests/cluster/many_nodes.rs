@@ -197,6 +197,31 @@ async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
     }
 }
 
+/// What was published before the node was told to leave goes out, to the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_just_before_a_leave_is_delivered() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let all = start(dir.path(), 3);
+    for housed in &all {
+        let ready = tokio::time::timeout(PATIENCE, housed.node.ready(3)).await;
+        ready.expect("formed in time").expect("running");
+    }
+    let leaver = &all[2].node;
+    let topic = leaver.topic("news".parse().expect("a topic"));
+    let words: Vec<_> = (0..20)
+        .map(|n| topic.publish(format!("word {n}")))
+        .collect();
+    assert_eq!(leaver.leave(PATIENCE).await, Ok(()));
+    for word in words {
+        let receipt = word.await.expect("accepted");
+        assert_eq!((receipt.reached_count, receipt.is_complete()), (2, true));
+    }
+    for housed in &all {
+        housed.node.shutdown().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_nodes_live_in_one_process() {
     let _alone = bed::alone().await;

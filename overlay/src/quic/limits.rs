@@ -32,7 +32,7 @@ pub struct Limits {
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
     /// Bodies above this get a stream of their own, so that shorter ones pass
-    /// them. 96 KiB: payloads of 64 KiB, the design's figure, with any head.
+    /// them. 96 KiB: payloads of 64 KiB, the design's figure, with a head.
     pub large_above: usize,
     /// Streams of their own that one link writes at once; further packets wait.
     /// Two, with the persistent packet stream, can fill three quarters of the

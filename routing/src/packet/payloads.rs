@@ -2,8 +2,9 @@
 //!
 //! A relay's work is the same for a packet with one short message or with fifty. So an
 //! origin with more messages than it may have packets open sends several in one, and
-//! whoever delivers takes them apart again. Nothing else about them is shared: each has
-//! a sequence of its own, and a receipt.
+//! whoever delivers takes them apart again, each with a sequence of its own. What becomes
+//! of a packet becomes of all of them: a member that takes no payload as long as the
+//! longest refuses the others with it.
 
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};

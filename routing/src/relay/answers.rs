@@ -27,7 +27,7 @@ impl<I: Id> Relay<I> {
             };
             let mut is_again = false;
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
-                self.flow.on_answer(from, handed.mark);
+                self.flow.on_answer(from, delegation);
                 handed.is_asked = false;
                 handed.unanswered = 0;
                 is_again = handed.phase == Phase::Custody;
@@ -99,7 +99,6 @@ impl<I: Id> Relay<I> {
             duty.redelegated = duty.redelegated.saturating_add(redelegated);
             replaced.iter().for_each(|peer| duty.replace(*peer));
             if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
-                self.flow.on_answer(from, handed.mark);
                 self.pace_of_done(&handed);
                 let given = handed.given();
                 self.complete(number, &mut duty, handed, exceptions, out);
@@ -127,8 +126,9 @@ impl<I: Id> Relay<I> {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
             };
-            if let Some(handed) = duty.delegations.get(&delegation) {
-                self.flow.on_answer(from, handed.mark);
+            // A question may have overtaken the copy.
+            if reason != Refusal::Unknown {
+                self.flow.on_answer(from, delegation);
             }
             match reason {
                 Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
@@ -136,11 +136,18 @@ impl<I: Id> Relay<I> {
                 // packet sent again at its pleasure.
                 Refusal::Unknown if !duty.is_asked_about(delegation) => {}
                 Refusal::Unknown => {
+                    let mut is_first = false;
                     if let Some(handed) = duty.delegations.get_mut(&delegation) {
                         handed.phase = Phase::Sent;
                         handed.is_asked = false;
+                        // One that was held has had its turn already.
+                        is_first = !handed.is_sent && !handed.is_held;
                     }
-                    self.send(number, &mut duty, delegation, out);
+                    if is_first {
+                        self.send_first(number, &mut duty, delegation, out);
+                    } else {
+                        self.send(number, &mut duty, delegation, out);
+                    }
                 }
                 _ => {
                     if let Some(handed) =
@@ -223,6 +230,7 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) -> Option<Delegation<I>> {
         let handed = duty.delegations.remove(&delegation)?;
+        self.flow.on_answer(handed.to, delegation);
         out.disarm(Timer::Delegation {
             duty: number,
             delegation,

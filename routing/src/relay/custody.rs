@@ -42,7 +42,7 @@ impl<I: Id> Relay<I> {
         let mark = self.windows.closed_below(id);
         if mark > before {
             for number in self.duties.below(id, mark) {
-                self.duties.forget(number, out);
+                self.forget(number, out);
             }
             self.check_drained(out);
         }
@@ -185,14 +185,14 @@ impl<I: Id> Relay<I> {
         if is_full && !is_alone {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
-        if known.is_some_and(|duty| duty.contradicts(&packet.header)) {
+        if known.is_some_and(|duty| duty.contradicts(&packet)) {
             if from != errand.id.origin {
                 return self.refuse(from, errand, Refusal::Malformed, out);
             }
             // The origin knows best where it stands and whom it means: the other copy
             // was a lie.
             if let Some(number) = found {
-                self.duties.forget(number, out);
+                self.forget(number, out);
             }
             return self.serve(from, packet, verdict, out);
         }
@@ -239,7 +239,10 @@ impl<I: Id> Relay<I> {
         if !duty.delegations.is_empty() {
             let is_new = found.is_none();
             if !(is_new && self.may_delay_custody(number, packet, out)) {
-                duty.told = duty.pending_count();
+                // Those who wait longer have been told otherwise.
+                if duty.told == u32::MAX {
+                    duty.told = duty.pending_count();
+                }
                 out.send(from, custody_of(&duty, &errand));
             }
         }
@@ -279,7 +282,7 @@ impl<I: Id> Relay<I> {
             return;
         }
         let first = packet.header.errand.id;
-        for (sequence, payload) in (first.sequence..).zip(packet.payloads.iter()) {
+        for (payload, sequence) in packet.payloads.iter().zip(first.sequence..) {
             let id = PacketId { sequence, ..first };
             // A liar may have said that some of them are another packet.
             if self.windows.deliver(id, &self.config) {

@@ -1,13 +1,12 @@
 //! Handing parts on: to a range's first live rank, or hop by hop to it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use binomesh_overlay::{Id, Rank};
 
 use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
-use super::{Effects, Relay, Timer};
+use super::{Effects, Relay};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
 use crate::roster::Roster;
 
@@ -210,117 +209,6 @@ impl<I: Id> Relay<I> {
         self.stats.summarised += u64::from(summarised);
     }
 
-    /// Send a delegation for the first time, when its turn comes.
-    fn send_first(
-        &mut self,
-        number: u64,
-        duty: &mut Duty<I>,
-        delegation: u64,
-        out: &mut Effects<I>,
-    ) {
-        let copy = (number, delegation, duty.payloads.len());
-        let handed = duty.delegations.get_mut(&delegation);
-        let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
-            return self.send(number, duty, delegation, out);
-        };
-        match self.flow.admit(handed.to, copy, &self.config) {
-            Some(mark) => self.send_marked(number, duty, (delegation, mark), out),
-            None => {
-                handed.is_held = true;
-                handed.mark = self.flow.arrived(handed.to);
-                self.stats.held_back += 1;
-                self.await_custody(number, duty, delegation, out);
-            }
-        }
-    }
-
-    /// Something that was sent to this peer has arrived: send what waits for that.
-    pub(super) fn release(&mut self, peer: I, out: &mut Effects<I>) {
-        while let Some(((number, delegation, bytes), mark)) = self.flow.next(peer, &self.config) {
-            let is_held = |duty: &Duty<I>| {
-                let handed = duty.delegations.get(&delegation);
-                handed.is_some_and(|handed| handed.is_held && handed.to == peer)
-            };
-            let Some(mut duty) = self.duties.take(number) else {
-                self.flow.take_back(peer, bytes);
-                continue;
-            };
-            if is_held(&duty) {
-                self.send_marked(number, &mut duty, (delegation, mark), out);
-            } else {
-                self.flow.take_back(peer, bytes);
-            }
-            self.duties.put(number, duty, &self.config);
-        }
-    }
-
-    /// Send a delegation, or the offer of it, and wait for custody.
-    pub(super) fn send(
-        &mut self,
-        number: u64,
-        duty: &mut Duty<I>,
-        delegation: u64,
-        out: &mut Effects<I>,
-    ) {
-        let Some(handed) = duty.delegations.get(&delegation) else {
-            return;
-        };
-        let to = handed.to;
-        if handed.phase == Phase::Offered {
-            let question = duty.question_for(delegation);
-            question.into_iter().for_each(|q| out.send(to, q));
-            self.await_custody(number, duty, delegation, out);
-        } else {
-            let mark = self.flow.force(to, duty.payloads.len(), &self.config);
-            self.send_marked(number, duty, (delegation, mark), out);
-        }
-    }
-
-    fn send_marked(
-        &mut self,
-        number: u64,
-        duty: &mut Duty<I>,
-        (delegation, mark): (u64, u64),
-        out: &mut Effects<I>,
-    ) {
-        if let Some(packet) = duty.packet_for(delegation)
-            && let Some(handed) = duty.delegations.get_mut(&delegation)
-        {
-            self.stats.packets_sent += 1;
-            self.budget.earn();
-            self.searches.earn();
-            (handed.mark, handed.is_held) = (mark, false);
-            out.send(handed.to, Message::Packet(packet));
-        }
-        self.await_custody(number, duty, delegation, out);
-    }
-
-    /// Arm the timer for custody: longer after every attempt and re-delegation, and by
-    /// what the copy takes on its way.
-    pub(super) fn await_custody(
-        &self,
-        number: u64,
-        duty: &Duty<I>,
-        delegation: u64,
-        out: &mut Effects<I>,
-    ) {
-        let Some(handed) = duty.delegations.get(&delegation) else {
-            return;
-        };
-        let doublings = handed.attempts.saturating_add(handed.generation);
-        let mut wait = self.pace.wait(handed.to, doublings, &self.config);
-        if handed.phase != Phase::Offered && !handed.is_held {
-            let bytes = duty.payloads.len();
-            wait += self.flow.transfer(handed.to, bytes, &self.config);
-        }
-        self.arm(number, delegation, wait, out);
-    }
-
-    /// Arm the timer of a delegation.
-    pub(super) fn arm(&self, duty: u64, delegation: u64, wait: Duration, out: &mut Effects<I>) {
-        out.arm(Timer::Delegation { duty, delegation }, wait);
-    }
-
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site's worth of facts about a delegation"
@@ -361,8 +249,9 @@ impl<I: Id> Relay<I> {
             generation,
             is_excused: false,
             tried,
-            mark: 0,
+            answers: 0,
             is_held: false,
+            is_sent: false,
         };
         duty.delegations.insert(delegation, handed);
         self.send_first(number, duty, delegation, out);

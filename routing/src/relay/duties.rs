@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use binomesh_overlay::{Epoch, Id};
 
+use super::Config;
 use super::duty::{Duty, DutyKey};
-use super::{Config, Effects, Timer};
 use crate::packet::PacketId;
 
 /// All duties, by a number that timers can name. Bounds are checked by the relay
@@ -162,22 +162,12 @@ impl<I: Id> Duties<I> {
         self.duties.insert(number, duty);
         while self.finished.len() > config.max_finished {
             let oldest = self.finished.pop_first();
-            oldest.map(|number| self.remove(number));
+            oldest.map(|number| self.forget(number));
         }
     }
 
-    /// Forget a duty and its timers.
-    pub(super) fn forget(&mut self, number: u64, out: &mut Effects<I>) {
-        let delegations = self.remove(number).map(|duty| duty.delegations);
-        for delegation in delegations.into_iter().flat_map(BTreeMap::into_keys) {
-            out.disarm(Timer::Delegation {
-                duty: number,
-                delegation,
-            });
-        }
-    }
-
-    fn remove(&mut self, number: u64) -> Option<Box<Duty<I>>> {
+    /// Forget a duty. Its timers are the caller's to disarm.
+    pub(super) fn forget(&mut self, number: u64) -> Option<Box<Duty<I>>> {
         let duty = self.take(number)?;
         if let Some(of_id) = self.index.get_mut(&duty.key.id) {
             of_id.retain(|other| *other != number);

@@ -72,11 +72,12 @@ pub(super) struct Delegation<I> {
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
     pub(super) tried: Vec<I>,
-    /// The place of the last copy among all that was sent to that peer; of a held one,
-    /// what of that had arrived when it was looked at last.
-    pub(super) mark: u64,
     /// No copy has been sent yet: others to that peer come first.
     pub(super) is_held: bool,
+    /// Of a held one: how often that peer had answered when it was looked at last.
+    pub(super) answers: u64,
+    /// A copy has been sent.
+    pub(super) is_sent: bool,
 }
 
 impl<I: Id> Delegation<I> {
@@ -113,6 +114,8 @@ pub(super) struct Duty<I> {
     pub(super) origin_rank: Rank,
     pub(super) closed_below: u64,
     pub(super) topic: Topic,
+    /// How many messages it is of.
+    pub(super) count: u64,
     /// Empty once finished.
     pub(super) payloads: Payloads,
     /// Who is meant at each distance; empty if whoever stands there is, and once
@@ -156,6 +159,7 @@ impl<I: Id> Duty<I> {
             origin_rank: header.origin_rank,
             closed_below: header.closed_below,
             topic: header.topic.clone(),
+            count: packet.payloads.count(),
             payloads: packet.payloads.clone(),
             names: header.named().collect(),
             round: header.errand.round,
@@ -228,9 +232,12 @@ impl<I: Id> Duty<I> {
     }
 
     /// Whether a copy says otherwise about what all copies have in common.
-    pub(super) fn contradicts(&self, header: &Header<I>) -> bool {
+    pub(super) fn contradicts(&self, packet: &Packet<I>) -> bool {
+        let header = &packet.header;
         let is_other = |(at, name)| self.name_at(at).is_some_and(|mine| mine != name);
-        self.origin_rank != header.origin_rank || header.named().any(is_other)
+        self.origin_rank != header.origin_rank
+            || self.count != packet.payloads.count()
+            || header.named().any(is_other)
     }
 
     /// The ranks of those who have not answered a copy yet.

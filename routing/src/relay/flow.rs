@@ -1,12 +1,12 @@
-//! How much is on its way to each peer, and what waits until some of it has arrived.
+//! How much is on its way to each peer, and what waits until some of it is answered.
 //!
-//! A copy counts as on its way until its delegate answers; an answer says that all that
-//! was sent before has arrived too. Beyond a peer's window further copies wait here, in
-//! order: so a slow or dead peer holds back its own copies alone, and what is queued for
-//! it is bounded. What was sent and got no answer in time is sent again whatever is on
-//! its way, so that frames lost with a link take nobody's turn for ever.
+//! A copy is on its way until its delegate answers it, or nobody wants an answer any more.
+//! Beyond a peer's window further first copies wait here, in order: so a slow or dead peer
+//! holds back its own copies alone, and what is queued for it is bounded. What was sent, or
+//! should have been, and got no answer in time is sent again whatever is on its way, so
+//! that a lost frame takes nobody's turn for ever.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::Id;
@@ -17,33 +17,31 @@ use super::Config;
 /// full window of an origin's packets.
 const MAX_WAITING: usize = 4096;
 
-/// A copy that waits: duty, delegation, bytes.
-type Waiting = (u64, u64, usize);
+/// A copy: duty, delegation, bytes.
+pub(super) type Copied = (u64, u64, usize);
 
 /// The way to one peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Edge {
-    /// Bytes sent so far.
-    sent: u64,
-    /// How many of these have arrived.
-    arrived: u64,
-    waiting: VecDeque<Waiting>,
+    /// Bytes of the delegations whose copies are on their way.
+    on_its_way: BTreeMap<u64, u64>,
+    /// All of them together.
+    bytes: u64,
+    waiting: VecDeque<Copied>,
+    /// How many answers there were.
+    answers: u64,
 }
 
 impl Edge {
-    fn on_its_way(&self) -> u64 {
-        self.sent - self.arrived
-    }
-
     /// One copy always fits.
     fn has_room(&self, bytes: usize, config: &Config) -> bool {
-        let on_its_way = self.on_its_way();
-        on_its_way == 0 || on_its_way.saturating_add(bytes as u64) <= config.peer_window
+        self.bytes == 0 || self.bytes.saturating_add(bytes as u64) <= config.peer_window
     }
 
-    fn send(&mut self, bytes: usize) -> u64 {
-        self.sent = self.sent.saturating_add(bytes as u64);
-        self.sent
+    fn send(&mut self, delegation: u64, bytes: usize) {
+        let before = self.on_its_way.insert(delegation, bytes as u64);
+        self.bytes += bytes as u64;
+        self.bytes -= before.unwrap_or(0);
     }
 }
 
@@ -52,16 +50,20 @@ impl Edge {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Flow<I> {
     edges: BTreeMap<I, Edge>,
+    /// Peers for which something waits and something has been answered.
+    freed: BTreeSet<I>,
 }
 
 impl<I: Id> Flow<I> {
     pub(super) const fn new() -> Self {
         Self {
             edges: BTreeMap::new(),
+            freed: BTreeSet::new(),
         }
     }
 
-    /// What a copy of so many bytes takes that was sent last.
+    /// What a copy of so many bytes takes that is on its way to a peer, with all that
+    /// may be in front of it.
     pub(super) fn transfer(&self, peer: I, bytes: usize, config: &Config) -> Duration {
         let rate = u64::from(config.custody_bytes_per_second);
         if rate == 0 {
@@ -69,71 +71,70 @@ impl<I: Id> Flow<I> {
         }
         let time = |bytes: u64| Duration::from_micros(bytes.saturating_mul(1_000_000) / rate);
         let own = bytes as u64;
-        let edge = self.edges.get(&peer);
-        let all = edge.map_or(own, Edge::on_its_way);
+        let all = self.edges.get(&peer).map_or(own, |edge| edge.bytes);
         let in_front = time(all.saturating_sub(own)).min(config.custody_cap);
         time(own).saturating_add(in_front)
     }
 
-    /// Whether a copy can go to `peer` now: its mark, for the answer. If not it waits,
-    /// and [`Self::next`] gives it back.
-    pub(super) fn admit(&mut self, peer: I, copy: Waiting, config: &Config) -> Option<u64> {
+    /// Whether a first copy can go to `peer` now, and then it is on its way. If not it
+    /// waits.
+    pub(super) fn admit(&mut self, peer: I, copy: Copied, config: &Config) -> bool {
         let Some(edge) = self.edge(peer, config) else {
-            return Some(0);
+            return true;
         };
-        let bytes = copy.2;
+        let (_, delegation, bytes) = copy;
         let is_next = edge.waiting.is_empty() && edge.has_room(bytes, config);
-        if is_next || edge.waiting.len() >= MAX_WAITING {
-            return Some(edge.send(bytes));
+        let goes = is_next || edge.waiting.len() >= MAX_WAITING;
+        if goes {
+            edge.send(delegation, bytes);
+        } else {
+            edge.waiting.push_back(copy);
         }
-        edge.waiting.push_back(copy);
-        None
+        goes
     }
 
-    /// A copy goes to `peer` in any case. Returns its mark.
-    pub(super) fn force(&mut self, peer: I, bytes: usize, config: &Config) -> u64 {
-        self.edge(peer, config).map_or(0, |edge| edge.send(bytes))
+    /// A copy goes to `peer` in any case.
+    pub(super) fn force(&mut self, peer: I, (_, delegation, bytes): Copied, config: &Config) {
+        if let Some(edge) = self.edge(peer, config) {
+            edge.send(delegation, bytes);
+        }
     }
 
-    /// The next copy that need not wait any more, and its mark. It may be wanted no
-    /// longer, and then should be answered at once.
-    pub(super) fn next(&mut self, peer: I, config: &Config) -> Option<(Waiting, u64)> {
-        let edge = self.edges.get_mut(&peer)?;
+    /// A peer to whom more may go.
+    pub(super) fn pop_freed(&mut self) -> Option<I> {
+        self.freed.pop_first()
+    }
+
+    /// The copy that waits first, and whether there is room for it.
+    pub(super) fn front(&self, peer: I, config: &Config) -> Option<(Copied, bool)> {
+        let edge = self.edges.get(&peer)?;
         let copy = *edge.waiting.front()?;
-        if !edge.has_room(copy.2, config) {
-            return None;
+        Some((copy, edge.has_room(copy.2, config)))
+    }
+
+    /// The copy that waits first waits no more.
+    pub(super) fn pop_front(&mut self, peer: I) {
+        self.change(peer, |edge| _ = edge.waiting.pop_front());
+    }
+
+    /// The copy of this delegation has been answered, or no answer is wanted any more.
+    pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
+        let mut waits = false;
+        self.change(peer, |edge| {
+            if let Some(bytes) = edge.on_its_way.remove(&delegation) {
+                edge.bytes -= bytes;
+                edge.answers += 1;
+                waits = !edge.waiting.is_empty();
+            }
+        });
+        if waits {
+            self.freed.insert(peer);
         }
-        edge.waiting.pop_front();
-        Some((copy, edge.send(copy.2)))
     }
 
-    /// The copy popped last is not sent.
-    pub(super) fn take_back(&mut self, peer: I, bytes: usize) {
-        self.change(peer, |edge| {
-            edge.sent = edge.sent.saturating_sub(bytes as u64).max(edge.arrived);
-        });
-    }
-
-    /// The copy with this mark has been answered.
-    pub(super) fn on_answer(&mut self, peer: I, mark: u64) {
-        self.change(peer, |edge| {
-            edge.arrived = edge.arrived.max(mark).min(edge.sent);
-        });
-    }
-
-    /// How many bytes have arrived at this peer; 0 if nothing is on its way.
-    pub(super) fn arrived(&self, peer: I) -> u64 {
-        self.edges.get(&peer).map_or(0, |edge| edge.arrived)
-    }
-
-    /// What was on its way is lost, or there.
-    pub(super) fn on_link(&mut self, peer: I) {
-        self.change(peer, |edge| edge.arrived = edge.sent);
-    }
-
-    /// Nothing goes to this peer any more.
-    pub(super) fn forget(&mut self, peer: I) {
-        self.edges.remove(&peer);
+    /// How often this peer has answered while something waited for it.
+    pub(super) fn answers(&self, peer: I) -> u64 {
+        self.edges.get(&peer).map_or(0, |edge| edge.answers)
     }
 
     fn edge(&mut self, peer: I, config: &Config) -> Option<&mut Edge> {
@@ -145,7 +146,7 @@ impl<I: Id> Flow<I> {
     fn change(&mut self, peer: I, change: impl FnOnce(&mut Edge)) {
         if let Some(edge) = self.edges.get_mut(&peer) {
             change(edge);
-            if edge.on_its_way() == 0 && edge.waiting.is_empty() {
+            if edge.on_its_way.is_empty() && edge.waiting.is_empty() {
                 self.edges.remove(&peer);
             }
         }
@@ -164,62 +165,64 @@ mod tests {
         }
     }
 
+    fn copy(number: u64, bytes: usize) -> Copied {
+        (1, number, bytes)
+    }
+
     #[test]
     fn what_is_on_its_way_takes_its_time() {
         let (config, second) = (config(), Duration::from_secs(1));
         let mut flow = Flow::new();
-        let marks: Vec<_> = (0..3)
-            .map(|n| flow.admit(1u32, (n, 0, 500), &config))
+        let goes: Vec<bool> = (0..3)
+            .map(|n| flow.admit(1u32, copy(n, 500), &config))
             .collect();
-        assert_eq!(marks, [Some(500), Some(1000), None]);
+        assert_eq!(goes, [true, true, false]);
         assert_eq!(flow.transfer(1, 500, &config), second);
-        assert_eq!(flow.transfer(2, 500, &config), second / 2);
-        flow.on_answer(1, 1000);
-        flow.on_answer(1, 500);
+        assert_eq!(flow.transfer(2, 500, &config), second / 2, "another peer");
+        flow.force(1, copy(1, 500), &config);
+        assert_eq!(flow.transfer(1, 500, &config), second, "the same again");
+        flow.on_answer(1, 1);
+        flow.on_answer(1, 1);
         assert_eq!(flow.transfer(1, 500, &config), second / 2);
         // A peer that answers nothing is not waited for much longer than others.
-        (0..100).for_each(|_| assert!(flow.force(1, 500, &config) > 0));
+        (10..110).for_each(|number| flow.force(1, copy(number, 500), &config));
         let longest = second / 2 + config.custody_cap;
         assert_eq!(flow.transfer(1, 500, &config), longest);
-        flow.forget(1);
-        assert!(flow.edges.is_empty());
     }
 
     #[test]
     fn no_more_than_the_bound_wait_for_a_peer() {
         let config = config();
         let mut flow = Flow::new();
-        flow.force(1u32, 1000, &config);
+        flow.force(1u32, copy(0, 1000), &config);
         for number in 0..MAX_WAITING as u64 {
-            assert_eq!(flow.admit(1, (number, 0, 500), &config), None);
+            assert!(!flow.admit(1, copy(number + 1, 500), &config));
         }
-        assert!(flow.admit(1, (0, 0, 500), &config).is_some());
+        assert!(flow.admit(1, copy(9999, 500), &config));
     }
 
     #[test]
     fn beyond_the_window_copies_wait_in_order_and_one_always_fits() {
         let config = config();
         let mut flow = Flow::new();
-        assert_eq!(flow.admit(1u32, (1, 0, 5000), &config), Some(5000));
+        assert!(flow.admit(1u32, copy(1, 5000), &config));
         for number in 2..5 {
-            assert_eq!(flow.admit(1, (number, 0, 600), &config), None);
+            assert!(!flow.admit(1, copy(number, 600), &config));
         }
-        assert_eq!(flow.next(1, &config), None);
-        assert_eq!(
-            flow.admit(2, (9, 0, 600), &config),
-            Some(600),
-            "another peer"
-        );
-        flow.on_answer(1, 5000);
-        assert_eq!(flow.next(1, &config), Some(((2, 0, 600), 5600)));
-        assert_eq!(flow.next(1, &config), None);
-        flow.take_back(1, 600);
-        assert_eq!(flow.next(1, &config), Some(((3, 0, 600), 5600)));
-        flow.on_link(1);
-        assert_eq!(flow.next(1, &config), Some(((4, 0, 600), 6200)));
-        // An answer to the last says that all before it arrived.
-        let last = flow.force(1, 5000, &config);
-        flow.on_answer(1, last);
+        assert_eq!(flow.front(1, &config), Some((copy(2, 600), false)));
+        assert!(flow.admit(2, copy(9, 600), &config), "another peer");
+        flow.on_answer(1, 9);
+        assert_eq!(flow.pop_freed(), None, "nothing of its own was answered");
+        flow.on_answer(1, 1);
+        assert_eq!(flow.pop_freed(), Some(1));
+        assert_eq!((flow.pop_freed(), flow.answers(1)), (None, 1));
+        assert_eq!(flow.front(1, &config), Some((copy(2, 600), true)));
+        flow.pop_front(1);
+        flow.force(1, copy(2, 600), &config);
+        assert_eq!(flow.front(1, &config), Some((copy(3, 600), false)));
+        flow.pop_front(1);
+        flow.pop_front(1);
+        flow.on_answer(1, 2);
         assert_eq!(flow.edges.keys().collect::<Vec<_>>(), [&2]);
     }
 }

@@ -40,9 +40,13 @@ impl<I: Id> Relay<I> {
                 handed.is_excused = true;
                 self.await_custody(number, &duty, delegation, out);
             }
-            Some(handed) if handed.is_held && self.flow.arrived(handed.to) != handed.mark => {
-                // Others to that peer arrive, so its turn will come.
-                handed.mark = self.flow.arrived(handed.to);
+            Some(handed)
+                if handed.is_held
+                    && handed.phase == Phase::Sent
+                    && handed.answers != self.flow.answers(handed.to) =>
+            {
+                // That peer answers others, so this one's turn will come.
+                handed.answers = self.flow.answers(handed.to);
                 self.await_custody(number, &duty, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
@@ -95,7 +99,6 @@ impl<I: Id> Relay<I> {
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
         }
-        self.flow.forget(peer);
     }
 
     /// A verdict has stood for long: what waits for its peer alone ends.
@@ -110,7 +113,6 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_contact(peer, out);
         self.on_answer(peer, out);
-        self.flow.on_link(peer);
         self.greet(peer, out);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
@@ -125,7 +127,6 @@ impl<I: Id> Relay<I> {
             }
             self.duties.put(number, duty, &self.config);
         }
-        self.release(peer, out);
     }
 
     /// Ask how a part is that somebody took custody of.
@@ -148,7 +149,6 @@ impl<I: Id> Relay<I> {
     /// The link to a peer works again: what it has not answered is sent now.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_answer(peer, out);
-        self.flow.on_link(peer);
         for number in self.duties.open_numbers() {
             let Some(mut duty) = self.duties.take(number) else {
                 continue;
@@ -164,7 +164,6 @@ impl<I: Id> Relay<I> {
             }
             self.duties.put(number, duty, &self.config);
         }
-        self.release(peer, out);
     }
 
     /// A delegate is gone for good: except it, and hand on the rest of its part.
@@ -215,7 +214,7 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
         };
-        if handed.attempts == 0 {
+        if handed.attempts == 0 && !handed.is_held {
             self.pace
                 .on_late(handed.to, handed.first_wait, &self.config);
         }
@@ -310,6 +309,9 @@ impl<I: Id> Relay<I> {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             handed.part = Part::Range(Span::single(span.start));
             handed.pending.remove(Span::new(span.start + 1, span.end));
+            if handed.is_held {
+                handed.sent_end = span.start + 1;
+            }
             self.await_custody(number, duty, delegation, out);
         }
     }

@@ -66,6 +66,7 @@ impl<I: Id> Relay<I> {
         } else {
             self.issue_to(sequence, names, out);
         }
+        self.release(out);
         Ok(id)
     }
 
@@ -314,7 +315,7 @@ impl<I: Id> Relay<I> {
         };
         let number = self.duties.find(&key);
         let number = number.unwrap_or_else(|| self.duties.number());
-        self.duties.forget(number, out);
+        self.forget(number, out);
         let mut duty = Duty::of_packet(key, &packet, placement.population, true);
         duty.names = names;
         if is_routed {
@@ -335,7 +336,7 @@ impl<I: Id> Relay<I> {
         out.disarm(Timer::Reissue(sequence));
         out.disarm(Timer::Deadline(sequence));
         for number in self.duties.of_id(message.id) {
-            self.duties.forget(number, out);
+            self.forget(number, out);
         }
         self.stats.receipts += message.payloads.count();
         out.event(Event::Receipt(message.receipt(reason, &self.epochs)));

@@ -38,7 +38,7 @@ pub struct RelayStats {
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.
     pub reissues: u64,
-    /// Receipts emitted.
+    /// Own messages with a receipt.
     pub receipts: u64,
     /// Exceptions folded into wider ones because there were too many.
     pub summarised: u64,

@@ -110,7 +110,7 @@ impl<I: Id> Relay<I> {
                 }
             }
             self.settle(number, duty, out);
-            self.duties.forget(number, out);
+            self.forget(number, out);
         }
     }
 

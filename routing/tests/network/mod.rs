@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
-use binomesh_routing::packet::{Message, PacketId, Part, Payloads, State, Topic};
+use binomesh_routing::packet::{Message, Packet, PacketId, Part, Payloads, State, Topic};
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
@@ -342,6 +342,22 @@ impl Network {
         let mut out = Outbox::new();
         self.nodes.get_mut(&id).unwrap().relay.withdraw(&mut out);
         self.perform(id, &mut out);
+    }
+
+    /// Take the packets that are on their way between the two.
+    pub fn take_packets(&mut self, from: u32, to: u32) -> Vec<Packet<u32>> {
+        let mut taken = Vec::new();
+        self.queue.retain(|_, (at, _, what)| match what {
+            What::Input(Input::Message {
+                from: sender,
+                message: Message::Packet(packet),
+            }) if *at == to && *sender == from => {
+                taken.push(packet.clone());
+                false
+            }
+            _ => true,
+        });
+        taken
     }
 
     /// What is on its way between the two is lost.

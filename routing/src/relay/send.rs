@@ -1,0 +1,148 @@
+//! Sending copies, each when its turn comes, and waiting for custody.
+
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::duty::{Duty, Phase};
+use super::{Effects, Relay, Timer};
+use crate::packet::Message;
+
+impl<I: Id> Relay<I> {
+    /// Send a delegation of which no copy was sent yet, or the offer of it: now, or when
+    /// there is room on the way to its peer.
+    pub(super) fn send_first(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let copy = (number, delegation, duty.payloads.len());
+        let handed = duty.delegations.get_mut(&delegation);
+        let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
+            return self.send(number, duty, delegation, out);
+        };
+        if self.flow.admit(handed.to, copy, &self.config) {
+            return self.send_copy(number, duty, delegation, out);
+        }
+        handed.is_held = true;
+        handed.answers = self.flow.answers(handed.to);
+        self.stats.held_back += 1;
+        self.await_custody(number, duty, delegation, out);
+    }
+
+    /// Answers have made room on the way to some peers: send what waits for that. No duty
+    /// may be taken out meanwhile.
+    pub(super) fn release(&mut self, out: &mut Effects<I>) {
+        while let Some(peer) = self.flow.pop_freed() {
+            self.release_to(peer, out);
+        }
+    }
+
+    fn release_to(&mut self, peer: I, out: &mut Effects<I>) {
+        while let Some((copy, has_room)) = self.flow.front(peer, &self.config) {
+            let (number, delegation, _) = copy;
+            let duty = self.duties.get(number);
+            let handed = duty.and_then(|duty| duty.delegations.get(&delegation));
+            let is_wanted = handed.is_some_and(|handed| {
+                handed.is_held && handed.to == peer && handed.phase == Phase::Sent
+            });
+            if is_wanted && !has_room {
+                return;
+            }
+            self.flow.pop_front(peer);
+            if is_wanted && let Some(mut duty) = self.duties.take(number) {
+                self.flow.force(peer, copy, &self.config);
+                self.send_copy(number, &mut duty, delegation, out);
+                self.duties.put(number, duty, &self.config);
+            }
+        }
+    }
+
+    /// Send a delegation, or the offer of it, and wait for custody.
+    pub(super) fn send(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return;
+        };
+        let to = handed.to;
+        if handed.phase == Phase::Offered {
+            let question = duty.question_for(delegation);
+            question.into_iter().for_each(|q| out.send(to, q));
+            self.await_custody(number, duty, delegation, out);
+        } else {
+            let copy = (number, delegation, duty.payloads.len());
+            self.flow.force(to, copy, &self.config);
+            self.send_copy(number, duty, delegation, out);
+        }
+    }
+
+    fn send_copy(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        if let Some(packet) = duty.packet_for(delegation)
+            && let Some(handed) = duty.delegations.get_mut(&delegation)
+        {
+            self.stats.packets_sent += 1;
+            self.budget.earn();
+            self.searches.earn();
+            (handed.is_sent, handed.is_held) = (true, false);
+            out.send(handed.to, Message::Packet(packet));
+        }
+        self.await_custody(number, duty, delegation, out);
+    }
+
+    /// Arm the timer for custody: longer after every attempt and re-delegation, and by
+    /// what the copy takes on its way, or if it is held, what is on its way instead.
+    pub(super) fn await_custody(
+        &self,
+        number: u64,
+        duty: &Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return;
+        };
+        let doublings = handed.attempts.saturating_add(handed.generation);
+        let mut wait = self.pace.wait(handed.to, doublings, &self.config);
+        let bytes = duty.payloads.len();
+        if bytes <= self.config.offer_above {
+            wait += self.config.custody_delay;
+        }
+        if handed.phase != Phase::Offered {
+            let own = if handed.is_held { 0 } else { bytes };
+            wait += self.flow.transfer(handed.to, own, &self.config);
+        }
+        self.arm(number, delegation, wait, out);
+    }
+
+    /// Arm the timer of a delegation.
+    pub(super) fn arm(&self, duty: u64, delegation: u64, wait: Duration, out: &mut Effects<I>) {
+        out.arm(Timer::Delegation { duty, delegation }, wait);
+    }
+
+    /// Forget a duty, its timers, and what of it is on its way.
+    pub(super) fn forget(&mut self, number: u64, out: &mut Effects<I>) {
+        let Some(duty) = self.duties.forget(number) else {
+            return;
+        };
+        for (delegation, handed) in duty.delegations {
+            self.flow.on_answer(handed.to, delegation);
+            out.disarm(Timer::Delegation {
+                duty: number,
+                delegation,
+            });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! How many bytes are on their way to a peer, and how long they are waited for.
+
+mod network;
+
+use std::time::Duration;
+
+use binomesh_overlay::Effect;
+use binomesh_routing::packet::{Errand, Message, Packet, Refusal, Topic};
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{Config, Destination, Publish, Timer};
+use bytes::Bytes;
+use network::single::{ORIGIN, Single, placed};
+
+const MIB: usize = 1 << 20;
+const OTHER: u32 = ORIGIN + 1;
+
+/// One of two members, with nothing on its way.
+fn alone_with_one() -> Single {
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 2, &mut origin);
+    origin.timers.clear();
+    origin
+}
+
+fn publish(origin: &mut Single, bytes: usize, deadline: Option<Duration>) {
+    let publish = Publish {
+        topic: Topic::new("test").unwrap(),
+        payloads: Bytes::from(vec![7; bytes]).into(),
+        destination: Destination::All,
+        strategy: Strategy::default(),
+        deadline,
+    };
+    origin.relay.publish(publish, &mut origin.out).unwrap();
+    origin.perform();
+}
+
+fn done(packet: &Packet<u32>) -> Message<u32> {
+    Message::Done {
+        errand: packet.header.errand.clone(),
+        exceptions: Vec::new(),
+        redelegated: 0,
+        replaced: Vec::new(),
+    }
+}
+
+fn refused(errand: &Errand<u32>, reason: Refusal) -> Message<u32> {
+    Message::Refused {
+        errand: errand.clone(),
+        reason,
+    }
+}
+
+/// For how many milliseconds each delegation is waited for, in the order of their numbers.
+fn waits(origin: &Single) -> Vec<u128> {
+    let delegations = origin.timers.iter();
+    let delegations = delegations.filter(|(timer, _)| matches!(timer, Timer::Delegation { .. }));
+    delegations.map(|(_, wait)| wait.as_millis()).collect()
+}
+
+fn sequences(packets: &[(u32, Packet<u32>)]) -> Vec<u64> {
+    let of = |(_, packet): &(u32, Packet<u32>)| packet.header.errand.id.sequence;
+    packets.iter().map(of).collect()
+}
+
+fn seconds_of(bytes: usize) -> Duration {
+    let rate = u64::from(Config::default().custody_bytes_per_second);
+    Duration::from_micros(bytes as u64 * 1_000_000 / rate)
+}
+
+/// Two copies of 1 MiB fill the window. Each is waited for with all in front of it, and
+/// one that is held for as long as what is on its way takes.
+#[test]
+fn custody_is_waited_for_as_long_as_copies_take() {
+    let mut origin = alone_with_one();
+    let floor = Config::default().custody_floor;
+    (0..3).for_each(|_| publish(&mut origin, MIB, None));
+    assert_eq!(sequences(&origin.packets()), [0, 1]);
+    let own = seconds_of(MIB);
+    let (one, two) = (floor + own, floor + 2 * own);
+    let expected = [one, two, two].map(|wait| wait.as_millis());
+    assert_eq!(waits(&origin), expected);
+}
+
+/// Only the answer to a copy makes room for others: not a short one that has passed it,
+/// not a question that has, and not a second answer.
+#[test]
+fn a_copy_is_on_its_way_until_it_is_answered_itself() {
+    let mut origin = alone_with_one();
+    publish(&mut origin, 10, None);
+    publish(&mut origin, 2 * MIB - 10, None);
+    publish(&mut origin, 600, None);
+    let sent = origin.packets();
+    assert_eq!(sequences(&sent), [0, 1]);
+    let (short, long) = (&sent[0].1, &sent[1].1);
+    origin.hear(OTHER, done(short));
+    origin.hear(OTHER, done(short));
+    assert_eq!(
+        sequences(&origin.packets()),
+        [],
+        "the long one is on its way"
+    );
+    origin.hear(OTHER, refused(&long.header.errand, Refusal::Unknown));
+    assert_eq!(sequences(&origin.packets()), [], "nobody asked");
+    origin.hear(OTHER, done(long));
+    assert_eq!(sequences(&origin.packets()), [2]);
+}
+
+/// What nobody waits for any more is not counted.
+#[test]
+fn a_message_whose_time_is_over_takes_no_room() {
+    let mut origin = alone_with_one();
+    publish(&mut origin, 2 * MIB, Some(Duration::from_millis(100)));
+    publish(&mut origin, MIB, None);
+    assert_eq!(sequences(&origin.packets()), [0]);
+    origin.fire(Timer::Deadline(0));
+    assert_eq!(sequences(&origin.packets()), [1]);
+    assert_eq!(origin.receipts.len(), 1);
+}
+
+/// A held copy is late when the peer has answered nothing since it was looked at last, and
+/// then it is asked for in any case, and sent though nothing has made room.
+#[test]
+fn a_held_copy_is_not_held_for_ever() {
+    let mut origin = alone_with_one();
+    (0..4).for_each(|_| publish(&mut origin, MIB, None));
+    let first = origin.packets().remove(0).1;
+    origin.hear(OTHER, done(&first));
+    assert_eq!(sequences(&origin.packets()), [2]);
+    let held = *origin.timers.keys().next_back().unwrap();
+    origin.fire(held);
+    assert!(origin.sent.is_empty(), "the peer has answered another");
+    origin.fire(held);
+    let sent = std::mem::take(&mut origin.sent);
+    let [(OTHER, Message::Inquire { errand, .. })] = &sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(errand.id.sequence, 3);
+    origin.hear(OTHER, refused(errand, Refusal::Unknown));
+    assert_eq!(sequences(&origin.packets()), [3]);
+}
+
+/// The copies that were not answered are sent again when the link is writable; those that
+/// are held keep their place.
+#[test]
+fn a_writable_link_draws_no_held_copies() {
+    let mut origin = alone_with_one();
+    (0..4).for_each(|_| publish(&mut origin, MIB, None));
+    assert_eq!(sequences(&origin.packets()), [0, 1]);
+    origin.handle(binomesh_routing::Input::Writable(OTHER));
+    assert_eq!(sequences(&origin.packets()), [0, 1]);
+    let effects: Vec<Effect<_, _, _, _>> = origin.out.drain().collect();
+    assert!(effects.is_empty());
+}
