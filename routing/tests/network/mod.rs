@@ -60,6 +60,10 @@ struct Node {
 }
 
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most of what happens is a message"
+)]
 enum What {
     Input(Input<u32>),
     Fire { timer: Timer, token: u64, due: u64 },
