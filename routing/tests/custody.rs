@@ -3,37 +3,33 @@
 mod network;
 
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{
-    Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic,
-};
-use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Input, Timer};
+use binomesh_routing::packet::{Header, Message, Packet, Part, Payloads, Span, Topic};
+use binomesh_routing::{Config, Input, Timer};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, epoch, view};
+use network::single::{ORIGIN, Single, errand, view};
 
 const CHILD: u32 = ORIGIN + 3;
 
-fn errand(span: Span) -> Errand<u32> {
-    Errand {
-        id: PacketId {
-            origin: ORIGIN,
-            boot: 1,
-            sequence: 0,
-        },
-        epoch: epoch(1),
-        strategy: Strategy::default(),
-        round: 0,
-        part: Part::Range(span),
-    }
-}
-
 /// One rank of `n`, asked by the origin to answer for a span that begins there.
 fn asked_of(n: u32, span: Span, payload: usize) -> Single {
-    let mut relay = Single::new(ORIGIN + span.start);
+    let mut relay = placed(n, span, Config::default());
+    relay.hear(ORIGIN, copy(span, 0, payload));
+    relay
+}
+
+fn placed(n: u32, span: Span, config: Config) -> Single {
+    let mut relay = Single::with(ORIGIN + span.start, config);
     relay.handle(Input::View(view(1, n, span.start, |rank| ORIGIN + rank.0)));
     relay.sent.clear();
+    relay
+}
+
+/// The origin's copy of a message for the first rank of a span.
+fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
+    let mut errand = errand(0, Part::Range(span));
+    errand.id.sequence = sequence;
     let header = Header {
-        errand: errand(span),
+        errand,
         origin_rank: Rank(0),
         to: Rank(span.start),
         closed_below: 0,
@@ -41,8 +37,7 @@ fn asked_of(n: u32, span: Span, payload: usize) -> Single {
         names: Vec::new(),
     };
     let payloads = Payloads::from(Bytes::from(vec![7; payload]));
-    relay.hear(ORIGIN, Message::Packet(Packet { header, payloads }));
-    relay
+    Message::Packet(Packet { header, payloads })
 }
 
 /// Rank 2 of 4, asked by the origin to answer for ranks 2 and 3.
@@ -105,7 +100,7 @@ fn repeated_custody_is_told_on_if_it_is_news() {
     relay.fire(Timer::Custody);
     assert_eq!(said_to(&mut relay, ORIGIN), ["custody"]);
     let custody = || Message::Custody {
-        errand: errand(Span::new(6, 8)),
+        errand: errand(0, Part::Range(Span::new(6, 8))),
         pending: vec![Span::single(7)],
     };
     relay.hear(ORIGIN + 6, custody());
@@ -121,4 +116,21 @@ fn repeated_custody_is_told_on_if_it_is_news() {
     assert_eq!(pending, &[Span::single(5), Span::single(7)]);
     relay.hear(ORIGIN + 6, custody());
     assert!(relay.sent.is_empty(), "it has been told");
+}
+
+/// No more duties than a node may have are remembered as untold, done or not: of one more
+/// custody is told at once.
+#[test]
+fn custody_is_not_delayed_for_more_duties_than_there_may_be() {
+    let span = Span::new(2, 4);
+    let config = Config {
+        max_duties: 1,
+        ..Config::default()
+    };
+    let mut relay = placed(4, span, config);
+    relay.hear(ORIGIN, copy(span, 0, 100));
+    child_is_done(&mut relay);
+    assert_eq!(said_to(&mut relay, ORIGIN), ["done"]);
+    relay.hear(ORIGIN, copy(span, 1, 100));
+    assert_eq!(said_to(&mut relay, ORIGIN), ["custody"]);
 }

@@ -6,13 +6,10 @@ mod network;
 use std::time::Duration;
 
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{
-    Errand, Header, Message, Packet, PacketId, Part, Refusal, Span, Topic,
-};
-use binomesh_routing::strategy::Strategy;
+use binomesh_routing::packet::{Header, Message, Packet, PacketId, Part, Refusal, Span, Topic};
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, epoch, placed, view};
+use network::single::{ORIGIN, Single, errand, placed, view};
 use network::{Conditions, Network, seeds};
 
 /// Tells the first two ranks it is asked about the wrong way round.
@@ -224,20 +221,6 @@ fn a_reissue_to_more_members_than_names_takes_rounds_in_turn() {
     assert_eq!(origin.next_round(), first);
     assert_eq!(origin.answer_all(true), 951);
     assert!(origin.receipts[0].is_complete());
-}
-
-fn errand(round: u32, part: Part) -> Errand<u32> {
-    Errand {
-        id: PacketId {
-            origin: ORIGIN,
-            boot: 1,
-            sequence: 0,
-        },
-        epoch: epoch(1),
-        strategy: Strategy::default(),
-        round,
-        part,
-    }
 }
 
 fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {

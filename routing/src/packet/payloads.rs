@@ -6,6 +6,8 @@
 //! of a packet becomes of all of them: a member that takes no payload as long as the
 //! longest refuses the others with it.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
@@ -70,26 +72,20 @@ impl Payloads {
 
     /// Each payload, uncopied and in order.
     pub fn iter(&self) -> impl Iterator<Item = Bytes> + '_ {
-        let ends = self.cuts.iter().map(|end| *end as usize);
-        let mut start = 0;
-        ends.chain([self.bytes.len()]).map(move |end| {
-            // Every end was checked when they came here.
-            let payload = self.bytes.slice(start.min(end)..end);
-            start = end;
-            payload
-        })
+        self.ranges().map(|range| self.bytes.slice(range))
     }
 
     /// How long the longest is.
     pub fn longest(&self) -> usize {
-        let ends = self.cuts.iter().map(|end| *end as usize);
-        let mut start = 0;
-        let lengths = ends.chain([self.bytes.len()]).map(|end| {
-            let length = end.saturating_sub(start);
-            start = end;
-            length
-        });
-        lengths.max().unwrap_or(0)
+        self.ranges().map(|range| range.len()).max().unwrap_or(0)
+    }
+
+    /// Where each is; the cuts were checked when they came here.
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let cuts = || self.cuts.iter().map(|cut| *cut as usize);
+        let starts = [0].into_iter().chain(cuts());
+        let ends = cuts().chain([self.bytes.len()]);
+        starts.zip(ends).map(|(start, end)| start..end)
     }
 
     /// The bytes behind a head that was read; whether the cuts fit them.

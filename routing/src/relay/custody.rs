@@ -236,15 +236,15 @@ impl<I: Id> Relay<I> {
             };
             out.send(from, done);
         }
-        if !duty.delegations.is_empty() {
-            let is_new = found.is_none();
-            if !(is_new && self.may_delay_custody(number, packet, out)) {
-                // Those who wait longer have been told otherwise.
-                if duty.told == u32::MAX {
-                    duty.told = duty.pending_count();
-                }
-                out.send(from, custody_of(&duty, &errand));
+        // Of a part that nobody else has a share in, done is said below.
+        let is_said_later = duty.delegations.is_empty()
+            || found.is_none() && self.may_delay_custody(number, packet, out);
+        if !is_said_later {
+            // Those who wait longer have been told otherwise.
+            if duty.told == u32::MAX {
+                duty.told = duty.pending_count();
             }
+            out.send(from, custody_of(&duty, &errand));
         }
         self.settle(number, duty, out);
     }

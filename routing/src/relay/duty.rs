@@ -259,22 +259,20 @@ impl<I: Id> Duty<I> {
     }
 
     /// The question how a delegation is.
-    pub(super) fn question_for(&self, delegation: u64) -> Option<Message<I>> {
-        let delegation = self.delegations.get(&delegation)?;
+    pub(super) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
         let name = match &delegation.part {
             Part::Range(span) => self.name_at(span.start),
             Part::Routed { .. } => None,
         };
-        Some(Message::Inquire {
+        Message::Inquire {
             errand: self.errand_for(delegation),
             name,
-        })
+        }
     }
 
     /// The copy for a delegation.
-    pub(super) fn packet_for(&self, delegation: u64) -> Option<Packet<I>> {
-        let delegation = self.delegations.get(&delegation)?;
-        Some(Packet {
+    pub(super) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
+        Packet {
             header: Header {
                 errand: self.errand_for(delegation),
                 origin_rank: self.origin_rank,
@@ -284,7 +282,7 @@ impl<I: Id> Duty<I> {
                 names: self.names_of(&delegation.part),
             },
             payloads: self.payloads.clone(),
-        })
+        }
     }
 
     /// What is not known to have delivered, coarsely if it is much.

@@ -202,6 +202,19 @@ mod tests {
     }
 
     #[test]
+    fn peers_beyond_the_bound_have_no_window() {
+        let config = Config {
+            max_peers: 1,
+            ..config()
+        };
+        let mut flow = Flow::new();
+        assert!(flow.admit(1u32, copy(1, 1000), &config));
+        assert!(!flow.admit(1, copy(2, 1000), &config));
+        assert!((3..6).all(|number| flow.admit(2, copy(number, 1000), &config)));
+        assert_eq!(flow.edges.len(), 1);
+    }
+
+    #[test]
     fn beyond_the_window_copies_wait_in_order_and_one_always_fits() {
         let config = config();
         let mut flow = Flow::new();

@@ -138,11 +138,7 @@ impl<I: Id> Relay<I> {
         handed.attempts = handed.attempts.saturating_add(1);
         handed.unanswered = handed.unanswered.saturating_add(1);
         handed.is_asked = true;
-        let to = handed.to;
-        let question = duty.question_for(delegation);
-        question
-            .into_iter()
-            .for_each(|question| out.send(to, question));
+        Self::ask(duty, delegation, out);
         self.arm(number, delegation, wait, out);
     }
 

@@ -73,13 +73,19 @@ impl<I: Id> Relay<I> {
         };
         let to = handed.to;
         if handed.phase == Phase::Offered {
-            let question = duty.question_for(delegation);
-            question.into_iter().for_each(|q| out.send(to, q));
+            Self::ask(duty, delegation, out);
             self.await_custody(number, duty, delegation, out);
         } else {
             let copy = (number, delegation, duty.payloads.len());
             self.flow.force(to, copy, &self.config);
             self.send_copy(number, duty, delegation, out);
+        }
+    }
+
+    /// Ask the peer of a delegation how it is.
+    pub(super) fn ask(duty: &Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        if let Some(handed) = duty.delegations.get(&delegation) {
+            out.send(handed.to, duty.question_for(handed));
         }
     }
 
@@ -90,14 +96,14 @@ impl<I: Id> Relay<I> {
         delegation: u64,
         out: &mut Effects<I>,
     ) {
-        if let Some(packet) = duty.packet_for(delegation)
-            && let Some(handed) = duty.delegations.get_mut(&delegation)
-        {
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            (handed.is_sent, handed.is_held) = (true, false);
+        }
+        if let Some(handed) = duty.delegations.get(&delegation) {
             self.stats.packets_sent += 1;
             self.budget.earn();
             self.searches.earn();
-            (handed.is_sent, handed.is_held) = (true, false);
-            out.send(handed.to, Message::Packet(packet));
+            out.send(handed.to, Message::Packet(duty.packet_for(handed)));
         }
         self.await_custody(number, duty, delegation, out);
     }

@@ -224,6 +224,30 @@ mod tests {
     }
 
     #[test]
+    fn deliveries_in_a_row_are_one_interval_and_of_many_the_lowest_go() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut delivered = Delivered::default();
+        for sequence in [3, 1, 2, 4] {
+            assert!(delivered.insert((1, sequence), &config));
+            assert!(!delivered.insert((1, sequence), &config));
+        }
+        assert_eq!(delivered.0, [((1, 1), 5)].into());
+        for sequence in [8, 6, 10] {
+            assert!(delivered.insert((1, sequence), &config));
+        }
+        assert_eq!(delivered.0.len(), 4);
+        assert!(delivered.insert((1, 12), &config));
+        assert_eq!(delivered.0.len(), 4);
+        let has = |sequence| delivered.has(1, sequence);
+        assert!(![1, 4, 5, 7, 13].into_iter().any(has));
+        assert!([6, 8, 10, 12].into_iter().all(has));
+        assert!(!delivered.has(2, 6), "another boot");
+    }
+
+    #[test]
     fn only_a_dispensable_origin_gives_way() {
         let config = Config {
             max_origins: 2,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
-use binomesh_routing::packet::{Exception, Message, Packet, Reason, State, Topic};
+use binomesh_routing::packet::{
+    Errand, Exception, Message, Packet, PacketId, Part, Reason, State, Topic,
+};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
 use bytes::Bytes;
@@ -22,8 +24,12 @@ pub struct Single {
 
 impl Single {
     pub fn new(id: u32) -> Self {
+        Self::with(id, Config::default())
+    }
+
+    pub fn with(id: u32, config: Config) -> Self {
         Self {
-            relay: Relay::new(id, 1, Config::default()),
+            relay: Relay::new(id, 1, config),
             out: Outbox::new(),
             sent: Vec::new(),
             timers: BTreeMap::new(),
@@ -123,6 +129,21 @@ pub fn epoch(counter: u64) -> Epoch<u32> {
         boot: 1,
         counter,
         nonce: 0,
+    }
+}
+
+/// The origin's first message.
+pub fn errand(round: u32, part: Part) -> Errand<u32> {
+    Errand {
+        id: PacketId {
+            origin: ORIGIN,
+            boot: 1,
+            sequence: 0,
+        },
+        epoch: epoch(1),
+        strategy: Strategy::default(),
+        round,
+        part,
     }
 }
 
