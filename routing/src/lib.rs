@@ -26,6 +26,6 @@ pub mod wire;
 
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
-    Config, Destination, Effects, Event, Input, Publish, PublishError, RankRun, Receipt, Relay,
-    RelayStats, Timer, Unreached, View,
+    Config, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun, Receipt,
+    Relay, RelayStats, Timer, Unreached, View,
 };

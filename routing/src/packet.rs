@@ -189,6 +189,9 @@ pub struct Header<I> {
     pub to: Rank,
     /// The origin answers for no sequence below this any more.
     pub closed_below: u64,
+    /// The origin keeps this message for members that were away: it answers for it, though
+    /// it may answer for none around it any more.
+    pub is_kept: bool,
     /// What the message is about.
     pub topic: Topic,
     /// Who is meant at each distance of the part, in order; empty if whoever stands

@@ -30,6 +30,7 @@ mod flood;
 mod flow;
 mod held;
 mod hops;
+mod kept;
 mod late;
 mod links;
 mod origin;
@@ -174,10 +175,46 @@ pub struct Publish<I> {
     /// In which order it goes to all members; what is left after that goes round by
     /// [`Strategy::Binomial`], and so does what is for some members.
     pub strategy: Strategy,
-    /// When the receipt is wanted at the latest; `None` waits as long as an
-    /// unreached member stays a member that is not called down for longer than
-    /// `down_patience`.
-    pub deadline: Option<Duration>,
+    /// When the receipt is wanted.
+    pub due: Due<I>,
+}
+
+/// When a message's receipt is wanted at the latest, and for whom it waits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Due<I> {
+    /// As long as an unreached member stays a member that is not called down for
+    /// longer than `down_patience`.
+    #[default]
+    Settled,
+    /// The same, and after this time at the latest.
+    Within(Duration),
+    /// After this time at the latest, and until then it is kept for members that are
+    /// called down or have left, and for these peers, which are away already: who
+    /// comes back gets it. Several that are kept reach whoever comes back one by one,
+    /// in the order in which they were published. At most `max_kept` messages.
+    Kept {
+        /// How long.
+        time: Duration,
+        /// For whom as well; members among them are members and nothing else. At
+        /// most `roster_max`.
+        awaited: Vec<I>,
+    },
+}
+
+impl<I> From<Option<Duration>> for Due<I> {
+    fn from(time: Option<Duration>) -> Self {
+        time.map_or(Self::Settled, Self::Within)
+    }
+}
+
+impl<I> Due<I> {
+    /// After how long the receipt comes at the latest.
+    pub const fn time(&self) -> Option<Duration> {
+        match self {
+            Self::Settled => None,
+            Self::Within(time) | Self::Kept { time, .. } => Some(*time),
+        }
+    }
 }
 
 /// Why a message was not accepted; nothing was sent and no sequence was used.
@@ -209,6 +246,13 @@ pub enum PublishError<I> {
         /// The bound.
         max: usize,
     },
+    /// As many messages are kept for members that are away as may be, by their number or
+    /// their bytes.
+    #[error("{0} messages are kept for members that are away, and one more does not fit")]
+    KeptFull(usize),
+    /// More peers are awaited than a roster holds.
+    #[error("{0} peers are awaited; at most {1} can be")]
+    TooManyAwaited(usize, u32),
     /// The strategy has a fanout that no tree has.
     #[error("{0:?} is not possible: the fanout of a tree is 2 ..= {max}", max = Strategy::MAX_FANOUT)]
     ImpossibleStrategy(Strategy),
@@ -311,6 +355,7 @@ impl<I: Id> Relay<I> {
     pub fn withdraw(&mut self, out: &mut Effects<I>) {
         if !self.draining {
             self.draining = true;
+            self.conclude_kept(out);
             self.check_drained(out);
         }
     }
@@ -351,6 +396,7 @@ impl<I: Id> Relay<I> {
             delegations: self.duties.delegations(),
             duty_bytes: self.duties.bytes(),
             open_messages: self.open.len(),
+            kept_messages: self.open.kept_count(),
             waiting_messages: self.open.waiting().len(),
             message_bytes: self.open.bytes(),
             held_packets: self.held.len(),

@@ -33,6 +33,7 @@ fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
         origin_rank: Rank(0),
         to: Rank(span.start),
         closed_below: 0,
+        is_kept: false,
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
     };

@@ -133,6 +133,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             origin_rank: rank_of(origin),
             to: rank_of(to),
             closed_below: 0,
+            is_kept: false,
             topic: Topic::new("test").unwrap(),
             names: Vec::new(),
         },

@@ -160,6 +160,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 origin_rank: Rank(0),
                 to: Rank(at),
                 closed_below: sequence,
+                is_kept: false,
                 topic: Topic::new("forged").unwrap(),
                 names: Vec::new(),
             };
@@ -265,6 +266,7 @@ fn the_origin_knows_best_where_it_stands() {
         origin_rank: Rank(2),
         to: Rank(4),
         closed_below: 0,
+        is_kept: false,
         topic: Topic::new("forged").unwrap(),
         names: Vec::new(),
     };
@@ -309,6 +311,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 origin_rank: Rank(0),
                 to: Rank(16),
                 closed_below: 0,
+                is_kept: false,
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },

@@ -229,6 +229,7 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         origin_rank: Rank(0),
         to: Rank(span.start),
         closed_below: 0,
+        is_kept: false,
         topic: Topic::new("test").unwrap(),
         names: names.to_vec(),
     };

@@ -148,7 +148,7 @@ fn whatever_happens_receipts_are_true_and_the_steady_get_everything() {
             for receipt in network.receipts.get(id).into_iter().flatten() {
                 for unreached in &receipt.unreached {
                     let by_rank = &network.history[&receipt.epoch.counter];
-                    let peer = by_rank[unreached.rank.0 as usize];
+                    let peer = by_rank[unreached.rank.unwrap().0 as usize];
                     assert!(
                         !storm.steady.contains(&peer),
                         "seed {seed}: {unreached:?} of {id:?}"

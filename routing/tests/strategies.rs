@@ -468,6 +468,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 origin_rank: Rank(8),
                 to: Rank(7),
                 closed_below: 0,
+                is_kept: false,
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },
@@ -562,6 +563,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         origin_rank: Rank(0),
         to: Rank(7),
         closed_below: 0,
+        is_kept: false,
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
     };

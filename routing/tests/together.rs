@@ -5,7 +5,7 @@ mod network;
 use std::collections::BTreeSet;
 
 use binomesh_routing::packet::{Message, Packet, Payloads};
-use binomesh_routing::{Config, Destination, Input, PublishError};
+use binomesh_routing::{Config, Destination, Due, Input, PublishError};
 use bytes::Bytes;
 use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
@@ -17,7 +17,8 @@ fn payloads(texts: &[&'static str]) -> Payloads {
 
 fn publish(network: &mut Network, origin: u32, texts: &[&'static str]) -> Id {
     let (all, payloads) = (Destination::All, payloads(texts));
-    network.publish_all(origin, all, payloads, None).unwrap()
+    let due = Due::Settled;
+    network.publish_all(origin, all, payloads, due).unwrap()
 }
 
 fn nth(first: Id, place: u64) -> Id {
@@ -184,7 +185,7 @@ fn the_window_counts_messages_and_packets() {
         let origin = network.members[0];
         let mut publish = |count: usize| {
             let joined = payloads(&vec!["x"; count]);
-            network.publish_all(origin, Destination::All, joined, None)
+            network.publish_all(origin, Destination::All, joined, Due::Settled)
         };
         for count in counts {
             assert!(publish(*count).is_ok(), "{counts:?}");

@@ -127,6 +127,7 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     origin_rank: Rank(origin_rank),
                     to: Rank(to),
                     closed_below,
+                    is_kept: false,
                     topic,
                     names: vec![name; count],
                 };
@@ -245,6 +246,7 @@ fn golden_vectors_do_not_change() {
             origin_rank: Rank(9),
             to: Rank(13),
             closed_below: 1,
+            is_kept: false,
             topic: Topic::new("hi").unwrap(),
             names: Vec::new(),
         },
@@ -421,6 +423,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             origin_rank: Rank(u32::MAX),
             to: Rank(u32::MAX),
             closed_below: u64::MAX,
+            is_kept: false,
             topic: Topic::new("x".repeat(255)).unwrap(),
             names: vec![PeerId::from_bytes([255; 16]); names],
         };
@@ -467,6 +470,7 @@ fn a_topic_is_checked_when_it_is_read() {
             origin_rank: Rank(9),
             to: Rank(13),
             closed_below: 1,
+            is_kept: false,
             topic: Topic::new("x").unwrap(),
             names: Vec::new(),
         },

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use binomesh_routing::packet::{Message, Part, Topic};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Input, Publish, Relay, Timer};
+use binomesh_routing::{Config, Destination, Due, Input, Publish, Relay, Timer};
 use bytes::Bytes;
 use stateright::{Model, Property};
 
@@ -59,7 +59,7 @@ impl Post {
             payloads: Bytes::from_static(b"x").into(),
             destination,
             strategy,
-            deadline: None,
+            due: Due::Settled,
         };
         Self { from, publish }
     }

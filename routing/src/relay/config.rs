@@ -100,6 +100,12 @@ pub struct Config {
     /// How many bytes of payload own open messages may hold. Full:
     /// [`super::PublishError::MemoryFull`].
     pub max_message_bytes: usize,
+    /// How many own packets that are to be kept for members that are away may be open.
+    /// Full: [`super::PublishError::KeptFull`]. A guess: two for each that may be open
+    /// otherwise.
+    pub max_kept: usize,
+    /// How many bytes of payload they may hold; full as above.
+    pub max_kept_bytes: usize,
     /// How many packets of an unknown epoch are held. Full: refused at once.
     pub max_held: usize,
     /// How many bytes of payloads and names they may hold; full as above.
@@ -171,6 +177,8 @@ impl Default for Config {
             max_waiters: 8,
             max_exceptions: 64,
             max_message_bytes: 64 << 20,
+            max_kept: 128,
+            max_kept_bytes: 16 << 20,
             max_held: 64,
             max_held_bytes: 32 << 20,
             hold: Duration::from_millis(300),

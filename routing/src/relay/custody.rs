@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use binomesh_overlay::{Bug, Id};
 
 use super::duty::{Duty, DutyKey};
-use super::window::{Source, Verdict};
+use super::window::{Said, Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
 use crate::packet::{Errand, Message, Packet, PacketId, Part, Refusal, Span};
 use crate::strategy::Strategy;
@@ -22,7 +22,15 @@ impl<I: Id> Relay<I> {
         }
         let id = errand.id;
         let count = packet.payloads.count();
-        let closed_below = packet.header.closed_below;
+        let said = Said {
+            closed_below: packet.header.closed_below,
+            is_kept: packet.header.is_kept,
+            source: if from == id.origin {
+                Source::Origin
+            } else {
+                Source::Hearsay
+            },
+        };
         let (epochs, duties) = (&self.epochs, &self.duties);
         let served = OnceCell::new();
         let may_go = |origin| {
@@ -30,14 +38,7 @@ impl<I: Id> Relay<I> {
             !epochs.may_be_member(origin) && !served.contains(&origin)
         };
         let before = self.windows.closed_below(id);
-        let source = if from == id.origin {
-            Source::Origin
-        } else {
-            Source::Hearsay
-        };
-        let (verdict, is_undone) =
-            self.windows
-                .judge((id, count), (closed_below, source), &self.config, may_go);
+        let (verdict, is_undone) = self.windows.judge((id, count), said, &self.config, may_go);
         self.stats.hearsay_undone += u64::from(is_undone);
         let mark = self.windows.closed_below(id);
         if mark > before {
@@ -337,6 +338,7 @@ impl<I: Id> Relay<I> {
         duty.payloads = packet.payloads.clone();
         duty.names.extend(packet.header.named());
         duty.closed_below = duty.closed_below.max(packet.header.closed_below);
+        duty.is_kept |= packet.header.is_kept;
         for span in again {
             self.assign(number, duty, span, 0, out);
         }

@@ -113,11 +113,14 @@ impl<I: Id> Duties<I> {
         kept.map(|(number, _)| *number).collect()
     }
 
-    /// The duties of the same origin and boot below a sequence.
+    /// The duties of the same origin and boot below a sequence, but for what the origin
+    /// keeps.
     pub(super) fn below(&self, id: PacketId<I>, closed_below: u64) -> Vec<u64> {
         let at = |sequence| PacketId { sequence, ..id };
         let closed = self.index.range(at(0)..at(closed_below));
-        closed.flat_map(|(_, numbers)| numbers).copied().collect()
+        let closed = closed.flat_map(|(_, numbers)| numbers).copied();
+        let is_kept = |number| self.get(number).is_some_and(|duty| duty.is_kept);
+        closed.filter(|number| !is_kept(*number)).collect()
     }
 
     /// Whose messages are being served.

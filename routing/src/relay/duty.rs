@@ -113,6 +113,8 @@ pub(super) struct Duty<I> {
     pub(super) population: Population,
     pub(super) origin_rank: Rank,
     pub(super) closed_below: u64,
+    /// The origin answers for it beyond its mark.
+    pub(super) is_kept: bool,
     pub(super) topic: Topic,
     /// How many messages it is of.
     pub(super) count: u64,
@@ -158,6 +160,7 @@ impl<I: Id> Duty<I> {
             population,
             origin_rank: header.origin_rank,
             closed_below: header.closed_below,
+            is_kept: header.is_kept,
             topic: header.topic.clone(),
             count: packet.payloads.count(),
             payloads: packet.payloads.clone(),
@@ -278,6 +281,7 @@ impl<I: Id> Duty<I> {
                 origin_rank: self.origin_rank,
                 to: delegation.rank,
                 closed_below: self.closed_below,
+                is_kept: self.is_kept,
                 topic: self.topic.clone(),
                 names: self.names_of(&delegation.part),
             },

@@ -20,6 +20,12 @@ pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
     /// A broadcast that waits for a complete roster; nobody has it yet.
     pub(super) is_waiting: bool,
+    /// It is kept for members that are away.
+    pub(super) keeps: bool,
+    /// Nobody is left but those: the mark has passed it.
+    pub(super) is_kept: bool,
+    /// For whom as well: they stand behind the last distance, in this order.
+    awaited: Vec<I>,
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) topic: Topic,
@@ -80,8 +86,29 @@ impl<I: Id> OpenMessage<I> {
         !self.names.is_empty() || *placement != self.accepted
     }
 
+    /// Whether this is the distance of somebody who was no member.
+    pub(super) fn is_awaited(&self, at: u32) -> bool {
+        at >= self.accepted.population.get()
+    }
+
+    /// The distances of all members, and of those who are awaited.
+    fn everybody(&self) -> Runs {
+        let awaited = u32::try_from(self.awaited.len()).unwrap_or(u32::MAX);
+        let end = self.accepted.population.get().saturating_add(awaited);
+        Runs::from_iter([Span::new(1, end)])
+    }
+
+    /// Who is a member is not awaited as well. Before the first round.
+    pub(super) fn await_others(&mut self, is_member: impl Fn(I) -> bool) {
+        self.awaited.retain(|peer| !is_member(*peer));
+        self.expected = self.everybody();
+    }
+
     /// Who stands at a distance, or is meant there, if known.
     pub(super) fn peer_at(&self, at: u32, epochs: &Epochs<I>) -> Option<I> {
+        if let Some(beyond) = at.checked_sub(self.accepted.population.get()) {
+            return self.awaited.get(beyond as usize).copied();
+        }
         if let Some(meant) = self.names.get(&at) {
             return Some(*meant);
         }
@@ -100,7 +127,7 @@ impl<I: Id> OpenMessage<I> {
         newest: &EpochView<I>,
         epochs: &Epochs<I>,
     ) -> Whereabouts {
-        if newest.placement() == self.accepted {
+        if newest.placement() == self.accepted && !self.is_awaited(at) {
             return Whereabouts::At(at);
         }
         let accepted = epochs.find(self.accepted.epoch);
@@ -229,14 +256,17 @@ impl<I: Id> OpenMessage<I> {
     pub(super) fn rebase(&mut self, placement: Placement<I>) {
         self.accepted = placement;
         self.members = None;
-        self.expected = Runs::from_iter([Span::new(1, placement.population.get())]);
+        self.expected = self.everybody();
     }
 
     /// The receipt as of now; what is outstanding is unconfirmed for `reason`,
     /// or for what the last round says.
     pub(super) fn receipt(&self, reason: Option<Reason>, epochs: &Epochs<I>) -> Receipt<I> {
         let population = self.accepted.population;
-        let rank_at = |at: u32| self.accepted.rank.ahead(at, population);
+        let rank_at = |at: u32| {
+            let rank = self.accepted.rank.ahead(at, population);
+            Some(rank).filter(|_| !self.is_awaited(at))
+        };
         let doubt = |at: u32| {
             let covers = |doubt: &&Exception<I>| doubt.span.covers(Span::single(at));
             self.doubts
@@ -266,11 +296,10 @@ impl<I: Id> OpenMessage<I> {
             }
         }
         unreached.sort_by_key(|member| member.rank);
-        let ranks: Runs = self
-            .reached
-            .iter()
-            .map(|at| Span::single(rank_at(at).0))
-            .collect();
+        let reached_ranks = self.reached.iter().filter_map(rank_at);
+        let ranks: Runs = reached_ranks.map(|rank| Span::single(rank.0)).collect();
+        let returned = self.reached.iter().filter(|at| self.is_awaited(*at));
+        let returned = returned.filter_map(|at| self.peer_at(at, epochs));
         let peer_of = |rank: u32| {
             let at = self.accepted.rank.distance_to(Rank(rank), population);
             self.peer_at(at, epochs)
@@ -282,8 +311,8 @@ impl<I: Id> OpenMessage<I> {
             origin_rank: self.accepted.rank,
             population,
             expected_count: self.expected.len(),
-            reached_count: ranks.len(),
-            reached_peers: ranks.iter().filter_map(peer_of).collect(),
+            reached_count: self.reached.len(),
+            reached_peers: ranks.iter().filter_map(peer_of).chain(returned).collect(),
             reached: ranks
                 .spans()
                 .iter()
@@ -300,10 +329,12 @@ impl<I: Id> OpenMessage<I> {
 }
 
 /// All own messages without a receipt, those of one packet as one; at most
-/// `config.max_open`.
+/// `config.max_open`, and `config.max_kept` that are kept for members that are away.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessages<I> {
     messages: BTreeMap<u64, OpenMessage<I>>,
+    /// Which of them are kept.
+    kept: BTreeSet<u64>,
     next: u64,
     bytes: usize,
 }
@@ -312,6 +343,7 @@ impl<I: Id> OpenMessages<I> {
     pub(super) const fn new() -> Self {
         Self {
             messages: BTreeMap::new(),
+            kept: BTreeSet::new(),
             next: 0,
             bytes: 0,
         }
@@ -334,9 +366,56 @@ impl<I: Id> OpenMessages<I> {
         self.next
     }
 
-    /// No sequence below this is open.
+    /// No sequence below this is open, but for what is kept.
     pub(super) fn closed_below(&self) -> u64 {
-        self.messages.keys().next().copied().unwrap_or(self.next)
+        let mut open = self.messages.iter().filter(|(_, open)| !open.is_kept);
+        open.next().map_or(self.next, |(sequence, _)| *sequence)
+    }
+
+    /// How many are kept for members that are away.
+    pub(super) fn kept_count(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Nobody is left but members that are away.
+    pub(super) fn keep(&mut self, sequence: u64) {
+        if let Some(message) = self.messages.get_mut(&sequence) {
+            message.is_kept = true;
+            self.kept.insert(sequence);
+        }
+    }
+
+    /// The sequences of those that are kept, in order.
+    pub(super) fn kept(&self) -> Vec<u64> {
+        self.kept.iter().copied().collect()
+    }
+
+    /// How many messages are to be kept if need be, and their bytes.
+    pub(super) fn keeping(&self) -> (usize, usize) {
+        let keeping = self.messages.values().filter(|open| open.keeps);
+        keeping.fold((0, 0), |(count, bytes), open| {
+            (count + 1, bytes + open.payloads.len())
+        })
+    }
+
+    /// Those from a sequence on that are to be kept if need be.
+    pub(super) fn keeping_after(&self, sequence: u64) -> Vec<u64> {
+        let later = self.messages.range(sequence.saturating_add(1)..);
+        let later = later.filter(|(_, open)| open.keeps);
+        later.map(|(sequence, _)| *sequence).collect()
+    }
+
+    /// For whom earlier ones of those are meant who have not got them yet: they come
+    /// first.
+    pub(super) fn owed_before(&self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<I> {
+        let earlier = self.messages.range(..sequence);
+        let earlier = earlier.filter(|(_, open)| open.keeps);
+        let owed = earlier.flat_map(|(_, open)| {
+            let outstanding = open.outstanding();
+            let peers = outstanding.iter().filter_map(|at| open.peer_at(at, epochs));
+            peers.collect::<Vec<I>>()
+        });
+        owed.collect()
     }
 
     /// Open a message, or several in one packet, under the next sequences.
@@ -345,7 +424,7 @@ impl<I: Id> OpenMessages<I> {
         id: PacketId<I>,
         accepted: Placement<I>,
         (topic, payloads, strategy): (Topic, Payloads, Strategy),
-        (expected, names): (Runs, BTreeMap<u32, I>),
+        (expected, names, awaited): (Runs, BTreeMap<u32, I>, Option<Vec<I>>),
         wait: Duration,
     ) {
         self.next = id.sequence + payloads.count();
@@ -353,6 +432,9 @@ impl<I: Id> OpenMessages<I> {
         let message = OpenMessage {
             id,
             is_waiting: false,
+            keeps: awaited.is_some(),
+            is_kept: false,
+            awaited: awaited.unwrap_or_default(),
             accepted,
             topic,
             payloads,
@@ -384,6 +466,7 @@ impl<I: Id> OpenMessages<I> {
 
     pub(super) fn close(&mut self, sequence: u64) -> Option<OpenMessage<I>> {
         let message = self.messages.remove(&sequence)?;
+        self.kept.remove(&sequence);
         self.bytes -= message.payloads.len();
         Some(message)
     }

@@ -32,17 +32,19 @@ impl<I: Id> Relay<I> {
         }
         let view = self.epochs.newest().ok_or(PublishError::Unplaced)?;
         let accepted = view.placement();
-        let (expected, names) = match &publish.destination {
-            Destination::All => {
-                let all = Span::new(1, accepted.population.get());
-                (Runs::from_iter([all]), BTreeMap::new())
-            }
+        let mut awaited = self.awaited_by(&publish.due)?;
+        let n = accepted.population.get();
+        let (mut expected, names) = match &publish.destination {
+            Destination::All => (Runs::from_iter([Span::new(1, n)]), BTreeMap::new()),
             Destination::Peers(peers) => {
-                let names = self.distances_of(view, peers)?;
+                let names = self.distances_of(view, peers, awaited.as_mut())?;
                 (singles(&names), names)
             }
         };
-        self.check_bounds(&publish.payloads)?;
+        let beyond = awaited.iter().flatten().count();
+        let beyond = n.saturating_add(u32::try_from(beyond).unwrap_or(u32::MAX));
+        expected.insert(Span::new(n, beyond));
+        self.check_bounds(&publish.payloads, awaited.is_some())?;
         let sequence = self.open.next_sequence();
         let id = PacketId {
             origin: self.me,
@@ -52,22 +54,42 @@ impl<I: Id> Relay<I> {
         self.stats.published += publish.payloads.count();
         let content = (publish.topic, publish.payloads, publish.strategy);
         let wait = self.config.reissue_first;
-        let members = (expected.clone(), names.clone());
+        let members = (expected.clone(), names.clone(), awaited);
         self.open.open(id, accepted, content, members, wait);
-        if let Some(deadline) = publish.deadline {
-            out.arm(Timer::Deadline(sequence), deadline);
+        if let Some(time) = publish.due.time() {
+            out.arm(Timer::Deadline(sequence), time);
         }
-        if publish.destination == Destination::All && self.has_to_wait() {
+        let is_for_all = publish.destination == Destination::All;
+        if is_for_all && self.has_to_wait() {
             self.wait_for_roster(sequence, out);
-        } else if expected.is_empty() {
-            self.conclude(sequence, None, out);
+        } else if is_for_all {
+            self.issue_to_all(sequence, out);
         } else if names.is_empty() {
-            self.issue(sequence, &expected, BTreeMap::new(), false, out);
+            self.end_unissued(sequence, out);
         } else {
             self.issue_to(sequence, names, out);
         }
         self.release(out);
         Ok(id)
+    }
+
+    /// The first round of a message to all members.
+    pub(super) fn issue_to_all(&mut self, sequence: u64, out: &mut Effects<I>) {
+        self.await_the_absent(sequence);
+        let message = self.open.get(sequence);
+        let n = message.map_or(1, |message| message.accepted.population.get());
+        let all = Runs::from_iter([Span::new(1, n)]);
+        if all.is_empty() {
+            self.end_unissued(sequence, out);
+        } else {
+            self.issue(sequence, &all, BTreeMap::new(), false, out);
+        }
+    }
+
+    /// There is nobody to issue it to.
+    fn end_unissued(&mut self, sequence: u64, out: &mut Effects<I>) {
+        self.give_up_the_lost(sequence);
+        self.conclude_or_wait(sequence, self.config.reissue_first, out);
     }
 
     /// The first round of a message to some members.
@@ -99,6 +121,9 @@ impl<I: Id> Relay<I> {
             message.wait
         };
         self.give_up_the_lost(sequence);
+        if self.open.get(sequence).is_some_and(|message| message.keeps) {
+            self.pass_turn(sequence, out);
+        }
         self.conclude_or_wait(sequence, wait, out);
     }
 
@@ -131,16 +156,19 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    fn is_between_rounds(&self, message: &OpenMessage<I>) -> bool {
+    pub(super) fn is_between_rounds(&self, message: &OpenMessage<I>) -> bool {
         !message.is_waiting && !self.duties.is_open(message.id)
     }
 
     /// If nobody is left but members that have been called down for longer than
-    /// `down_patience`, no further try.
+    /// `down_patience`, no further try, unless the message is kept for them.
     fn give_up_the_lost(&mut self, sequence: u64) {
         let Some(message) = self.open.get(sequence) else {
             return;
         };
+        if message.keeps {
+            return self.keep_for_the_lost(sequence);
+        }
         // Whom I cannot name I have no verdict on; after the longest wait I take
         // my delegates' word for it.
         let may_hear = message.wait >= self.config.reissue_cap;
@@ -191,7 +219,8 @@ impl<I: Id> Relay<I> {
         if !self.is_between_rounds(message) {
             return;
         }
-        let by_name = message.is_by_name(&newest.placement());
+        let by_name = self.is_by_name(message, newest);
+        let owed = self.owed_before(sequence);
         let mut left = Vec::new();
         let mut names = BTreeMap::new();
         let mut gone = Vec::new();
@@ -204,10 +233,15 @@ impl<I: Id> Relay<I> {
             match message.whereabouts(at, newest, &self.epochs) {
                 // A verdict is no end at once: it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
+                // Others that are kept for it come first.
+                Whereabouts::At(_) if peer.is_some_and(|peer| owed.contains(&peer)) => {}
+                // Named among those who are not.
+                Whereabouts::At(_) if message.is_awaited(at) && !by_name => {}
                 Whereabouts::At(now) => {
                     left.push((now, at));
                     names.extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
                 }
+                Whereabouts::Gone(Reason::Left) if message.keeps => {}
                 Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
                 Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
                 Whereabouts::Nameless if is_over => gone.push((at, peer, Reason::Epoch)),
@@ -307,7 +341,8 @@ impl<I: Id> Relay<I> {
                 errand,
                 origin_rank: placement.rank,
                 to: placement.rank,
-                closed_below: self.open.closed_below(),
+                closed_below: self.open.closed_below().min(sequence),
+                is_kept: message.is_kept,
                 topic: message.topic.clone(),
                 names: Vec::new(),
             },
@@ -340,10 +375,13 @@ impl<I: Id> Relay<I> {
         }
         self.stats.receipts += message.payloads.count();
         out.event(Event::Receipt(message.receipt(reason, &self.epochs)));
+        if message.keeps {
+            self.pass_turn(sequence, out);
+        }
         self.check_drained(out);
     }
 
-    fn check_bounds(&mut self, payloads: &Payloads) -> Result<(), PublishError<I>> {
+    fn check_bounds(&mut self, payloads: &Payloads, keeps: bool) -> Result<(), PublishError<I>> {
         let (longest, max) = (payloads.longest(), self.config.payload_max);
         if longest > max {
             let bytes = longest;
@@ -351,11 +389,15 @@ impl<I: Id> Relay<I> {
         }
         let end = self.open.next_sequence() + payloads.count();
         let is_beyond = end - self.open.closed_below() > self.config.window;
-        if is_beyond || self.open.len() >= self.config.max_open {
+        let open = self.open.len() - self.open.kept_count();
+        if is_beyond || open >= self.config.max_open {
             self.stats.window_full += 1;
-            return Err(PublishError::WindowFull(self.open.len()));
+            return Err(PublishError::WindowFull(open));
         }
         let bytes = payloads.len();
+        if keeps {
+            self.check_kept(bytes)?;
+        }
         let max = self.config.max_message_bytes;
         let held = self.open.bytes();
         if held.saturating_add(bytes) > max {
@@ -364,11 +406,13 @@ impl<I: Id> Relay<I> {
         Ok(())
     }
 
-    /// Where these members stand, each at a distance of its own.
+    /// Where these members stand, each at a distance of its own. Who is no member is
+    /// awaited, if anybody is.
     fn distances_of(
         &self,
         view: &EpochView<I>,
         peers: &[I],
+        mut awaited: Option<&mut Vec<I>>,
     ) -> Result<BTreeMap<u32, I>, PublishError<I>> {
         if peers.is_empty() {
             return Err(PublishError::NoDestination);
@@ -389,7 +433,15 @@ impl<I: Id> Relay<I> {
         };
         let mut names = BTreeMap::new();
         for peer in peers {
-            let at = distance_of(*peer)?;
+            let at = match (distance_of(*peer), &mut awaited) {
+                (Err(PublishError::UnknownPeer(peer)), Some(awaited)) => {
+                    if !awaited.contains(&peer) {
+                        awaited.push(peer);
+                    }
+                    continue;
+                }
+                (at, _) => at?,
+            };
             // Two claim one rank: whose it is, is not known.
             if names.insert(at, *peer).is_some_and(|other| other != *peer) {
                 return Err(PublishError::RosterIncomplete(*peer));

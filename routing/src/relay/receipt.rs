@@ -16,8 +16,9 @@ pub struct RankRun {
 /// A member that is not known to have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unreached<I> {
-    /// Its rank in the epoch of acceptance.
-    pub rank: Rank,
+    /// Its rank in the epoch of acceptance; `None` if it was no member of it and was
+    /// awaited.
+    pub rank: Option<Rank>,
     /// Who that is, if known.
     pub peer: Option<I>,
     /// What is known.
@@ -41,15 +42,15 @@ pub struct Receipt<I> {
     pub origin_rank: Rank,
     /// The members of that epoch.
     pub population: Population,
-    /// How many members should get it.
+    /// How many members should get it, and how many others are awaited.
     pub expected_count: u32,
     /// How many confirmed.
     pub reached_count: u32,
-    /// Which confirmed, in the order of ranks.
+    /// Which members confirmed, in the order of ranks.
     pub reached: Vec<RankRun>,
-    /// Who they are, in the order of ranks, as far as known.
+    /// Who they are, in the order of ranks, as far as known; then who was awaited.
     pub reached_peers: Vec<I>,
-    /// Who did not, in the order of ranks.
+    /// Who did not, in the order of ranks; first who was awaited.
     pub unreached: Vec<Unreached<I>>,
     /// How many parts were handed to somebody else on the way.
     pub redelegated: u32,

@@ -38,6 +38,10 @@ pub struct RelayStats {
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.
     pub reissues: u64,
+    /// Own messages that were kept for members that are away.
+    pub kept: u64,
+    /// Own messages not accepted because as many were kept as may be.
+    pub kept_full: u64,
     /// Own messages with a receipt.
     pub receipts: u64,
     /// Exceptions folded into wider ones because there were too many.
@@ -64,7 +68,9 @@ pub struct RelayStats {
     pub delegations: usize,
     /// Gauge: bytes of payloads and names that they hold.
     pub duty_bytes: usize,
-    /// Gauge: own messages open.
+    /// Gauge: own messages kept for members that are away.
+    pub kept_messages: usize,
+    /// Gauge: own messages open, those that are kept included.
     pub open_messages: usize,
     /// Gauge: of these, how many wait for a complete roster.
     pub waiting_messages: usize,

@@ -6,13 +6,9 @@
 //! good and moves on to each new one. Those that wait are open messages, so the
 //! window and the memory bound of open messages bound them.
 
-use std::collections::BTreeMap;
-
 use binomesh_overlay::Id;
 
 use super::{Effects, Relay, Timer};
-use crate::packet::Span;
-use crate::runs::Runs;
 
 impl<I: Id> Relay<I> {
     /// Whether the newest roster is incomplete and may yet become complete.
@@ -59,13 +55,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             message.is_waiting = false;
-            let n = message.accepted.population.get();
-            let all: Runs = [Span::new(1, n)].into_iter().collect();
-            if all.is_empty() {
-                self.conclude(sequence, None, out);
-            } else {
-                self.issue(sequence, &all, BTreeMap::new(), false, out);
-            }
+            self.issue_to_all(sequence, out);
         }
     }
 

@@ -37,17 +37,32 @@ struct Window {
     used: u64,
 }
 
+/// What a copy says of its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Its mark.
+    pub(super) closed_below: u64,
+    /// It answers for this message, whatever its mark.
+    pub(super) is_kept: bool,
+    /// Who says so.
+    pub(super) source: Source,
+}
+
 /// Sequences that were delivered, as intervals: from a boot and a sequence to an end. At
 /// most as many as the window has sequences: two windows full, should every other
 /// message be for others. Beyond it the lowest are forgotten, which the mark excludes by
-/// then if nobody lies.
+/// then if nobody lies, and what an origin keeps is not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-struct Delivered(BTreeMap<(u64, u64), u64>);
+struct Delivered {
+    intervals: BTreeMap<(u64, u64), u64>,
+    /// Boot and end of the last interval that was forgotten.
+    forgotten: (u64, u64),
+}
 
 impl Delivered {
     /// The end of the interval that begins in this boot, at or before a sequence.
     fn before(&self, boot: u64, sequence: u64) -> Option<(u64, u64)> {
-        let mut before = self.0.range((boot, 0)..=(boot, sequence));
+        let mut before = self.intervals.range((boot, 0)..=(boot, sequence));
         before.next_back().map(|((_, start), end)| (*start, *end))
     }
 
@@ -67,12 +82,13 @@ impl Delivered {
                 start = first;
             }
         }
-        if let Some(last) = self.0.remove(&(boot, end)) {
+        if let Some(last) = self.intervals.remove(&(boot, end)) {
             end = last;
         }
-        self.0.insert((boot, start), end);
-        while self.0.len() as u64 > config.window {
-            self.0.pop_first();
+        self.intervals.insert((boot, start), end);
+        while self.intervals.len() as u64 > config.window {
+            let lowest = self.intervals.pop_first();
+            self.forgotten = lowest.map_or(self.forgotten, |((boot, _), end)| (boot, end));
         }
         true
     }
@@ -109,7 +125,7 @@ impl<I: Id> Windows<I> {
     pub(super) fn judge(
         &mut self,
         (id, count): (PacketId<I>, u64),
-        (closed_below, source): (u64, Source),
+        said: Said,
         config: &Config,
         may_go: impl Fn(I) -> bool,
     ) -> (Verdict, bool) {
@@ -125,17 +141,18 @@ impl<I: Id> Windows<I> {
         });
         window.used = self.uses;
         // A mark above its own packet is a contradiction and moves nothing.
-        let mark = Some(closed_below).filter(|mark| *mark <= id.sequence);
+        let mark = Some(said.closed_below).filter(|mark| *mark <= id.sequence);
         let told = (id.boot, mark.unwrap_or(0));
         let before = window.heard;
-        match source {
+        match said.source {
             Source::Origin => {
                 window.own = window.own.max(told);
                 window.heard = window.own;
             }
             Source::Hearsay => window.heard = window.heard.max(told),
         }
-        (window.verdict(id, count, config), window.heard < before)
+        let verdict = window.verdict(id, count, said.is_kept, config);
+        (verdict, window.heard < before)
     }
 
     /// Note the delivery of a message, whose packet was judged [`Verdict::New`] just
@@ -171,12 +188,20 @@ impl<I: Id> Windows<I> {
 }
 
 impl Window {
-    fn verdict(&self, id: PacketId<impl Id>, count: u64, config: &Config) -> Verdict {
+    fn verdict(
+        &self,
+        id: PacketId<impl Id>,
+        count: u64,
+        is_kept: bool,
+        config: &Config,
+    ) -> Verdict {
         let (boot, mark) = self.heard;
         let end = id.sequence.saturating_add(count);
+        let is_known = self.delivered.forgotten <= (id.boot, id.sequence);
+        let is_below = id.sequence < mark && is_kept && is_known;
         let is_within = mark <= id.sequence && end - mark <= config.window;
         let mut all = id.sequence..end;
-        if boot != id.boot || !is_within {
+        if boot != id.boot || !(is_within || is_below) {
             Verdict::Outside
         } else if all.all(|sequence| self.delivered.has(id.boot, sequence)) {
             Verdict::Delivered
@@ -198,6 +223,51 @@ mod tests {
         }
     }
 
+    fn said(closed_below: u64, source: Source) -> Said {
+        Said {
+            closed_below,
+            is_kept: false,
+            source,
+        }
+    }
+
+    fn hearsay(closed_below: u64) -> Said {
+        said(closed_below, Source::Hearsay)
+    }
+
+    #[test]
+    fn what_is_kept_is_taken_below_the_mark_once_and_only_if_nothing_is_forgotten() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let kept = Said {
+            is_kept: true,
+            ..hearsay(0)
+        };
+        let judge = |windows: &mut Windows<u32>, id, said| {
+            let verdict = windows.judge((id, 1), said, &config, |_| false);
+            verdict.0
+        };
+        assert_eq!(judge(&mut windows, id(1, 900), hearsay(900)), Verdict::New);
+        windows.deliver(id(1, 900), &config);
+        assert_eq!(judge(&mut windows, id(1, 3), hearsay(0)), Verdict::Outside);
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::New);
+        windows.deliver(id(1, 3), &config);
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::Delivered);
+        // It did not move the mark back, and there is no way round the upper end.
+        assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Verdict::Outside);
+        assert_eq!(judge(&mut windows, id(1, 904), kept), Verdict::Outside);
+        assert_eq!(judge(&mut windows, id(0, 3), kept), Verdict::Outside);
+        // So many deliveries apart from each other that 3 is forgotten.
+        for sequence in [902, 904, 906] {
+            windows.deliver(id(1, sequence), &config);
+        }
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::Outside);
+        assert_eq!(judge(&mut windows, id(1, 4), kept), Verdict::New);
+    }
+
     #[test]
     fn once_within_the_window_and_never_below_the_mark() {
         let config = Config {
@@ -207,7 +277,7 @@ mod tests {
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed| {
             windows
-                .judge((id, 1), (closed, Source::Hearsay), &config, |_| false)
+                .judge((id, 1), hearsay(closed), &config, |_| false)
                 .0
         };
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::New);
@@ -234,13 +304,13 @@ mod tests {
             assert!(delivered.insert((1, sequence), &config));
             assert!(!delivered.insert((1, sequence), &config));
         }
-        assert_eq!(delivered.0, [((1, 1), 5)].into());
+        assert_eq!(delivered.intervals, [((1, 1), 5)].into());
         for sequence in [8, 6, 10] {
             assert!(delivered.insert((1, sequence), &config));
         }
-        assert_eq!(delivered.0.len(), 4);
+        assert_eq!(delivered.intervals.len(), 4);
         assert!(delivered.insert((1, 12), &config));
-        assert_eq!(delivered.0.len(), 4);
+        assert_eq!(delivered.intervals.len(), 4);
         let has = |sequence| delivered.has(1, sequence);
         assert!(![1, 4, 5, 7, 13].into_iter().any(has));
         assert!([6, 8, 10, 12].into_iter().all(has));
@@ -261,7 +331,7 @@ mod tests {
         };
         let judge = |windows: &mut Windows<u32>, origin, may_go: u32| {
             let id = of(origin);
-            let verdict = windows.judge((id, 1), (0, Source::Hearsay), &config, |o| o == may_go);
+            let verdict = windows.judge((id, 1), hearsay(0), &config, |o| o == may_go);
             verdict.0
         };
         for origin in [1u32, 2] {
@@ -281,7 +351,7 @@ mod tests {
         };
         let mut windows = Windows::new();
         let mut judge =
-            |id, closed, source| windows.judge((id, 1), (closed, source), &config, |_| false);
+            |id, closed, source| windows.judge((id, 1), said(closed, source), &config, |_| false);
         assert_eq!(judge(id(5, 9), 9, Source::Hearsay), (Verdict::New, false));
         for (boot, sequence) in [(5, u64::MAX), (u64::MAX, u64::MAX)] {
             judge(id(boot, sequence), sequence, Source::Hearsay);
@@ -308,7 +378,7 @@ mod tests {
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed, source| {
             windows
-                .judge((id, 1), (closed, source), &config, |_| false)
+                .judge((id, 1), said(closed, source), &config, |_| false)
                 .0
         };
         judge(&mut windows, id(5, 3), 0, Source::Hearsay);

@@ -13,7 +13,9 @@ use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{Message, Packet, PacketId, Part, Payloads, State, Topic};
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+use binomesh_routing::{
+    Config, Destination, Due, Event, Input, Publish, Receipt, Relay, Timer, View,
+};
 use bytes::Bytes;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -48,6 +50,7 @@ impl Default for Conditions {
 pub struct Accepted {
     pub epoch: u64,
     pub destination: Destination<u32>,
+    pub awaited: Vec<u32>,
 }
 
 struct Node {
@@ -85,6 +88,8 @@ pub struct Network {
     pub members: Vec<u32>,
     /// How often each boot of each node delivered each message.
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
+    /// What each boot of each node delivered, in order.
+    pub order: BTreeMap<(u32, u64), Vec<Id>>,
     /// What was delivered last under an id.
     pub payloads: BTreeMap<(u32, Id), Bytes>,
     pub depth: BTreeMap<(Id, u32), u32>,
@@ -132,6 +137,7 @@ impl Network {
             epochs: 0,
             members: Vec::new(),
             deliveries: BTreeMap::new(),
+            order: BTreeMap::new(),
             payloads: BTreeMap::new(),
             depth: BTreeMap::new(),
             receipts: BTreeMap::new(),
@@ -305,7 +311,7 @@ impl Network {
         deadline: Option<Duration>,
     ) -> Result<Id, PublishError<u32>> {
         let payload = Bytes::from(vec![7; payload]);
-        self.publish_all(from, destination, payload.into(), deadline)
+        self.publish_all(from, destination, payload.into(), deadline.into())
     }
 
     /// Several messages in one packet; the id of the first.
@@ -314,7 +320,7 @@ impl Network {
         from: u32,
         destination: Destination<u32>,
         payloads: Payloads,
-        deadline: Option<Duration>,
+        due: Due<u32>,
     ) -> Result<Id, PublishError<u32>> {
         let node = self.nodes.get_mut(&from).unwrap();
         let placed = node
@@ -324,6 +330,10 @@ impl Network {
         let accepted = placed.map(|epoch| Accepted {
             epoch,
             destination: destination.clone(),
+            awaited: match &due {
+                Due::Kept { awaited, .. } => awaited.clone(),
+                _ => Vec::new(),
+            },
         });
         let mut out = Outbox::new();
         let publish = Publish {
@@ -331,7 +341,7 @@ impl Network {
             payloads,
             destination,
             strategy: self.strategy,
-            deadline,
+            due,
         };
         let id = node.relay.publish(publish, &mut out);
         if let Ok(id) = id {
@@ -506,6 +516,7 @@ impl Network {
                 let boot = self.nodes[&at].boot;
                 self.payloads.insert((at, id), payload);
                 *self.deliveries.entry((at, boot, id)).or_default() += 1;
+                self.order.entry((at, boot)).or_default().push(id);
             }
             Event::Receipt(receipt) => self.receipts.entry(receipt.id).or_default().push(receipt),
             Event::RosterComplete(_) => self.complete_rosters += 1,
@@ -552,8 +563,8 @@ impl Network {
             Destination::All => &self.history[&epoch],
             Destination::Peers(peers) => peers,
         };
-        let others = peers.iter().copied().filter(|peer| *peer != id.origin);
-        others.collect()
+        let all = peers.iter().chain(&accepted.awaited).copied();
+        all.filter(|peer| *peer != id.origin).collect()
     }
 
     fn judge(&self, receipt: &Receipt<u32>, complaints: &mut Vec<String>) {
@@ -573,7 +584,10 @@ impl Network {
             }
         }
         for unreached in &receipt.unreached {
-            let peer = by_rank[unreached.rank.0 as usize];
+            let peer = match unreached.rank {
+                Some(rank) => by_rank[rank.0 as usize],
+                None => unreached.peer.unwrap(),
+            };
             if !named.insert(peer) {
                 complaints.push(format!("{:?}: {peer} named twice", receipt.id));
             }
@@ -583,6 +597,12 @@ impl Network {
             if unreached.state == State::Refused && self.delivered(receipt.id, peer) > 0 {
                 complaints.push(format!("{:?}: {peer} falsely refused", receipt.id));
             }
+        }
+        for peer in &receipt.reached_peers {
+            if self.delivered(receipt.id, *peer) == 0 {
+                complaints.push(format!("{:?}: {peer} falsely delivered", receipt.id));
+            }
+            named.insert(*peer);
         }
         if named != *expected || receipt.expected_count as usize != expected.len() {
             complaints.push(format!(

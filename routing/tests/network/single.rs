@@ -8,7 +8,9 @@ use binomesh_routing::packet::{
     Errand, Exception, Message, Packet, PacketId, Part, Reason, State, Topic,
 };
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Event, Input, Publish, Receipt, Relay, Timer, View};
+use binomesh_routing::{
+    Config, Destination, Due, Event, Input, Publish, Receipt, Relay, Timer, View,
+};
 use bytes::Bytes;
 
 pub const ORIGIN: u32 = 1000;
@@ -48,7 +50,7 @@ impl Single {
             payloads: Bytes::from_static(b"x").into(),
             destination,
             strategy: Strategy::default(),
-            deadline: None,
+            due: Due::Settled,
         };
         self.relay.publish(publish, &mut self.out).unwrap();
         self.perform();

@@ -495,16 +495,21 @@ impl Checker {
             }
         }
         for line in &receipt.unreached {
-            let rank = line.rank.0;
-            if !named.insert(line.rank) {
+            let Some(at) = line.rank else {
+                let peer = line.peer;
+                found.push(Violation::NotExpected { message, peer });
+                continue;
+            };
+            let rank = at.0;
+            if !named.insert(at) {
                 found.push(Violation::NamedTwice { message, rank });
             }
-            let mut holders = self.at(epoch, line.rank, accepted.at);
+            let mut holders = self.at(epoch, at, accepted.at);
             if line.state == State::Refused && holders.any(|id| self.has_delivered(receipt.id, id))
             {
                 found.push(Violation::FalselyRefused { message, rank });
             }
-            let is_wrong = |peer: Id| !self.at(epoch, line.rank, accepted.at).any(|id| id == peer);
+            let is_wrong = |peer: Id| !self.at(epoch, at, accepted.at).any(|id| id == peer);
             if let Some(peer) = line.peer.filter(|peer| is_wrong(*peer)) {
                 found.push(Violation::WrongName {
                     message,
@@ -562,10 +567,10 @@ impl Checker {
     ) -> u64 {
         let mut unnamed = 0;
         for line in &receipt.unreached {
-            if line.reason == Reason::Deadline {
+            let Some(rank) = line.rank.filter(|_| line.reason != Reason::Deadline) else {
                 continue;
-            }
-            let stayed = self.at(receipt.epoch, line.rank, accepted.at).find(|id| {
+            };
+            let stayed = self.at(receipt.epoch, rank, accepted.at).find(|id| {
                 let was_away =
                     self.was_hindered(*id, accepted.at, closed) || !self.had_place(*id, accepted);
                 let may_be_down = line.reason == Reason::Down && was_away;

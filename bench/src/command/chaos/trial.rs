@@ -491,7 +491,7 @@ impl<'a> Trial<'a> {
             payloads: payload.clone().into(),
             destination,
             strategy: post.strategy,
-            deadline: post.deadline_ms.map(Duration::from_millis),
+            due: post.deadline_ms.map(Duration::from_millis).into(),
         };
         let act = |peer: &mut Peer<Id>, out: &mut _| peer.publish(publish, out);
         if let Some(Ok(id)) = self.world.with_peer(post.from, act) {

@@ -60,6 +60,8 @@ pub enum Violation {
     NamedTwice { message: Name, rank: u32 },
     #[error("{message}: rank {rank} is called {peer}, who never stood there")]
     WrongName { message: Name, rank: u32, peer: Id },
+    #[error("{message}: {peer:?} has a line and was neither a member nor awaited")]
+    NotExpected { message: Name, peer: Option<Id> },
     #[error("{message}: {named} lines for {expected} expected members")]
     WrongLines {
         message: Name,
@@ -128,6 +130,7 @@ impl Violation {
             Self::FalselyRefused { .. } => "falsely-refused",
             Self::NamedTwice { .. } => "named-twice",
             Self::WrongName { .. } => "wrong-name",
+            Self::NotExpected { .. } => "not-expected",
             Self::WrongLines { .. } => "wrong-lines",
             Self::Forsaken { .. } => "forsaken",
             Self::DoubleRank { .. } => "double-rank",
