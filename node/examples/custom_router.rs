@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use binomesh::certificate::Validity;
 use binomesh::cluster::{Cluster, ClusterConfig};
-use binomesh::{Node, NodeConfig, SendOptions};
+use binomesh::{Due, Node, NodeConfig, SendOptions};
 use binomesh_overlay::Rank;
 use binomesh_routing::router::{Chosen, Router, Step};
 use binomesh_routing::shape::Shape;
@@ -68,7 +68,7 @@ async fn guest(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
     println!("guest has rank {} of {}", place.rank, place.population);
     cluster.kill("node-7").await?;
     let options = SendOptions {
-        timeout: Some(LIMIT),
+        due: Due::Within(LIMIT),
         ..SendOptions::default()
     };
     let receipt = node.send(["node-5", "node-7", "node-12"], "hello", options);

@@ -4,6 +4,7 @@
 //! Every error is `{"error": …, "remedy": …}`.
 
 mod connections;
+mod sending;
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -26,22 +27,20 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{Destination, SendError, SendOptions};
+use crate::command::SendError;
 use crate::exporter::Exporter;
-use crate::node::{Node, PublishHandle, Stopped, SubscribeError};
+use crate::node::{Node, Stopped, SubscribeError};
 use crate::recorded::recording;
 use crate::report::{Delivery, Status};
 use crate::settings::NodeConfig;
-use crate::settings::{Strategy, UnknownStrategy};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Received, Subscribers, Subscription};
-use crate::topic::{Topic, TopicFilter};
+use crate::topic::TopicFilter;
+use sending::{broadcast, reply, send};
 
 /// Connections at once, of the socket and of the port each; more wait. A guess:
 /// twice the subscribers that a node holds.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
-/// How long after its deadline a receipt is still awaited.
-const LATE: Duration = Duration::from_secs(5);
 /// How long open requests may take once the node has stopped.
 const FINISH: Duration = Duration::from_secs(1);
 
@@ -175,6 +174,7 @@ fn full(door: Door) -> Router {
         .route("/v1/topology", get(topology))
         .route("/v1/send", post(send).layer(limit))
         .route("/v1/broadcast", post(broadcast).layer(limit))
+        .route("/v1/reply", post(reply).layer(limit))
         .route("/v1/messages", get(messages))
         .route("/v1/leave", post(leave))
         .route("/healthz", get(healthz))
@@ -224,11 +224,13 @@ impl From<SendError> for Refusal {
     fn from(error: SendError) -> Self {
         let status = match &error {
             SendError::NotReady | SendError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
-            SendError::NoDestination => StatusCode::BAD_REQUEST,
+            SendError::NoDestination | SendError::NoTime | SendError::ReservedTopic(_) => {
+                StatusCode::BAD_REQUEST
+            }
             SendError::UnknownPeers(_) => StatusCode::NOT_FOUND,
             SendError::RosterTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
             SendError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            SendError::Busy => StatusCode::TOO_MANY_REQUESTS,
+            SendError::Busy | SendError::KeptFull => StatusCode::TOO_MANY_REQUESTS,
         };
         Self::new(status, &error, error.remedy())
     }
@@ -259,13 +261,13 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> Refusal {
-    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, messages, leave; \
+    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, messages, leave; \
                   the port only /metrics, /healthz, /readyz";
     Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
 async fn wrong_method() -> Refusal {
-    let remedy = "GET to read; POST to send, broadcast and leave";
+    let remedy = "GET to read; POST to send, broadcast, reply and leave";
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no such method here",
@@ -280,85 +282,6 @@ async fn status(State(door): State<Door>) -> Result<Response, Refusal> {
 
 async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
     Ok(Json(door.node.report().await?).into_response())
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SendQuery {
-    to: String,
-    topic: Option<String>,
-    timeout_ms: Option<u64>,
-}
-
-async fn send(
-    State(door): State<Door>,
-    query: Parameters<SendQuery>,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let Query(query) = query?;
-    let options = options(query.topic.as_deref(), query.timeout_ms, None)?;
-    let names = query.to.split(',').filter(|name| !name.is_empty());
-    let to: Vec<Destination> = names
-        .map(|name| name.parse().map_or_else(|_| name.into(), Destination::Id))
-        .collect();
-    let handle = door.node.send(to, body?, options.clone());
-    receipt(handle, options.timeout).await
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BroadcastQuery {
-    topic: Option<String>,
-    strategy: Option<String>,
-    timeout_ms: Option<u64>,
-}
-
-async fn broadcast(
-    State(door): State<Door>,
-    query: Parameters<BroadcastQuery>,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let Query(query) = query?;
-    let options = options(
-        query.topic.as_deref(),
-        query.timeout_ms,
-        query.strategy.as_deref(),
-    )?;
-    let handle = door.node.publish(body?, options.clone());
-    receipt(handle, options.timeout).await
-}
-
-fn options(
-    topic: Option<&str>,
-    timeout_ms: Option<u64>,
-    strategy: Option<&str>,
-) -> Result<SendOptions, Refusal> {
-    let topic = topic.map_or_else(|| Ok(Topic::default()), str::parse);
-    let bad = |error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose another topic");
-    let strategy = strategy.map_or_else(|| Ok(Strategy::default()), str::parse);
-    let unknown = |error: UnknownStrategy| {
-        Refusal::new(StatusCode::BAD_REQUEST, error, "choose one of these")
-    };
-    Ok(SendOptions {
-        topic: topic.map_err(bad)?,
-        timeout: timeout_ms.map(Duration::from_millis),
-        strategy: strategy.map_err(unknown)?,
-    })
-}
-
-async fn receipt(handle: PublishHandle, timeout: Option<Duration>) -> Result<Response, Refusal> {
-    let outcome = match timeout {
-        None => handle.await,
-        Some(timeout) => match tokio::time::timeout(timeout.saturating_add(LATE), handle).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let remedy = "the message may still arrive; look at the node's log";
-                let late = "the node gave no receipt in time";
-                return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, late, remedy));
-            }
-        },
-    };
-    Ok(Json(outcome?).into_response())
 }
 
 #[derive(Debug, Deserialize)]

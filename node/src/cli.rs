@@ -6,6 +6,8 @@
 mod arguments;
 mod ask;
 mod authority;
+mod fold;
+mod listen;
 mod output;
 mod run;
 mod up;
@@ -65,7 +67,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Send(flags) => small_runtime()?.block_on(ask::send(&flags)),
         Command::Broadcast(flags) => small_runtime()?.block_on(ask::broadcast(&flags)),
-        Command::Subscribe(flags) => small_runtime()?.block_on(ask::subscribe(&flags)),
+        Command::Subscribe(flags) => small_runtime()?.block_on(listen::subscribe(&flags)),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }
 }

@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use binomesh_routing::packet::Confirmation;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::command::{Due, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
 use crate::settings::Strategy;
 pub use events::{Events, SubscriptionEvent};
@@ -137,26 +139,24 @@ impl Client {
         payload: impl Into<Bytes>,
         timeout: Option<Duration>,
     ) -> Result<Receipt, ClientError> {
-        let strategy = Strategy::default();
-        self.broadcast_by(strategy, topic, payload, timeout).await
-    }
-
-    /// Send to all members in the order of a strategy.
-    pub async fn broadcast_by(
-        &self,
-        strategy: Strategy,
-        topic: &str,
-        payload: impl Into<Bytes>,
-        timeout: Option<Duration>,
-    ) -> Result<Receipt, ClientError> {
-        // Not said where it says nothing.
-        let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
         let query = query(&[
             ("topic", Some(topic)),
-            ("strategy", strategy.as_deref()),
             ("timeout_ms", ms(timeout).as_deref()),
         ]);
         let path = format!("/v1/broadcast{query}");
+        self.json(Method::POST, &path, payload.into()).await
+    }
+
+    /// As [`Client::broadcast`], with everything that can be chosen.
+    pub async fn broadcast_with(
+        &self,
+        payload: impl Into<Bytes>,
+        options: &SendOptions,
+    ) -> Result<Receipt, ClientError> {
+        // Not said where it says nothing.
+        let strategy = options.strategy;
+        let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
+        let path = posting("broadcast", &[("strategy", strategy.as_deref())], options);
         self.json(Method::POST, &path, payload.into()).await
     }
 
@@ -176,6 +176,25 @@ impl Client {
         ]);
         let path = format!("/v1/send{query}");
         self.json(Method::POST, &path, payload.into()).await
+    }
+
+    /// As [`Client::send`], with everything that can be chosen; `strategy` is not used.
+    pub async fn send_with(
+        &self,
+        to: &[String],
+        payload: impl Into<Bytes>,
+        options: &SendOptions,
+    ) -> Result<Receipt, ClientError> {
+        let path = posting("send", &[("to", Some(&to.join(",")))], options);
+        self.json(Method::POST, &path, payload.into()).await
+    }
+
+    /// Answer a delivery whose origin waits for it ([`crate::Delivery::wants_reply`]).
+    pub async fn reply(&self, id: &str, answer: impl Into<Bytes>) -> Result<(), ClientError> {
+        let path = format!("/v1/reply{}", query(&[("id", Some(id))]));
+        let answer: serde_json::Value = self.json(Method::POST, &path, answer.into()).await?;
+        tracing::debug!(%answer, "replied");
+        Ok(())
     }
 
     /// Have the node leave its overlay and stop.
@@ -279,6 +298,26 @@ impl Client {
 
 fn ms(duration: Option<Duration>) -> Option<String> {
     duration.map(|duration| duration.as_millis().to_string())
+}
+
+/// The path of a request that sends.
+fn posting(what: &str, more: &[(&str, Option<&str>)], options: &SendOptions) -> String {
+    let (timeout, until) = match options.due {
+        Due::Settled => (None, None),
+        Due::Within(time) => (Some(time), None),
+        Due::Until(time) => (None, Some(time)),
+    };
+    let confirm = options.confirmation;
+    let confirm = (confirm != Confirmation::Relayed).then(|| confirm.name());
+    let (timeout, until) = (ms(timeout), ms(until));
+    let mut pairs = vec![
+        ("topic", Some(options.topic.as_str())),
+        ("timeout_ms", timeout.as_deref()),
+        ("until_ms", until.as_deref()),
+        ("confirm", confirm),
+    ];
+    pairs.extend_from_slice(more);
+    format!("/v1/{what}{}", query(&pairs))
 }
 
 fn query(pairs: &[(&str, Option<&str>)]) -> String {

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::certificate::{Authority, Validity};
 use crate::process::{Process, Signal};
-use crate::settings::{Profile, Router};
+use crate::settings::{Inventory, Profile, Router};
 use crate::shape::{Shape, widest};
 use crate::state::replace;
 pub use error::ClusterError;
@@ -44,6 +44,8 @@ pub struct ClusterConfig {
     pub profile: Profile,
     /// How long a dead node's rank stays vacant.
     pub grace_seconds: u64,
+    /// Whom all of them expect to be members.
+    pub expect: Inventory,
     /// How their messages find their way.
     pub router: Router,
     /// The children of a full node in the sibling tree.
@@ -69,6 +71,7 @@ impl ClusterConfig {
             shape: Shape::default(),
             profile: Profile::default(),
             grace_seconds: 0,
+            expect: Inventory::default(),
             router: Router::default(),
             fanout: 2,
             places: Vec::new(),

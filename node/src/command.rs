@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::BindError;
+use binomesh_routing::PacketId;
+use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -36,6 +38,15 @@ pub(crate) enum Command {
     },
     /// Send to all members.
     Publish(Outgoing),
+    /// Answer a message that asked for it.
+    Reply {
+        /// Which message.
+        to: PacketId<PeerId>,
+        /// The answer, within [`Reply::MAX_BYTES`](crate::report::Reply::MAX_BYTES).
+        answer: Bytes,
+        /// Told when it is on its way.
+        reply: oneshot::Sender<Result<(), SendError>>,
+    },
     /// Deliver matching messages from now on. The reply comes when no later
     /// message can be missed; it is dropped if there are too many subscribers.
     Subscribe {
@@ -69,9 +80,10 @@ pub(crate) struct Outgoing {
     pub(crate) payload: Bytes,
     /// Of what is for all members: in which order it goes to them.
     pub(crate) strategy: Strategy,
-    /// When the receipt is due at the latest; whoever has not confirmed by then
-    /// is `unconfirmed` in it.
-    pub(crate) timeout: Option<Duration>,
+    /// When the receipt is due.
+    pub(crate) due: Due,
+    /// What is asked of each receiver.
+    pub(crate) confirmation: Confirmation,
     /// Gets the receipt, or why nothing was sent.
     pub(crate) reply: oneshot::Sender<Result<Receipt, SendError>>,
 }
@@ -112,14 +124,48 @@ impl From<PeerId> for Destination {
     }
 }
 
+/// When a receipt is due, and for whom the message waits until then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Due {
+    /// When every member has confirmed, refused, left, or has been called down for
+    /// some seconds.
+    #[default]
+    Settled,
+    /// The same, and after this time at the latest: whoever has not confirmed by then is
+    /// `unconfirmed`.
+    Within(Duration),
+    /// After this time at the latest, and until then the node keeps the message for
+    /// members that are down or have left, and for hosts of the inventory that are no
+    /// members: who comes back gets it, once, and several in the order in which they were
+    /// sent. It is kept in memory: it ends with this node's process.
+    Until(Duration),
+}
+
+impl Due {
+    /// After how long the receipt comes at the latest.
+    pub const fn time(self) -> Option<Duration> {
+        match self {
+            Self::Settled => None,
+            Self::Within(time) | Self::Until(time) => Some(time),
+        }
+    }
+
+    /// Whether the message is kept for those who are away.
+    pub const fn is_kept(self) -> bool {
+        matches!(self, Self::Until(_))
+    }
+}
+
 /// How a message is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SendOptions {
     /// The topic; `default` if not given.
     pub topic: Topic,
-    /// When the receipt is due at the latest. Without it a broadcast ends when
-    /// every member has confirmed, refused, or left.
-    pub timeout: Option<Duration>,
+    /// When the receipt is due.
+    pub due: Due,
+    /// What is asked of each receiver. More than that its node has the message needs a
+    /// `due` with a time, for which the answers are awaited.
+    pub confirmation: Confirmation,
     /// Of what is for all members: in which order it goes to them.
     pub strategy: Strategy,
 }
@@ -147,6 +193,15 @@ pub enum SendError {
     /// Too many messages are open.
     #[error("too many messages of this node are still open")]
     Busy,
+    /// As many messages are kept for absent members as a node keeps.
+    #[error("too many messages of this node are kept for members that are away")]
+    KeptFull,
+    /// Answers are awaited, and there is no time until when.
+    #[error("answers are asked for without a time until when")]
+    NoTime,
+    /// Such topics are the nodes' own.
+    #[error("the topic {0} is reserved: it begins with `$`")]
+    ReservedTopic(Topic),
     /// Nobody knows everybody's rank in a cluster of this size.
     #[error("the cluster is too large to send to single members")]
     RosterTooLarge,
@@ -164,6 +219,9 @@ impl SendError {
             Self::UnknownPeers(_) => "`topology` lists the members",
             Self::TooLarge { .. } => "send the payload in smaller pieces",
             Self::Busy => "await the receipts of earlier messages first",
+            Self::KeptFull => "wait until some are over, or send without `until`",
+            Self::NoTime => "give a time within which the receipt is due",
+            Self::ReservedTopic(_) => "choose another topic",
             Self::RosterTooLarge => "broadcast, and let the receivers choose by topic",
             Self::Stopped => "start the node again",
         }

@@ -31,7 +31,7 @@ const PARSED: [&str; 12] = [
     "config",
 ];
 
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "name",
     "bind",
     "parent",
@@ -41,6 +41,7 @@ const TAKEN: [&str; 14] = [
     "crl",
     "state_dir",
     "profile",
+    "expect",
     "router",
     "admin_socket",
     "metrics",

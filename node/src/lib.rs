@@ -54,7 +54,8 @@ mod subscription;
 mod timers;
 mod wire;
 
-pub use command::{Destination, SendError, SendOptions};
+pub use binomesh_routing::packet::Confirmation;
+pub use command::{Destination, Due, SendError, SendOptions};
 pub use node::{
     Ended, Node, PublishHandle, RenewError, StartError, Stopped, SubscribeError, TopicHandle,
 };

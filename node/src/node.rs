@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::BindError;
+use binomesh_routing::PacketId;
+use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
 use crate::credentials::{Credentials, CredentialsError};
+use crate::host::is_reserved;
 use crate::recorded::{Recorded, SharedRecorder, recording};
-use crate::report::{NodeReport, PlacementView, Receipt};
+use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
 use crate::subscription::{Subscription, subscription};
@@ -253,6 +256,26 @@ impl Node {
         self.submit(payload.into(), options, Command::Publish)
     }
 
+    /// Answer a message that asks for it ([`crate::Message::confirmation`]). The first
+    /// answer of a node counts. When this returns it is on its way.
+    pub async fn reply(
+        &self,
+        to: PacketId<PeerId>,
+        answer: impl Into<Bytes>,
+    ) -> Result<(), SendError> {
+        let answer = answer.into();
+        if answer.len() > Reply::MAX_BYTES {
+            return Err(SendError::TooLarge {
+                size_bytes: answer.len(),
+                max_bytes: Reply::MAX_BYTES,
+            });
+        }
+        let (reply, sent) = oneshot::channel();
+        let asked = self.ask(Command::Reply { to, answer, reply }).await;
+        asked.map_err(|Stopped| SendError::Stopped)?;
+        sent.await.unwrap_or(Err(SendError::Stopped))
+    }
+
     /// Receive matching messages; see [`Subscription`] for slow readers. When
     /// this returns, no later message is missed.
     pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
@@ -331,14 +354,22 @@ impl Node {
         let (reply, receipt) = oneshot::channel();
         let SendOptions {
             topic,
-            timeout,
+            due,
+            confirmation,
             strategy,
         } = options;
+        if is_reserved(&topic) {
+            return PublishHandle::refused(SendError::ReservedTopic(topic));
+        }
+        if confirmation != Confirmation::Relayed && due.time().is_none() {
+            return PublishHandle::refused(SendError::NoTime);
+        }
         let outgoing = Outgoing {
             topic,
             payload,
             strategy,
-            timeout,
+            due,
+            confirmation,
             reply,
         };
         match self.shared.commands.try_send(command(outgoing)) {
@@ -361,7 +392,6 @@ impl TopicHandle<'_> {
     pub fn publish(&self, payload: impl Into<Bytes>) -> PublishHandle {
         let options = SendOptions {
             topic: self.topic.clone(),
-            timeout: None,
             ..SendOptions::default()
         };
         self.node.publish(payload, options)

@@ -83,7 +83,7 @@ pub struct PlacementView {
 }
 
 /// What became of one message, for every member of its epoch but the origin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The message's id, the same at every receiver.
     pub id: String,
@@ -107,14 +107,71 @@ pub struct Receipt {
     /// are named.
     #[serde(default)]
     pub replaced: Vec<String>,
+    /// What was asked of each receiver: `relayed`, `delivered` or `acknowledged`.
+    #[serde(default = "relayed")]
+    pub confirmation: String,
+    /// What applications answered, equal answers as one, the most frequent first.
+    #[serde(default)]
+    pub replies: Vec<Reply>,
+    /// Whose nodes have the message but have not confirmed as was asked.
+    #[serde(default)]
+    pub unacknowledged: Vec<Unacknowledged>,
     /// From acceptance to this receipt.
     pub elapsed_seconds: f64,
 }
 
+fn relayed() -> String {
+    "relayed".to_owned()
+}
+
+/// An answer, and who gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// How many gave it.
+    pub count: u32,
+    /// Who.
+    pub names: Vec<String>,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// What it is; at most [`Reply::MAX_BYTES`].
+    #[serde(rename = "reply_base64", with = "in_base64")]
+    pub reply: Vec<u8>,
+}
+
+impl Reply {
+    /// The longest answer. A guess: a few lines of a command's output.
+    pub const MAX_BYTES: usize = 4096;
+}
+
+/// A receiver whose node has the message, and that is all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unacknowledged {
+    /// Its name.
+    pub name: String,
+    /// `no-subscriber` there, `missed` by subscribers that do not read, `no-answer` in
+    /// time, or `no-room` for the answer here.
+    pub reason: String,
+}
+
+mod in_base64 {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}
+
 impl Receipt {
-    /// Whether everybody expected was reached.
+    /// Whether everybody expected was reached, and confirmed as was asked.
     pub fn is_complete(&self) -> bool {
-        self.unreached.is_empty() && self.absent.is_empty()
+        self.unreached.is_empty() && self.absent.is_empty() && self.unacknowledged.is_empty()
     }
 }
 
@@ -144,12 +201,12 @@ pub enum UnreachedState {
     Unconfirmed,
 }
 
-/// A host of the inventory that was not a member.
+/// A host of the inventory that is no member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
     /// Its name.
     pub name: String,
-    /// How long ago it was last a member, if ever.
+    /// How long ago it was last a member; `null` if never while this node has been.
     pub last_seen_seconds: Option<f64>,
 }
 
@@ -164,6 +221,9 @@ pub struct Delivery {
     pub sequence: u64,
     /// The topic it was published on.
     pub topic: String,
+    /// Whether its origin waits for an answer of the application.
+    #[serde(default)]
+    pub wants_reply: bool,
     /// The payload's length.
     pub size_bytes: u64,
     /// The payload's BLAKE3 hash in hexadecimal.

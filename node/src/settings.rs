@@ -1,5 +1,6 @@
 //! How one node is set up: the fields of `node.toml`, also for library users.
 
+mod inventory;
 mod routing;
 mod seed;
 
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use binomesh_routing::router::Chosen;
 use serde::{Deserialize, Serialize};
 
+pub use inventory::{InvalidInventory, Inventory};
 pub use routing::{Router, Strategy, UnknownStrategy};
 pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
 
@@ -36,6 +38,10 @@ pub struct NodeConfig {
     /// Further nodes to try when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
+    /// The hosts that ought to be members, such as `c[001-300],login-1`: receipts of
+    /// broadcasts name those that are not.
+    #[serde(default, skip_serializing_if = "Inventory::is_empty")]
+    pub expect: Inventory,
     /// The node's certificate and its chain, PEM.
     pub certificate: PathBuf,
     /// The private key of that certificate, PEM.
@@ -161,6 +167,7 @@ impl NodeConfig {
             ca: credentials.join("ca.pem"),
             crl: None,
             state_dir: state_dir.into(),
+            expect: Inventory::default(),
             profile: Profile::default(),
             grace_seconds: thirty(),
             max_children: sixteen(),

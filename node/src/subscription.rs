@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use binomesh_overlay::PeerId;
 use binomesh_routing::PacketId;
+use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -26,6 +27,9 @@ pub struct Message {
     pub origin_name: Arc<str>,
     /// The topic it was published on.
     pub topic: Topic,
+    /// What its origin asks of this node. The node answers by itself, but for
+    /// [`Confirmation::Acknowledged`]: that is for [`crate::Node::reply`].
+    pub confirmation: Confirmation,
     /// What was sent.
     pub payload: Bytes,
 }
@@ -39,6 +43,7 @@ impl From<&Message> for crate::report::Delivery {
             origin: message.origin_name.to_string(),
             sequence: message.id.sequence,
             topic: message.topic.to_string(),
+            wants_reply: message.confirmation == Confirmation::Acknowledged,
             size_bytes: message.payload.len() as u64,
             blake3: blake3::hash(&message.payload).to_hex().to_string(),
             payload_base64: base64::engine::general_purpose::STANDARD.encode(&message.payload),
@@ -193,6 +198,15 @@ pub(crate) struct Subscribers {
     all: Vec<Subscriber>,
 }
 
+/// Among how many of those who want a message it came to lie.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Offered {
+    /// Who had room.
+    pub(crate) taken: u64,
+    /// Who had none.
+    pub(crate) missed: u64,
+}
+
 impl Subscribers {
     /// The most subscribers of one node. A guess: each may hold a full queue.
     pub(crate) const MAX: usize = 256;
@@ -216,22 +230,25 @@ impl Subscribers {
     }
 
     /// Offer a message to everybody who wants it, without waiting.
-    pub(crate) fn offer(&mut self, message: &Message) {
-        let mut missed = 0;
+    pub(crate) fn offer(&mut self, message: &Message) -> Offered {
+        let mut offered = Offered::default();
         self.all.retain(|subscriber| {
             let mut queue = subscriber.shared.queue();
             if queue.is_closed {
                 return false;
             }
             if subscriber.filter.matches(&message.topic) {
-                missed += u64::from(!queue.push(message));
+                let has_room = queue.push(message);
+                offered.taken += u64::from(has_room);
+                offered.missed += u64::from(!has_room);
                 subscriber.shared.ready.notify_one();
             }
             true
         });
-        if missed > 0 {
-            metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
+        if offered.missed > 0 {
+            metrics::counter!("binomesh_subscriber_missed_total").increment(offered.missed);
         }
+        offered
     }
 }
 
@@ -248,6 +265,7 @@ mod tests {
             },
             origin_name: "node-0".into(),
             topic: "jobs/a".parse().unwrap(),
+            confirmation: Confirmation::Relayed,
             payload: Bytes::from_static(b"x"),
         }
     }

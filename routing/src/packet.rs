@@ -23,6 +23,7 @@ mod outcome;
 mod payloads;
 
 use std::fmt;
+use std::str::FromStr;
 
 use binomesh_overlay::{Epoch, Rank};
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
-pub use outcome::{Exception, Reason, Refusal, State};
+pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfirmation};
 pub use payloads::Payloads;
 
 /// The name of one published message, the same for every copy and re-issue. A packet
@@ -48,6 +49,28 @@ pub struct PacketId<I> {
 impl<I: fmt::Display> fmt::Display for PacketId<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.origin, self.boot, self.sequence)
+    }
+}
+
+/// A text that names no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no message id; receipts and deliveries have them")]
+pub struct InvalidPacketId(String);
+
+impl<I: FromStr> FromStr for PacketId<I> {
+    type Err = InvalidPacketId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (rest, sequence) = text.rsplit_once('-')?;
+            let (origin, boot) = rest.rsplit_once('-')?;
+            Some(Self {
+                origin: origin.parse().ok()?,
+                boot: boot.parse().ok()?,
+                sequence: sequence.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| InvalidPacketId(text.chars().take(64).collect()))
     }
 }
 
@@ -192,6 +215,8 @@ pub struct Header<I> {
     /// The origin keeps this message for members that were away: it answers for it, though
     /// it may answer for none around it any more.
     pub is_kept: bool,
+    /// What the origin wants to know of each member.
+    pub confirmation: Confirmation,
     /// What the message is about.
     pub topic: Topic,
     /// Who is meant at each distance of the part, in order; empty if whoever stands

@@ -54,7 +54,7 @@ pub use config::Config;
 pub use receipt::{RankRun, Receipt, Unreached};
 pub use stats::RelayStats;
 
-use crate::packet::{Errand, Message, PacketId, Payloads, Refusal, Topic};
+use crate::packet::{Confirmation, Errand, Message, PacketId, Payloads, Refusal, Topic};
 use crate::roster::Roster;
 use crate::strategy::Strategy;
 use budget::Budget;
@@ -137,6 +137,8 @@ pub enum Event<I> {
     Deliver {
         /// Its name, with origin and sequence.
         id: PacketId<I>,
+        /// What its origin wants to know of this node.
+        confirmation: Confirmation,
         /// What it is about.
         topic: Topic,
         /// The user's bytes.
@@ -177,6 +179,8 @@ pub struct Publish<I> {
     pub strategy: Strategy,
     /// When the receipt is wanted.
     pub due: Due<I>,
+    /// What is asked of each member.
+    pub confirmation: Confirmation,
 }
 
 /// When a message's receipt is wanted at the latest, and for whom it waits.

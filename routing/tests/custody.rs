@@ -34,6 +34,7 @@ fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
         to: Rank(span.start),
         closed_below: 0,
         is_kept: false,
+        confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
     };

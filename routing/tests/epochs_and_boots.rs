@@ -134,6 +134,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             to: rank_of(to),
             closed_below: 0,
             is_kept: false,
+            confirmation: Default::default(),
             topic: Topic::new("test").unwrap(),
             names: Vec::new(),
         },

@@ -28,7 +28,8 @@ fn publish(origin: &mut Single, bytes: usize, deadline: Option<Duration>) {
         payloads: Bytes::from(vec![7; bytes]).into(),
         destination: Destination::All,
         strategy: Strategy::default(),
-        deadline,
+        due: deadline.into(),
+        confirmation: Default::default(),
     };
     origin.relay.publish(publish, &mut origin.out).unwrap();
     origin.perform();

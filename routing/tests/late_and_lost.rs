@@ -279,7 +279,7 @@ fn one_late_member_is_the_only_one_in_doubt() {
         network.run_until_receipts(2_100_000);
         let receipt = &network.receipts[&id][0];
         assert_eq!(receipt.unreached.len(), 1, "seed {seed}: {receipt:?}");
-        assert_eq!(receipt.unreached[0].rank, Rank(late));
+        assert_eq!(receipt.unreached[0].rank, Some(Rank(late)));
         network.assert_sound();
     }
 }

@@ -161,6 +161,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 to: Rank(at),
                 closed_below: sequence,
                 is_kept: false,
+                confirmation: Default::default(),
                 topic: Topic::new("forged").unwrap(),
                 names: Vec::new(),
             };
@@ -267,6 +268,7 @@ fn the_origin_knows_best_where_it_stands() {
         to: Rank(4),
         closed_below: 0,
         is_kept: false,
+        confirmation: Default::default(),
         topic: Topic::new("forged").unwrap(),
         names: Vec::new(),
     };
@@ -312,6 +314,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 to: Rank(16),
                 closed_below: 0,
                 is_kept: false,
+                confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },

@@ -230,6 +230,7 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         to: Rank(span.start),
         closed_below: 0,
         is_kept: false,
+        confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: names.to_vec(),
     };

@@ -267,7 +267,7 @@ fn a_multicast_goes_round_the_dead_by_any_router() {
         };
         assert_eq!(
             (lost.rank, lost.state),
-            (Rank(5), State::Unconfirmed),
+            (Some(Rank(5)), State::Unconfirmed),
             "{context}"
         );
         assert_eq!(lost.reason, Reason::Down, "{context}");
@@ -469,6 +469,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 to: Rank(7),
                 closed_below: 0,
                 is_kept: false,
+                confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
             },
@@ -564,6 +565,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         to: Rank(7),
         closed_below: 0,
         is_kept: false,
+        confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
     };

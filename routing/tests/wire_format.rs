@@ -128,6 +128,7 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     to: Rank(to),
                     closed_below,
                     is_kept: false,
+                    confirmation: Default::default(),
                     topic,
                     names: vec![name; count],
                 };
@@ -247,6 +248,7 @@ fn golden_vectors_do_not_change() {
             to: Rank(13),
             closed_below: 1,
             is_kept: false,
+            confirmation: Default::default(),
             topic: Topic::new("hi").unwrap(),
             names: Vec::new(),
         },
@@ -424,6 +426,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             to: Rank(u32::MAX),
             closed_below: u64::MAX,
             is_kept: false,
+            confirmation: Default::default(),
             topic: Topic::new("x".repeat(255)).unwrap(),
             names: vec![PeerId::from_bytes([255; 16]); names],
         };
@@ -471,6 +474,7 @@ fn a_topic_is_checked_when_it_is_read() {
             to: Rank(13),
             closed_below: 1,
             is_kept: false,
+            confirmation: Default::default(),
             topic: Topic::new("x").unwrap(),
             names: Vec::new(),
         },

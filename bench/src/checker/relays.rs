@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use binomesh_routing::packet::{Message, Part, Topic};
+use binomesh_routing::packet::{Confirmation, Message, Part, Topic};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Due, Input, Publish, Relay, Timer};
 use bytes::Bytes;
@@ -60,6 +60,7 @@ impl Post {
             destination,
             strategy,
             due: Due::Settled,
+            confirmation: Confirmation::Relayed,
         };
         Self { from, publish }
     }

@@ -4,11 +4,12 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
-use crate::command::{Command, Outgoing};
+use crate::command::{Command, Destination, Outgoing, SendOptions};
 use crate::node::tests::{answering, receipt, with_loop};
-use crate::report::NodeReport;
+use crate::report::{NodeReport, Reply};
 use crate::subscription::{Message, Subscribers};
 use crate::verify::tests::flawless;
+use binomesh_routing::packet::Confirmation;
 
 struct Fixture {
     client: Client,
@@ -42,6 +43,10 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
                 let _ = reply.send(());
             }
             Command::Publish(outgoing) => answer(&asked, &mut subscribers, &[], outgoing),
+            Command::Reply { to, answer, reply } => {
+                let _ = asked.send((vec![to.to_string()], "reply".into(), answer.to_vec(), None));
+                let _ = reply.send(Ok(()));
+            }
             Command::Send { to, outgoing } => answer(&asked, &mut subscribers, &to, outgoing),
             Command::Renew { .. } | Command::Leave { .. } => {}
         })
@@ -71,7 +76,12 @@ fn answer(
 ) {
     let names = to.iter().map(ToString::to_string).collect();
     let payload = outgoing.payload.to_vec();
-    let _ = asked.send((names, outgoing.topic.to_string(), payload, outgoing.timeout));
+    let _ = asked.send((
+        names,
+        outgoing.topic.to_string(),
+        payload,
+        outgoing.due.time(),
+    ));
     let outcome = match &*outgoing.payload {
         b"busy" => Err(SendError::Busy),
         b"unknown" => Err(SendError::UnknownPeers(vec!["node-9".into()])),
@@ -86,6 +96,7 @@ fn answer(
         },
         origin_name: "node-1".into(),
         topic: outgoing.topic,
+        confirmation: outgoing.confirmation,
         payload: outgoing.payload,
     });
     let _ = outgoing.reply.send(outcome);
@@ -134,6 +145,15 @@ async fn messages_are_passed_on_with_their_options() {
     fixture.client.send(&to, "t", "x", None).await.unwrap();
     let expected = (to.to_vec(), "t".to_owned(), b"x".to_vec(), None);
     assert_eq!(asked.recv().await.unwrap(), expected);
+    let id = "01010101010101010101010101010101-7-9";
+    fixture.client.reply(id, "yes").await.unwrap();
+    let expected = (
+        vec![id.to_owned()],
+        "reply".to_owned(),
+        b"yes".to_vec(),
+        None,
+    );
+    assert_eq!(asked.recv().await.unwrap(), expected);
 }
 
 #[tokio::test]
@@ -154,10 +174,29 @@ async fn refusals_have_a_status_an_error_and_a_remedy() {
     assert_eq!(status, 400);
     let (status, ..) = refused(client.send(&[], "t", "x", None).await.unwrap_err());
     assert_eq!(status, 400);
+    let (status, error, _) = refused(client.broadcast("$answer", "x", None).await.unwrap_err());
+    assert_eq!(status, 400);
+    assert!(error.contains("reserved"), "{error}");
+    let timeless = SendOptions {
+        confirmation: Confirmation::Delivered,
+        ..SendOptions::default()
+    };
+    let refusal = client.broadcast_with("x", &timeless).await.unwrap_err();
+    let (status, _, remedy) = refused(refusal);
+    assert_eq!(status, 400);
+    assert!(remedy.contains("time"), "{remedy}");
+    let (status, error, _) = refused(client.reply("nonsense", "x").await.unwrap_err());
+    assert_eq!(status, 400);
+    assert!(error.contains("nonsense"), "{error}");
+    let id = "01010101010101010101010101010101-7-9";
+    let long = vec![0; Reply::MAX_BYTES + 1];
+    let (status, ..) = refused(client.reply(id, long).await.unwrap_err());
+    assert_eq!(status, 413);
     for (path, expected) in [
         ("/v2/status", 404),
         ("/v1/send", 405),
         ("/v1/messages?colour=1", 400),
+        ("/v1/reply?id=x", 405),
     ] {
         let (status, error, remedy) = refused(client.text(path).await.unwrap_err());
         assert_eq!(status, expected, "{path}");

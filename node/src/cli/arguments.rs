@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use binomesh_routing::packet::Confirmation;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::client::Endpoint;
@@ -279,6 +280,18 @@ pub(super) struct Payload {
     /// When the receipt is due at the latest.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
+    /// Keep the message for members that are away, for so long: whoever comes back gets
+    /// it. The receipt is due then, or when everybody has it.
+    #[arg(
+        long,
+        conflicts_with = "timeout_seconds",
+        value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX)
+    )]
+    pub(super) until_seconds: Option<u64>,
+    /// What each receiver is asked: relayed (its node has it), delivered (a subscriber
+    /// has it as well) or acknowledged (the application answers).
+    #[arg(long, default_value = "relayed")]
+    pub(super) confirm: Confirmation,
     /// Print the receipt as JSON.
     #[arg(long)]
     pub(super) json: bool,
@@ -301,26 +314,43 @@ pub(super) struct SendFlags {
 #[command(after_help = "Examples:
   binomesh broadcast --cluster /tmp/binomesh-x 'hello'
   tar c conf | binomesh broadcast --admin /run/binomesh/admin.sock --topic conf --json
-  binomesh broadcast --cluster /tmp/binomesh-x --strategy sibling-tree 'hello'")]
+  binomesh broadcast --cluster /tmp/binomesh-x --strategy sibling-tree 'hello'
+  binomesh broadcast --cluster /tmp/binomesh-x --until-seconds 3600 'for the absent, too'
+  binomesh broadcast --cluster /tmp/binomesh-x --topic ask --collect 'which kernel?'")]
 pub(super) struct BroadcastFlags {
     #[command(flatten)]
     pub(super) target: Target,
     /// In which order it goes to the nodes; auto is binomial.
     #[arg(long, value_enum, default_value_t = Strategy::Auto)]
     pub(super) strategy: Strategy,
+    /// Ask the applications for answers and print them, equal ones as one; the same as
+    /// `--confirm acknowledged`.
+    #[arg(long, conflicts_with = "confirm")]
+    pub(super) collect: bool,
     #[command(flatten)]
     pub(super) message: Payload,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  binomesh subscribe --admin /run/binomesh/admin.sock --topic 'jobs/#' --json")]
+#[command(after_help = "Examples:
+  binomesh subscribe --admin /run/binomesh/admin.sock --topic 'jobs/#' --json
+  binomesh subscribe --admin /run/binomesh/admin.sock --topic ask --exec 'uname -r'
+
+The command of --exec gets the payload on its standard input and BINOMESH_TOPIC,
+BINOMESH_ORIGIN and BINOMESH_ID in its environment. Members of the cluster cause it to
+run: it must not trust what it is given.")]
 pub(super) struct SubscribeFlags {
     #[command(flatten)]
     pub(super) target: Target,
     /// Which topics: one, `prefix/#`, or `#`.
     #[arg(long, default_value = "#")]
     pub(super) topic: String,
+    /// Answer messages whose origin waits for it with this.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reply: Option<String>,
+    /// Answer them with what this shell command prints, at most 4096 bytes.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "reply")]
+    pub(super) exec: Option<String>,
     /// Stop after so many messages.
     #[arg(long)]
     pub(super) count: Option<u64>,
@@ -389,6 +419,9 @@ mod tests {
             "send --cluster d --to a,b hello",
             "broadcast --cluster d --file f",
             "broadcast --cluster d --strategy sibling-tree hello",
+            "broadcast --cluster d --until-seconds 60 --collect hello",
+            "send --cluster d --to a --until-seconds 60 --confirm delivered hello",
+            "subscribe --cluster d --node a --exec date",
             "up --nodes 31 --fanout 2 --router aware",
             "run --config node.toml --router basic-least --fanout 4",
             "subscribe --admin http://127.0.0.1:1 --topic x",
@@ -409,6 +442,10 @@ mod tests {
             "up --shape round",
             "up --router fastest",
             "broadcast --strategy best x",
+            "broadcast --until-seconds 1 --timeout-seconds 1 x",
+            "broadcast --confirm maybe x",
+            "broadcast --collect --confirm relayed x",
+            "subscribe --reply a --exec b",
             "send --cluster d hello",
             "status --cluster d --admin s",
             "status --node n --admin s",

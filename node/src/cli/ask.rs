@@ -4,15 +4,18 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine as _;
+use binomesh_routing::packet::Confirmation;
 use serde::Serialize;
 
 use super::Failure;
-use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, SubscribeFlags, Target};
+use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, Target};
+use super::fold::fold;
 use super::output::Output;
-use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
+use crate::client::{Client, ClientError, Endpoint};
 use crate::cluster::Directory;
+use crate::command::{Due, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
+use crate::topic::InvalidTopic;
 
 /// How long a node may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -47,7 +50,7 @@ fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
 }
 
 /// The one node that is meant, or the first of a cluster that answers.
-async fn one(target: &Target) -> Result<Client, Failure> {
+pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
     let mut last = Failure::unreachable("no node answers");
     let clients = clients(target)?;
     if let [(_, client)] = clients.as_slice() {
@@ -186,25 +189,44 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
 pub(super) async fn send(flags: &SendFlags) -> Result<(), Failure> {
     let payload = payload(&flags.message)?;
     let client = one(&flags.target).await?;
-    let timeout = Duration::from_secs(flags.message.timeout_seconds);
-    let sending = client.send(&flags.to, &flags.message.topic, payload, Some(timeout));
+    let options = options(&flags.message)?;
+    let sending = client.send_with(&flags.to, payload, &options);
     receipt(sending, &flags.message).await
 }
 
 pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
     let payload = payload(&flags.message)?;
     let client = one(&flags.target).await?;
-    let timeout = Duration::from_secs(flags.message.timeout_seconds);
-    let topic = &flags.message.topic;
-    let sending = client.broadcast_by(flags.strategy, topic, payload, Some(timeout));
+    let mut options = options(&flags.message)?;
+    options.strategy = flags.strategy;
+    if flags.collect {
+        options.confirmation = Confirmation::Acknowledged;
+    }
+    let sending = client.broadcast_with(payload, &options);
     receipt(sending, &flags.message).await
+}
+
+fn due(message: &Payload) -> Due {
+    let within = Due::Within(Duration::from_secs(message.timeout_seconds));
+    let until = message.until_seconds.map(Duration::from_secs);
+    until.map_or(within, Due::Until)
+}
+
+fn options(message: &Payload) -> Result<SendOptions, Failure> {
+    let topic = message.topic.parse();
+    Ok(SendOptions {
+        topic: topic.map_err(|error: InvalidTopic| Failure::usage(error.to_string()))?,
+        due: due(message),
+        confirmation: message.confirm,
+        ..SendOptions::default()
+    })
 }
 
 async fn receipt(
     sending: impl Future<Output = Result<Receipt, ClientError>>,
     message: &Payload,
 ) -> Result<(), Failure> {
-    let limit = Duration::from_secs(message.timeout_seconds).saturating_add(LATE);
+    let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
     let receipt = answer.map_err(|_| Failure::timeout("no receipt in time"))??;
     Output::stdout(message.json).line(&receipt, |receipt| {
@@ -222,7 +244,26 @@ async fn receipt(
             text.push_str(&format!("\n  replaced: {one}"));
         }
         for one in &receipt.absent {
-            text.push_str(&format!("\n  absent: {}", one.name));
+            let seen = one
+                .last_seen_seconds
+                .map(|ago| format!(" (a member {ago:.0} s ago)"));
+            text.push_str(&format!(
+                "\n  absent: {}{}",
+                one.name,
+                seen.unwrap_or_default()
+            ));
+        }
+        for one in &receipt.unacknowledged {
+            text.push_str(&format!("\n  {}: {}", one.reason, one.name));
+        }
+        for reply in &receipt.replies {
+            let names = fold(reply.names.iter().map(String::as_str));
+            let said = String::from_utf8_lossy(&reply.reply);
+            text.push_str(&format!(
+                "\n{names} ({}):\n{}",
+                reply.count,
+                said.trim_end()
+            ));
         }
         text
     })?;
@@ -230,78 +271,19 @@ async fn receipt(
         return Ok(());
     }
     let (reached, expected) = (receipt.reached_count, receipt.expected_count);
-    Err(Failure::failed(format!("reached {reached} of {expected}")))
-}
-
-#[derive(Serialize)]
-struct Subscribed {
-    event: &'static str,
-}
-
-#[derive(Serialize)]
-struct Missed {
-    event: &'static str,
-    count: u64,
-}
-
-pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
-    let reading = read(flags);
-    let limited = async {
-        match flags.timeout_seconds {
-            None => reading.await,
-            Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), reading)
-                .await
-                .unwrap_or_else(|_| Err(Failure::timeout("not enough messages in time"))),
-        }
-    };
-    tokio::select! {
-        outcome = limited => outcome,
-        _ = tokio::signal::ctrl_c() => Ok(()),
-    }
-}
-
-async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
-    let client = one(&flags.target).await?;
-    let mut output = Output::stdout(flags.json);
-    let mut events = client.subscribe(&flags.topic).await?;
-    if output.is_json() {
-        output.line(
-            &Subscribed {
-                event: "subscribed",
-            },
-            |_| "",
-        )?;
-    } else {
-        eprintln!("subscribed to {}", flags.topic);
-    }
-    let mut left = flags.count;
-    while left != Some(0) {
-        match events.next().await {
-            Some(Ok(SubscriptionEvent::Delivery(delivery))) => {
-                output.line(&delivery, |delivery| {
-                    let bytes = base64::engine::general_purpose::STANDARD
-                        .decode(&delivery.payload_base64)
-                        .unwrap_or_default();
-                    let payload = String::from_utf8_lossy(&bytes).into_owned();
-                    format!("{} {} {payload}", delivery.origin, delivery.topic)
-                })?;
-                left = left.map(|left| left - 1);
-            }
-            Some(Ok(SubscriptionEvent::Missed(count))) => {
-                let missed = Missed {
-                    event: "missed",
-                    count,
-                };
-                if output.is_json() {
-                    output.line(&missed, |_| "")?;
-                }
-                eprintln!("{count} messages were not read in time");
-            }
-            Some(Err(error)) => return Err(error.into()),
-            None => return Err(Failure::unreachable("the node has stopped")),
+    let mut lacks = format!("reached {reached} of {expected}");
+    for (count, what) in [
+        (receipt.absent.len(), "absent"),
+        (
+            receipt.unacknowledged.len(),
+            "without the confirmation that was asked for",
+        ),
+    ] {
+        if count > 0 {
+            lacks.push_str(&format!(", {count} {what}"));
         }
     }
-    Ok(())
+    Err(Failure::failed(lacks))
 }
 
 pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {

@@ -45,6 +45,7 @@ impl Cluster {
             .take(3)
             .map(seed)
             .collect();
+        config.expect.clone_from(&self.config.expect);
         config.profile = self.config.profile;
         config.router = self.config.router;
         config.fanout = self.config.fanout;

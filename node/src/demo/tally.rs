@@ -137,6 +137,7 @@ mod tests {
     async fn deliveries_are_counted_at_the_receivers() {
         let delivery = |blake3: &str| {
             SubscriptionEvent::Delivery(Delivery {
+                wants_reply: false,
                 id: "m".into(),
                 origin: "node-1".into(),
                 sequence: 1,
@@ -158,6 +159,7 @@ mod tests {
             redelegated: 0,
             replaced: vec![],
             elapsed_seconds: 0.0,
+            ..Receipt::default()
         };
         let others = receipt.reached.to_vec();
         let soon = now() + Duration::from_secs(1);

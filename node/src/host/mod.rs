@@ -9,6 +9,9 @@
 //!
 //! Nothing here awaits a peer's queue, so one slow peer slows nobody else.
 
+mod answer;
+mod collect;
+mod inventory;
 mod open;
 mod outgoing;
 mod perform;
@@ -34,6 +37,9 @@ use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
+pub(crate) use answer::is_reserved;
+use collect::Collections;
+use inventory::Inventory;
 use outgoing::OpenMessages;
 use receipts::LastNames;
 use refusals::Refusals;
@@ -72,6 +78,8 @@ struct Host {
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
     messages: OpenMessages,
+    collections: Collections,
+    inventory: Inventory,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
     /// The overlay may have changed since the placement was shown.
@@ -108,6 +116,7 @@ impl Host {
             }
             self.fire_timers();
             self.attend_waiting();
+            self.attend_collections();
             if std::mem::take(&mut self.is_placement_stale) {
                 self.show_placement();
             }
@@ -150,7 +159,8 @@ impl Host {
     fn next_wake(&self, stats_due: Instant) -> Instant {
         let leave = self.leaving.as_ref().map(|leaving| leaving.until);
         let timers = self.timers.next();
-        [timers, leave, self.messages.next_deadline()]
+        let waiting = self.messages.next_deadline();
+        [timers, leave, waiting, self.collections.next_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -262,6 +272,9 @@ impl Host {
             }
             Command::Send { to, outgoing } => self.submit(Some(to), outgoing),
             Command::Publish(outgoing) => self.submit(None, outgoing),
+            Command::Reply { to, answer, reply } => {
+                let _ = reply.send(self.reply(to, answer));
+            }
             Command::Renew { credentials, reply } => {
                 let _ = reply.send(self.transport.renew(&credentials.identity));
             }

@@ -9,6 +9,8 @@ use binomesh_routing as routing;
 use binomesh_routing::shape::Fanout;
 
 use super::Host;
+use super::collect::Collections;
+use super::inventory::Inventory;
 use super::outgoing::OpenMessages;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
@@ -59,10 +61,10 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     }
     let overlay = overlay_config(&config, &trust_domain, id, &state);
     let relay = relay_config(&config, overlay.planted);
+    let inventory = Inventory::new(&config.expect, &trust_domain, id);
     let host = Host {
         peer: Peer::new(overlay, relay),
         out: overlay::Outbox::new(),
-        trust_domain,
         address,
         id,
         state,
@@ -71,9 +73,12 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         acknowledged: BTreeMap::new(),
         dial_failures: BTreeMap::new(),
         refusals: Refusals::default(),
+        trust_domain,
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
+        collections: Collections::default(),
+        inventory,
         last_names: LastNames::default(),
         placement,
         is_placement_stale: true,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_routing::packet::Payloads;
+use binomesh_routing::packet::{Confirmation, Payloads};
 use binomesh_routing::{self as routing, PublishError};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -16,25 +16,35 @@ use tokio::time::Instant;
 
 use super::open::id_of;
 use super::{Host, now};
-use crate::command::{Destination, Outgoing, SendError};
+use crate::command::{Destination, Due, Outgoing, SendError};
 use crate::report::Receipt;
 
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
 const MAX_WAITING: usize = 256;
+/// How many answers of this node may wait as well; one more is dropped, counted.
+const MAX_ANSWERS: usize = 4096;
 /// How many bytes of payload they may hold; one more is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Messages whose time runs out this far apart, or a tenth of it, share a packet, whose
 /// receipt is due with the first. A guess: nobody sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
-type Reply = oneshot::Sender<Result<Receipt, SendError>>;
+pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
+
+/// A message that the relay has.
+pub(super) struct Open {
+    pub(super) since: Instant,
+    pub(super) is_for_all: bool,
+    pub(super) confirmation: Confirmation,
+    pub(super) reply: Reply,
+}
 
 /// What became of the messages of this node's users so far.
 #[derive(Default)]
 pub(super) struct OpenMessages {
     /// Accepted, by sequence; the relay's window bounds them.
-    pub(super) open: BTreeMap<u64, (Instant, Reply)>,
+    pub(super) open: BTreeMap<u64, Open>,
     /// Not accepted yet, oldest first.
     waiting: VecDeque<Waiting>,
     /// Bytes of their payloads.
@@ -55,8 +65,8 @@ struct Waiting {
 
 impl Waiting {
     fn deadline(&self) -> Option<Instant> {
-        let timeout = self.outgoing.timeout?;
-        self.since.checked_add(timeout)
+        let time = self.outgoing.due.time()?;
+        self.since.checked_add(time)
     }
 
     /// Whether it may share a packet with an older one.
@@ -65,10 +75,12 @@ impl Waiting {
         self.to == older.to
             && mine.topic == other.topic
             && mine.strategy == other.strategy
+            && mine.confirmation == other.confirmation
+            && mine.due.is_kept() == other.due.is_kept()
             && match (self.deadline(), older.deadline()) {
                 (None, None) => true,
                 (Some(end), Some(other)) => {
-                    let most = SAME_TIME.min(mine.timeout.unwrap_or_default() / 10);
+                    let most = SAME_TIME.min(mine.due.time().unwrap_or_default() / 10);
                     other <= end && end.saturating_duration_since(other) <= most
                 }
                 _ => false,
@@ -121,8 +133,10 @@ impl Host {
             // Those that wait may only not have been tried yet.
             self.attend_waiting();
         }
+        let is_asking = outgoing.confirmation != Confirmation::Relayed;
+        let has_room = !is_asking || self.collections.has_room();
         let messages = &mut self.messages;
-        if !messages.has_room_for(&outgoing) {
+        if !has_room || !messages.has_room_for(&outgoing) {
             let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
         }
@@ -133,6 +147,27 @@ impl Host {
             outgoing,
             because: SendError::Busy,
         });
+    }
+
+    /// This node itself has something to say to a member.
+    pub(super) fn submit_own(
+        &mut self,
+        to: Vec<Destination>,
+        outgoing: Outgoing,
+    ) -> Result<(), SendError> {
+        let messages = &mut self.messages;
+        if messages.waiting.len() >= MAX_WAITING + MAX_ANSWERS {
+            metrics::counter!("binomesh_answers_dropped_total").increment(1);
+            return Err(SendError::Busy);
+        }
+        messages.has_room |= messages.waiting.is_empty();
+        messages.push(Waiting {
+            to: Some(to),
+            since: now(),
+            outgoing,
+            because: SendError::Busy,
+        });
+        Ok(())
     }
 
     /// Room or a roster may have come: those that wait are tried when the loop
@@ -169,13 +204,13 @@ impl Host {
             None => routing::Destination::All,
             Some(to) => routing::Destination::Peers(to.iter().map(|d| self.id_of(d)).collect()),
         };
-        let timeout = oldest.outgoing.timeout;
         let publish = routing::Publish {
             topic: oldest.outgoing.topic.clone(),
             payloads,
             destination,
             strategy: oldest.outgoing.strategy.of(self.config.fanout),
-            deadline: timeout.map(|t| t.saturating_sub(now() - oldest.since)),
+            due: self.due_of(oldest),
+            confirmation: oldest.outgoing.confirmation,
         };
         let outcome = self.peer.publish(publish, &mut self.out);
         let because = match outcome {
@@ -202,7 +237,10 @@ impl Host {
         let refused = outcome.map_err(|error| self.explain(error));
         for place in 0..count as u64 {
             let Some(Waiting {
-                since, outgoing, ..
+                to,
+                since,
+                outgoing,
+                ..
             }) = self.messages.remove(0)
             else {
                 return;
@@ -210,13 +248,41 @@ impl Host {
             match &refused {
                 Ok(first) => {
                     let sequence = first.sequence + place;
-                    let reply = outgoing.reply;
-                    self.messages.open.insert(sequence, (since, reply));
+                    let confirmation = outgoing.confirmation;
+                    if let Some(time) = outgoing.due.time()
+                        && confirmation != Confirmation::Relayed
+                    {
+                        let left = time.saturating_sub(now() - since);
+                        self.collections.begin(sequence, super::after(left));
+                    }
+                    let open = Open {
+                        since,
+                        is_for_all: to.is_none(),
+                        confirmation,
+                        reply: outgoing.reply,
+                    };
+                    self.messages.open.insert(sequence, open);
                 }
                 Err(error) => {
                     let _ = outgoing.reply.send(Err(error.clone()));
                 }
             }
+        }
+    }
+
+    fn due_of(&self, message: &Waiting) -> routing::Due<PeerId> {
+        let due = message.outgoing.due;
+        let left = |time: Duration| time.saturating_sub(now() - message.since);
+        match due {
+            Due::Settled => routing::Due::Settled,
+            Due::Within(time) => routing::Due::Within(left(time)),
+            Due::Until(time) => routing::Due::Kept {
+                time: left(time),
+                awaited: match message.to {
+                    None => self.inventory.peers(),
+                    Some(_) => Vec::new(),
+                },
+            },
         }
     }
 
@@ -232,7 +298,10 @@ impl Host {
             },
             PublishError::NoDestination => SendError::NoDestination,
             PublishError::Draining => SendError::Stopped,
-            PublishError::RosterTooLarge(..) => SendError::RosterTooLarge,
+            PublishError::RosterTooLarge(..) | PublishError::TooManyAwaited(..) => {
+                SendError::RosterTooLarge
+            }
+            PublishError::KeptFull(_) => SendError::KeptFull,
             _ => SendError::NotReady,
         }
     }
@@ -258,7 +327,8 @@ mod tests {
                 topic: topic.parse().unwrap(),
                 payload: vec![0; bytes].into(),
                 strategy: Strategy::default(),
-                timeout: timeout_ms.map(Duration::from_millis),
+                due: timeout_ms.map_or(Due::Settled, |ms| Due::Within(Duration::from_millis(ms))),
+                confirmation: Confirmation::Relayed,
                 reply: oneshot::channel().0,
             },
             because: SendError::Busy,

@@ -90,11 +90,17 @@ impl Host {
 
     fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
         match event {
-            routing::Event::Deliver { id, topic, payload } => {
-                self.deliver(id, topic, payload);
-            }
+            routing::Event::Deliver {
+                id,
+                confirmation,
+                topic,
+                payload,
+            } => self.deliver(id, confirmation, topic, payload),
             routing::Event::Receipt(receipt) => self.on_receipt(&receipt),
-            routing::Event::RosterComplete(_) => self.note_room(),
+            routing::Event::RosterComplete(_) => {
+                self.note_room();
+                self.look_for_absent();
+            }
             routing::Event::Drained => {
                 if let Some(leaving) = &mut self.leaving {
                     leaving.is_drained = true;

@@ -1,14 +1,18 @@
 //! Receipts and deliveries as users see them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use binomesh_overlay::PeerId;
 use binomesh_routing as routing;
+use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 
+use super::answer::{Answer, is_answer, said};
+use super::collect::{Heard, Settled};
 use super::{Host, now};
-use crate::report::{Receipt, Unreached, UnreachedState, epoch_name};
-use crate::subscription::Message;
+use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
+use crate::subscription::{Message, Offered};
 use crate::topic::Topic;
 
 /// Names as they were used last: the next receipt or delivery has the same, as a rule.
@@ -19,18 +23,80 @@ pub(super) struct LastNames {
 }
 
 impl Host {
-    /// Offer a message to the subscribers.
-    pub(super) fn deliver(&mut self, id: routing::PacketId<PeerId>, topic: Topic, payload: Bytes) {
-        if !self.subscribers.is_wanted(&topic) {
-            return;
+    /// Offer a message to the subscribers, and answer what its origin asks.
+    pub(super) fn deliver(
+        &mut self,
+        id: routing::PacketId<PeerId>,
+        confirmation: Confirmation,
+        topic: Topic,
+        payload: Bytes,
+    ) {
+        if is_answer(&topic) {
+            return self.on_answer(id.origin, &payload);
         }
-        let message = Message {
-            id,
-            origin_name: self.origin_name(id.origin),
-            topic,
-            payload,
-        };
-        self.subscribers.offer(&message);
+        let mut offered = Offered::default();
+        if self.subscribers.is_wanted(&topic) {
+            let message = Message {
+                id,
+                origin_name: self.origin_name(id.origin),
+                topic,
+                confirmation,
+                payload,
+            };
+            offered = self.subscribers.offer(&message);
+        }
+        if let Some(said) = said(confirmation, offered) {
+            // Without room the origin is not answered, and says so.
+            let _ = self.answer(id, said);
+        }
+    }
+
+    /// A receiver has answered an own message.
+    fn on_answer(&mut self, from: PeerId, payload: &[u8]) {
+        let answer = Answer::parse(payload).filter(|answer| answer.boot == self.state.boot);
+        match answer {
+            Some(answer) => self.collections.hear(answer.sequence, from, answer.said),
+            None => metrics::counter!("binomesh_answers_refused_total").increment(1),
+        }
+    }
+
+    /// Tell those whose receivers have answered.
+    pub(super) fn attend_collections(&mut self) {
+        for (settled, heard) in self.collections.take_finished(now()) {
+            let Settled {
+                mut receipt,
+                reached,
+                reply,
+            } = settled;
+            let mut replies: BTreeMap<Bytes, Vec<String>> = BTreeMap::new();
+            for peer in reached {
+                let name = self.name_of(peer);
+                let reason = match heard.get(&peer) {
+                    Some(Heard::Taken) => continue,
+                    Some(Heard::Reply(reply)) => {
+                        replies.entry(reply.clone()).or_default().push(name);
+                        continue;
+                    }
+                    Some(Heard::Not(reason)) => reason,
+                    None => "no-answer",
+                };
+                receipt.unacknowledged.push(Unacknowledged {
+                    name,
+                    reason: (*reason).to_owned(),
+                });
+            }
+            let answered = replies.into_iter().map(|(reply, names)| Reply {
+                count: names.len() as u32,
+                names,
+                size_bytes: reply.len() as u64,
+                reply: reply.to_vec(),
+            });
+            receipt.replies = answered.collect();
+            receipt
+                .replies
+                .sort_by_key(|reply| std::cmp::Reverse(reply.count));
+            let _ = reply.send(Ok(receipt));
+        }
     }
 
     fn origin_name(&mut self, origin: PeerId) -> Arc<str> {
@@ -53,23 +119,33 @@ impl Host {
         let first = receipt.id.sequence;
         let mut described: Option<Receipt> = None;
         for sequence in first..first.saturating_add(receipt.count) {
-            let Some((accepted, reply)) = self.messages.open.remove(&sequence) else {
+            let Some(open) = self.messages.open.remove(&sequence) else {
                 continue;
             };
-            let elapsed = (now() - accepted).as_secs_f64();
+            let elapsed = (now() - open.since).as_secs_f64();
             metrics::histogram!("binomesh_receipt_seconds").record(elapsed);
             let id = routing::PacketId {
                 sequence,
                 ..receipt.id
             };
-            let common = described.get_or_insert_with(|| self.describe(receipt));
+            let common = described.get_or_insert_with(|| self.describe(receipt, open.is_for_all));
             let own = Receipt {
                 id: id.to_string(),
                 elapsed_seconds: elapsed,
+                confirmation: open.confirmation.name().to_owned(),
                 ..common.clone()
             };
-            // Whoever asked may have gone; the message went out all the same.
-            let _ = reply.send(Ok(own));
+            if open.confirmation == Confirmation::Relayed {
+                // Whoever asked may have gone; the message went out all the same.
+                let _ = open.reply.send(Ok(own));
+                continue;
+            }
+            let settled = Settled {
+                receipt: own,
+                reached: receipt.reached_peers.clone(),
+                reply: open.reply,
+            };
+            self.collections.settle(sequence, settled);
         }
         if described.is_some() {
             self.note_room();
@@ -77,14 +153,22 @@ impl Host {
     }
 
     /// The receipt of the first message, as of no time.
-    fn describe(&mut self, receipt: &routing::Receipt<PeerId>) -> Receipt {
-        let unreached = receipt.unreached.iter().map(|member| Unreached {
+    fn describe(&mut self, receipt: &routing::Receipt<PeerId>, is_for_all: bool) -> Receipt {
+        let is_listed = |member: &&routing::Unreached<PeerId>| {
+            let was_absent = member.rank.is_none() && is_for_all;
+            !was_absent
+                || !member
+                    .peer
+                    .is_some_and(|peer| self.inventory.is_absent(peer))
+        };
+        let unreached = receipt.unreached.iter().filter(is_listed);
+        let unreached = unreached.map(|member| Unreached {
             name: member.peer.map_or_else(
-                || format!("rank-{}", member.rank.0),
+                || format!("rank-{}", member.rank.map_or(0, |rank| rank.0)),
                 |peer| self.name_of(peer),
             ),
             id: member.peer,
-            rank: Some(member.rank.0),
+            rank: member.rank.map(|rank| rank.0),
             state: match member.state {
                 routing::packet::State::Refused => UnreachedState::Refused,
                 routing::packet::State::Unconfirmed => UnreachedState::Unconfirmed,
@@ -103,10 +187,42 @@ impl Host {
             reached_count: receipt.reached_count,
             reached: self.reached_names(&receipt.reached_peers),
             unreached,
-            absent: Vec::new(),
+            absent: self.absent_from(receipt, is_for_all),
             redelegated: receipt.redelegated,
             replaced,
-            elapsed_seconds: 0.0,
+            ..Receipt::default()
+        }
+    }
+
+    /// The expected hosts that were no members and have not got it since.
+    fn absent_from(
+        &self,
+        receipt: &routing::Receipt<PeerId>,
+        is_for_all: bool,
+    ) -> Vec<crate::report::Absent> {
+        if !is_for_all || self.inventory.is_empty() {
+            return Vec::new();
+        }
+        let members = receipt
+            .unreached
+            .iter()
+            .filter(|member| member.rank.is_some());
+        let members = members.filter_map(|member| member.peer);
+        let named: BTreeSet<PeerId> = receipt
+            .reached_peers
+            .iter()
+            .copied()
+            .chain(members)
+            .collect();
+        self.inventory.absent(now(), |peer| named.contains(&peer))
+    }
+
+    /// The members are known by name: some that are expected may be missing.
+    pub(super) fn look_for_absent(&mut self) {
+        if let Some(roster) = self.peer.relay().roster() {
+            self.inventory.look(roster, now());
+            let absent = self.inventory.absent(now(), |_| false).len();
+            metrics::gauge!("binomesh_inventory_absent").set(absent as f64);
         }
     }
 

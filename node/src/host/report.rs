@@ -79,6 +79,8 @@ impl Host {
             ("over_search", stats.over_search),
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
+            ("kept", stats.kept),
+            ("kept_full", stats.kept_full),
             ("window_full", stats.window_full),
             ("waited", stats.waited),
             ("waited_in_vain", stats.waited_in_vain),
@@ -96,6 +98,7 @@ impl Host {
         for (name, value) in [
             ("duties", stats.open_duties),
             ("messages", stats.open_messages),
+            ("kept", stats.kept_messages),
             ("packets", stats.held_packets),
         ] {
             metrics::gauge!("binomesh_relay_open", "kind" => name).set(value as f64);

@@ -67,6 +67,7 @@ pub(crate) fn receipt(reached: &[&str], expected_count: u32) -> Receipt {
         redelegated: 0,
         replaced: vec![],
         elapsed_seconds: 0.5,
+        ..Receipt::default()
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod admission;
 mod bed;
+mod confirmed;
 mod faults;
 mod forger;
 mod many_nodes;

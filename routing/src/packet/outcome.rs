@@ -66,6 +66,47 @@ impl State {
     }
 }
 
+/// What the origin wants to know of each member. The relay carries the question; the
+/// answer is for the member's node to send.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+pub enum Confirmation {
+    /// That its node has the message: the receipt says so, and nothing is answered.
+    #[default]
+    Relayed,
+    /// Whether a subscriber there has been given it as well.
+    Delivered,
+    /// What the application there answers.
+    Acknowledged,
+}
+
+impl Confirmation {
+    /// The name used in receipts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Relayed => "relayed",
+            Self::Delivered => "delivered",
+            Self::Acknowledged => "acknowledged",
+        }
+    }
+}
+
+/// A text that names no [`Confirmation`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no confirmation; expected relayed, delivered or acknowledged")]
+pub struct UnknownConfirmation(String);
+
+impl std::str::FromStr for Confirmation {
+    type Err = UnknownConfirmation;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Relayed, Self::Delivered, Self::Acknowledged];
+        let found = all.into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| UnknownConfirmation(text.chars().take(64).collect()))
+    }
+}
+
 /// Members of a part that are not known to have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Exception<I> {

@@ -290,6 +290,7 @@ impl<I: Id> Relay<I> {
                 self.stats.delivered += 1;
                 out.event(Event::Deliver {
                     id,
+                    confirmation: packet.header.confirmation,
                     topic: packet.header.topic.clone(),
                     payload,
                 });

@@ -7,7 +7,8 @@ use binomesh_overlay::{Epoch, Id, Population, Rank};
 
 use super::exceptions::Exceptions;
 use crate::packet::{
-    Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic, names_bytes,
+    Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic,
+    names_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
@@ -115,6 +116,7 @@ pub(super) struct Duty<I> {
     pub(super) closed_below: u64,
     /// The origin answers for it beyond its mark.
     pub(super) is_kept: bool,
+    pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
     /// How many messages it is of.
     pub(super) count: u64,
@@ -161,6 +163,7 @@ impl<I: Id> Duty<I> {
             origin_rank: header.origin_rank,
             closed_below: header.closed_below,
             is_kept: header.is_kept,
+            confirmation: header.confirmation,
             topic: header.topic.clone(),
             count: packet.payloads.count(),
             payloads: packet.payloads.clone(),
@@ -282,6 +285,7 @@ impl<I: Id> Duty<I> {
                 to: delegation.rank,
                 closed_below: self.closed_below,
                 is_kept: self.is_kept,
+                confirmation: self.confirmation,
                 topic: self.topic.clone(),
                 names: self.names_of(&delegation.part),
             },

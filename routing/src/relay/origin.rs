@@ -9,7 +9,9 @@ use binomesh_overlay::{Epoch, Id, Placement, Rank};
 use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
-use crate::packet::{Exception, Header, Message, PacketId, Payloads, Reason, Span, State, Topic};
+use crate::packet::{
+    Confirmation, Exception, Header, Message, PacketId, Payloads, Reason, Span, State, Topic,
+};
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
@@ -28,6 +30,7 @@ pub(super) struct OpenMessage<I> {
     awaited: Vec<I>,
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
+    pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
     pub(super) payloads: Payloads,
     pub(super) strategy: Strategy,
@@ -423,7 +426,7 @@ impl<I: Id> OpenMessages<I> {
         &mut self,
         id: PacketId<I>,
         accepted: Placement<I>,
-        (topic, payloads, strategy): (Topic, Payloads, Strategy),
+        (topic, payloads, strategy, confirmation): (Topic, Payloads, Strategy, Confirmation),
         (expected, names, awaited): (Runs, BTreeMap<u32, I>, Option<Vec<I>>),
         wait: Duration,
     ) {
@@ -436,6 +439,7 @@ impl<I: Id> OpenMessages<I> {
             is_kept: false,
             awaited: awaited.unwrap_or_default(),
             accepted,
+            confirmation,
             topic,
             payloads,
             strategy,

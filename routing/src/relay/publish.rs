@@ -52,7 +52,12 @@ impl<I: Id> Relay<I> {
             sequence,
         };
         self.stats.published += publish.payloads.count();
-        let content = (publish.topic, publish.payloads, publish.strategy);
+        let content = (
+            publish.topic,
+            publish.payloads,
+            publish.strategy,
+            publish.confirmation,
+        );
         let wait = self.config.reissue_first;
         let members = (expected.clone(), names.clone(), awaited);
         self.open.open(id, accepted, content, members, wait);
@@ -343,6 +348,7 @@ impl<I: Id> Relay<I> {
                 to: placement.rank,
                 closed_below: self.open.closed_below().min(sequence),
                 is_kept: message.is_kept,
+                confirmation: message.confirmation,
                 topic: message.topic.clone(),
                 names: Vec::new(),
             },

@@ -342,6 +342,7 @@ impl Network {
             destination,
             strategy: self.strategy,
             due,
+            confirmation: Default::default(),
         };
         let id = node.relay.publish(publish, &mut out);
         if let Ok(id) = id {

@@ -51,6 +51,7 @@ impl Single {
             destination,
             strategy: Strategy::default(),
             due: Due::Settled,
+            confirmation: Default::default(),
         };
         self.relay.publish(publish, &mut self.out).unwrap();
         self.perform();

@@ -15,6 +15,7 @@ use binomesh::peer::{Event, Peer};
 use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
+use binomesh_routing::packet::Confirmation;
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use bytes::Bytes;
@@ -492,6 +493,7 @@ impl<'a> Trial<'a> {
             destination,
             strategy: post.strategy,
             due: post.deadline_ms.map(Duration::from_millis).into(),
+            confirmation: Confirmation::Relayed,
         };
         let act = |peer: &mut Peer<Id>, out: &mut _| peer.publish(publish, out);
         if let Some(Ok(id)) = self.world.with_peer(post.from, act) {

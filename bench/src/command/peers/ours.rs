@@ -75,7 +75,6 @@ impl Network {
             self.await_receipt().await?;
         }
         let options = SendOptions {
-            timeout: None,
             ..SendOptions::default()
         };
         self.pending

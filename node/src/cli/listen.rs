@@ -1,0 +1,137 @@
+//! The command that subscribes, and answers.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde::Serialize;
+use tokio::io::AsyncWriteExt;
+
+use super::Failure;
+use super::arguments::SubscribeFlags;
+use super::ask::one;
+use super::output::Output;
+use crate::client::SubscriptionEvent;
+use crate::report::{Delivery, Reply};
+
+#[derive(Serialize)]
+struct Subscribed {
+    event: &'static str,
+}
+
+#[derive(Serialize)]
+struct Missed {
+    event: &'static str,
+    count: u64,
+}
+
+pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
+    let reading = read(flags);
+    let limited = async {
+        match flags.timeout_seconds {
+            None => reading.await,
+            Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), reading)
+                .await
+                .unwrap_or_else(|_| Err(Failure::timeout("not enough messages in time"))),
+        }
+    };
+    tokio::select! {
+        outcome = limited => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
+    let client = one(&flags.target).await?;
+    let mut output = Output::stdout(flags.json);
+    let mut events = client.subscribe(&flags.topic).await?;
+    if output.is_json() {
+        output.line(
+            &Subscribed {
+                event: "subscribed",
+            },
+            |_| "",
+        )?;
+    } else {
+        eprintln!("subscribed to {}", flags.topic);
+    }
+    let mut left = flags.count;
+    while left != Some(0) {
+        match events.next().await {
+            Some(Ok(SubscriptionEvent::Delivery(delivery))) => {
+                output.line(&delivery, |delivery| {
+                    let bytes = base64::engine::general_purpose::STANDARD
+                        .decode(&delivery.payload_base64)
+                        .unwrap_or_default();
+                    let payload = String::from_utf8_lossy(&bytes).into_owned();
+                    format!("{} {} {payload}", delivery.origin, delivery.topic)
+                })?;
+                if delivery.wants_reply
+                    && let Some(answer) = answer(flags, &delivery).await?
+                {
+                    client.reply(&delivery.id, answer).await?;
+                }
+                left = left.map(|left| left - 1);
+            }
+            Some(Ok(SubscriptionEvent::Missed(count))) => {
+                let missed = Missed {
+                    event: "missed",
+                    count,
+                };
+                if output.is_json() {
+                    output.line(&missed, |_| "")?;
+                }
+                eprintln!("{count} messages were not read in time");
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err(Failure::unreachable("the node has stopped")),
+        }
+    }
+    Ok(())
+}
+
+/// What the flags say to a message whose origin waits for an answer.
+async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Vec<u8>>, Failure> {
+    let mut answer = match (&flags.reply, &flags.exec) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(command)) => executed(command, delivery).await?,
+        (None, None) => return Ok(None),
+    };
+    answer.truncate(Reply::MAX_BYTES);
+    Ok(Some(answer))
+}
+
+/// What a command prints; if it fails, how.
+async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure> {
+    let failed = |error| Failure::failed(format!("cannot run {command:?}: {error}"));
+    let payload = base64::engine::general_purpose::STANDARD
+        .decode(&delivery.payload_base64)
+        .unwrap_or_default();
+    let mut child = tokio::process::Command::new("sh")
+        .args(["-c", command])
+        .env("BINOMESH_TOPIC", &delivery.topic)
+        .env("BINOMESH_ORIGIN", &delivery.origin)
+        .env("BINOMESH_ID", &delivery.id)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let mut input = child.stdin.take();
+    let feed = async {
+        if let Some(input) = &mut input {
+            // A command need not read its input.
+            let _ = input.write_all(&payload).await;
+        }
+        drop(input);
+    };
+    let ((), output) = tokio::join!(feed, child.wait_with_output());
+    let output = output.map_err(failed)?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let mut text = format!("{}\n", output.status).into_bytes();
+    text.extend(output.stderr);
+    Ok(text)
+}

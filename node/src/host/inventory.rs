@@ -1,0 +1,75 @@
+//! The hosts that ought to be members, and those that are not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh_overlay::PeerId;
+use binomesh_routing::roster::Roster;
+use tokio::time::Instant;
+
+use super::open::id_of;
+use crate::report::Absent;
+use crate::settings;
+
+/// The expected hosts but this node, and when they were members.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    names: BTreeMap<PeerId, String>,
+    present: BTreeSet<PeerId>,
+    last_seen: BTreeMap<PeerId, Instant>,
+}
+
+impl Inventory {
+    pub(super) fn new(expect: &settings::Inventory, trust_domain: &str, me: PeerId) -> Self {
+        let named = expect
+            .names()
+            .map(|name| (id_of(trust_domain, name), name.to_owned()));
+        Self {
+            names: named.filter(|(id, _)| *id != me).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Everybody who is expected.
+    pub(super) fn peers(&self) -> Vec<PeerId> {
+        self.names.keys().copied().collect()
+    }
+
+    /// A roster has become complete.
+    pub(super) fn look(&mut self, roster: &Roster<PeerId>, now: Instant) {
+        let is_member = |peer: &&PeerId| roster.rank_of(**peer).is_some();
+        let present: BTreeSet<PeerId> = self.names.keys().filter(is_member).copied().collect();
+        // They were members until now.
+        for gone in self.present.difference(&present) {
+            self.last_seen.insert(*gone, now);
+        }
+        self.present = present;
+    }
+
+    /// Who is expected and no member, but for those that `has_it` names.
+    pub(super) fn absent(&self, now: Instant, has_it: impl Fn(PeerId) -> bool) -> Vec<Absent> {
+        let away = self
+            .names
+            .iter()
+            .filter(|(id, _)| !self.present.contains(id));
+        let away = away.filter(|(id, _)| !has_it(**id));
+        let absent = away.map(|(id, name)| Absent {
+            name: name.clone(),
+            last_seen_seconds: self
+                .last_seen
+                .get(id)
+                .map(|seen| (now - *seen).as_secs_f64()),
+        });
+        let mut absent: Vec<Absent> = absent.collect();
+        absent.sort_by(|a, b| a.name.cmp(&b.name));
+        absent
+    }
+
+    /// Whether a peer is expected and no member.
+    pub(super) fn is_absent(&self, peer: PeerId) -> bool {
+        self.names.contains_key(&peer) && !self.present.contains(&peer)
+    }
+}

@@ -1,0 +1,232 @@
+//! Who is away gets it later, who is absent is named, and applications answer.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use binomesh::client::{Events, SubscriptionEvent};
+use binomesh::cluster::Cluster;
+use binomesh::{Confirmation, Due, Receipt, SendOptions};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::bed::{self, counter, eventually, formed, member, ran, signal, stop, verified};
+
+fn receipt(output: &std::process::Output) -> Receipt {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+async fn broadcast(cluster: &Cluster, at: &str, more: &[&str]) -> std::process::Output {
+    let dir = cluster.dir().display().to_string();
+    let always = ["broadcast", "--cluster", &dir, "--node", at, "--json"];
+    ran(&[&always[..], more].concat(), b"").await
+}
+
+/// The ids of the next messages.
+async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
+    let mut ids = Vec::new();
+    while ids.len() < count {
+        let event = tokio::time::timeout(bed::PATIENCE, inbox.next()).await;
+        match event.expect("in time") {
+            Some(Ok(SubscriptionEvent::Delivery(delivery))) => ids.push(delivery.id),
+            other => panic!("{other:?}"),
+        }
+    }
+    ids
+}
+
+/// Within the grace its rank is vacant; without one it is no member any more, and the
+/// inventory alone knows of it.
+#[tokio::test]
+async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
+    let _alone = bed::alone().await;
+    for grace_seconds in [30, 0] {
+        let mut config = bed::config(5);
+        config.grace_seconds = grace_seconds;
+        config.expect = "node-[0-4]".parse().unwrap();
+        let mut cluster = formed(config).await;
+        cluster.kill("node-3").await.unwrap();
+        if grace_seconds == 0 {
+            assert_eq!(verified(&cluster).await.1.nodes, 4);
+        }
+        let origin = member(&cluster, "node-1");
+        let mut sent = Vec::new();
+        for text in ["first", "second", "third"] {
+            let client = origin.client();
+            let before = counter(&client, "binomesh_relay_events_total", &["published"]).await;
+            let options = SendOptions {
+                due: Due::Until(bed::PATIENCE),
+                ..SendOptions::default()
+            };
+            let sending = client.clone();
+            let sending = async move { sending.broadcast_with(text, &options).await };
+            sent.push(tokio::spawn(sending));
+            eventually("published", async || {
+                let now = counter(&client, "binomesh_relay_events_total", &["published"]).await;
+                (now > before).then_some(())
+            })
+            .await;
+        }
+        // It cannot be sent before somebody listens.
+        signal(origin.pid, "STOP");
+        cluster.restart("node-3", "node-0").await.unwrap();
+        let mut inbox = member(&cluster, "node-3")
+            .client()
+            .subscribe("#")
+            .await
+            .unwrap();
+        signal(origin.pid, "CONT");
+        let got = next_ids(&mut inbox, 3).await;
+        let mut ids = Vec::new();
+        for sending in sent {
+            let receipt = sending.await.unwrap().unwrap();
+            assert!(receipt.is_complete(), "{receipt:?}");
+            assert!(
+                receipt.reached.contains(&"node-3".to_owned()),
+                "{receipt:?}"
+            );
+            ids.push(receipt.id);
+        }
+        assert_eq!(got, ids, "in order, grace {grace_seconds}");
+        // Once: the next is another message.
+        let last = broadcast(&cluster, "node-1", &["last"]).await;
+        assert_eq!(next_ids(&mut inbox, 1).await, [receipt(&last).id]);
+        stop(cluster).await;
+    }
+}
+
+#[tokio::test]
+async fn past_its_time_a_receipt_names_who_did_not_come_back() {
+    let _alone = bed::alone().await;
+    let mut config = bed::config(4);
+    config.grace_seconds = 30;
+    let cluster = formed(config).await;
+    cluster.kill("node-3").await.unwrap();
+    let output = broadcast(&cluster, "node-1", &["--until-seconds", "1", "x"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let receipt = receipt(&output);
+    let [unreached] = receipt.unreached.as_slice() else {
+        panic!("{receipt:?}");
+    };
+    assert_eq!(
+        (&*unreached.name, &*unreached.reason),
+        ("node-3", "deadline")
+    );
+    stop(cluster).await;
+}
+
+#[tokio::test]
+async fn hosts_of_the_inventory_that_are_no_members_are_named() {
+    let _alone = bed::alone().await;
+    let mut config = bed::config(4);
+    config.expect = "node-[0-4],login-1".parse().unwrap();
+    let cluster = formed(config).await;
+    let absent = |output: &std::process::Output| -> Vec<(String, bool)> {
+        let absent = receipt(output).absent.into_iter();
+        let named = absent.map(|one| (one.name, one.last_seen_seconds.is_some()));
+        named.collect()
+    };
+    let output = broadcast(&cluster, "node-1", &["x"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let never = [("login-1".to_owned(), false), ("node-4".to_owned(), false)];
+    assert_eq!(absent(&output), never);
+    assert_eq!(receipt(&output).reached_count, 3);
+    cluster.kill("node-2").await.unwrap();
+    assert_eq!(verified(&cluster).await.1.nodes, 3);
+    let output = broadcast(&cluster, "node-1", &["y"]).await;
+    let [login, node] = never;
+    assert_eq!(absent(&output), [login, ("node-2".to_owned(), true), node]);
+    stop(cluster).await;
+}
+
+#[tokio::test]
+async fn applications_answer_and_equal_answers_are_one() {
+    let _alone = bed::alone().await;
+    let cluster = formed(bed::config(6)).await;
+    let dir = cluster.dir().display().to_string();
+    let mut applications = Vec::new();
+    for (name, answer) in [
+        ("node-1", ["--exec", "tr a-z A-Z"]),
+        ("node-2", ["--reply", "HELLO"]),
+        ("node-3", ["--exec", "echo broken >&2; exit 3"]),
+    ] {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_binomesh"));
+        let at = [
+            "subscribe",
+            "--cluster",
+            &dir,
+            "--node",
+            name,
+            "--json",
+            "--topic",
+            "ask",
+        ];
+        command.args(at).args(answer);
+        command.stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(bed::PATIENCE, lines.next_line()).await;
+        assert!(line.unwrap().unwrap().unwrap().contains("subscribed"));
+        applications.push((child, lines));
+    }
+    // Subscribes and does not answer; node-5 does not even subscribe.
+    let _silent = member(&cluster, "node-4")
+        .client()
+        .subscribe("#")
+        .await
+        .unwrap();
+
+    let asking = ["--topic", "ask", "--timeout-seconds", "2"];
+    let collect = [&asking[..], &["--collect", "hello"]].concat();
+    let output = broadcast(&cluster, "node-0", &collect).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let collected = receipt(&output);
+    assert_eq!(
+        (collected.reached_count, &*collected.confirmation),
+        (5, "acknowledged")
+    );
+    let [same, broken] = collected.replies.as_slice() else {
+        panic!("{collected:?}");
+    };
+    assert_eq!((same.count, &*same.reply), (2, &b"HELLO"[..]));
+    let mut names = same.names.clone();
+    names.sort_unstable();
+    assert_eq!(names, ["node-1", "node-2"]);
+    assert_eq!(
+        (broken.count, &*broken.names),
+        (1, &["node-3".to_owned()][..])
+    );
+    assert_eq!(broken.reply, b"exit status: 3\nbroken\n");
+    let lacking = |receipt: &Receipt| -> Vec<(String, String)> {
+        let all = receipt.unacknowledged.iter();
+        let mut all: Vec<_> = all
+            .map(|one| (one.name.clone(), one.reason.clone()))
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    let of = |name: &str, reason: &str| (name.to_owned(), reason.to_owned());
+    let expected = [of("node-4", "no-answer"), of("node-5", "no-subscriber")];
+    assert_eq!(lacking(&collected), expected);
+
+    let delivered = [&asking[..], &["--confirm", "delivered", "hello"]].concat();
+    let found = receipt(&broadcast(&cluster, "node-0", &delivered).await);
+    assert_eq!(lacking(&found), [of("node-5", "no-subscriber")]);
+    assert!(
+        found.elapsed_seconds < 2.0,
+        "all answers were there: {found:?}"
+    );
+
+    // Of what is for some, and of the library.
+    let options = SendOptions {
+        topic: "ask".parse().unwrap(),
+        due: Due::Within(Duration::from_secs(30)),
+        confirmation: Confirmation::Acknowledged,
+        ..SendOptions::default()
+    };
+    let to = ["node-2".to_owned()];
+    let client = member(&cluster, "node-4").client();
+    let found = client.send_with(&to, "hello", &options).await.unwrap();
+    assert!(found.is_complete(), "{found:?}");
+    assert_eq!(found.replies[0].reply, b"HELLO");
+    drop(applications);
+    stop(cluster).await;
+}
