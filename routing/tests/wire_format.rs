@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::Topic;
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal, Span,
-    State,
+    Confirmation, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
+    Refusal, Span, State,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
@@ -127,8 +127,8 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     origin_rank: Rank(origin_rank),
                     to: Rank(to),
                     closed_below,
-                    is_kept: false,
-                    confirmation: Default::default(),
+                    is_kept: is_named,
+                    confirmation: Confirmation::Delivered,
                     topic,
                     names: vec![name; count],
                 };
@@ -247,8 +247,8 @@ fn golden_vectors_do_not_change() {
             origin_rank: Rank(9),
             to: Rank(13),
             closed_below: 1,
-            is_kept: false,
-            confirmation: Default::default(),
+            is_kept: true,
+            confirmation: Confirmation::Acknowledged,
             topic: Topic::new("hi").unwrap(),
             names: Vec::new(),
         },
@@ -256,8 +256,8 @@ fn golden_vectors_do_not_change() {
     });
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
-    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 0, 0];
-    assert_eq!(head, [&[4, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0];
+    assert_eq!(head, [&[5, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -277,7 +277,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[4, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[5, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -285,8 +285,8 @@ fn golden_vectors_do_not_change() {
         packet.header.names = vec![70, 71, 72, 73];
     }
     let head = encode(&named).unwrap().0;
-    let tail = [0, 4, 8, 9, 13, 1, 2, b'h', b'i', 4, 70, 71, 72, 73, 0];
-    assert_eq!(head, [&[4, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 4, 70, 71, 72, 73, 0];
+    assert_eq!(head, [&[5, 0][..], &errand, &tail].concat());
 
     if let Message::Packet(packet) = &mut named {
         let three = ["pay", "", "load"].map(Bytes::from);
@@ -301,14 +301,14 @@ fn golden_vectors_do_not_change() {
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[4, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[5, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[4, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[5, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
     down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
@@ -318,7 +318,7 @@ fn golden_vectors_do_not_change() {
     };
     let head = encode(&refused).unwrap().0;
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
-    assert_eq!(head, [&[4, 3][..], &errand, &[0, 4, 8, 3]].concat());
+    assert_eq!(head, [&[5, 3][..], &errand, &[0, 4, 8, 3]].concat());
 
     let hello = Message::<u32>::Hello {
         epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
@@ -326,7 +326,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[4, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[5, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
