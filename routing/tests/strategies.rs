@@ -190,6 +190,35 @@ fn flooding_survives_its_origin() {
     assert!(flooded > 0, "nothing was flooded");
 }
 
+/// Each sends one copy, and whoever is dead is passed over, at whatever place.
+#[test]
+fn a_chain_reaches_all_with_one_copy_from_each_and_goes_over_the_dead() {
+    for n in [1, 2, 3, 8, 33] {
+        let mut network = calm(n, u64::from(n), Strategy::Chain);
+        let origin = network.members[n as usize / 2];
+        let id = network.publish(origin, 100).unwrap();
+        network.run_until_receipts(2_000_000);
+        assert_eq!(network.receipts[&id][0].reached_count, n - 1);
+        assert_eq!(network.packets, u64::from(n) - 1);
+        let deepest = network.depth.values().max();
+        assert_eq!(deepest.copied(), Some(n - 1));
+        network.assert_sound();
+    }
+    for seed in network::seeds(100) {
+        let mut network = calm(16, seed, Strategy::Chain);
+        let origin = network.members[seed as usize % 16];
+        let id = network.publish(origin, 100).unwrap();
+        for step in 1..=seed % 5 {
+            let victim = network.members[(seed + 3 * step) as usize % 16];
+            network.run_for(network.seed % 3 * 1_000);
+            network.crash(victim);
+        }
+        network.run_for(3_000_000);
+        network.assert_survivors_delivered(id);
+        assert!(network.complaints().is_empty(), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_flood_reaches_all_and_its_receipt_is_that_of_any_broadcast() {
     for n in [1, 2, 3, 8, 33] {

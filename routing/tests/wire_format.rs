@@ -81,6 +81,7 @@ fn strategy() -> impl Strategy<Value = strategy::Strategy> {
     prop_oneof![
         Just(strategy::Strategy::Binomial),
         Just(strategy::Strategy::Flood),
+        Just(strategy::Strategy::Chain),
         (2..=strategy::Strategy::MAX_FANOUT)
             .prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
     ]

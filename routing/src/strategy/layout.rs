@@ -8,6 +8,8 @@
 //!   sibling-tree    the origin's subtree, then the    2 5 6 | 0 1 3 4
 //!                   tree from its root without it,
 //!                   both in preorder
+//!   chain           clockwise, one after another: each hands all of the rest to the
+//!                   next
 //! ```
 //!
 //! In either order a *position* 0 is the origin, a part is an interval, and whoever
@@ -37,6 +39,9 @@ pub enum Strategy {
     /// As `Binomial`, and whoever receives it for the first time also sends it to
     /// all its neighbours in the binomial graph, [`super::flood`].
     Flood,
+    /// Clockwise, each to the next one: every node sends one copy, so where the uplinks
+    /// are the limit many messages in a row take as long as over one link. N − 1 deep.
+    Chain,
 }
 
 impl Strategy {
@@ -50,6 +55,7 @@ impl Strategy {
             Self::Binomial => "binomial",
             Self::SiblingTree { .. } => "sibling-tree",
             Self::Flood => "flood",
+            Self::Chain => "chain",
         }
     }
 
@@ -59,7 +65,7 @@ impl Strategy {
             Self::SiblingTree { fanout } => {
                 fanout <= Self::MAX_FANOUT && Fanout::new(fanout).is_some()
             }
-            Self::Binomial | Self::Flood => true,
+            Self::Binomial | Self::Flood | Self::Chain => true,
         }
     }
 
@@ -70,7 +76,7 @@ impl Strategy {
             return None;
         }
         let tree = match self {
-            Self::Binomial | Self::Flood => None,
+            Self::Binomial | Self::Flood | Self::Chain => None,
             Self::SiblingTree { fanout } => {
                 let shape = Shape::new(population, Fanout::new(fanout)?);
                 let origin = Rank(origin.0 % population.get());
@@ -84,6 +90,7 @@ impl Strategy {
         Some(Layout {
             population,
             origin,
+            is_chain: self == Self::Chain,
             tree,
         })
     }
@@ -94,6 +101,7 @@ impl Strategy {
 pub struct Layout {
     population: Population,
     origin: Rank,
+    is_chain: bool,
     tree: Option<Tree>,
 }
 
@@ -147,6 +155,7 @@ impl Layout {
     /// in which it should.
     pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
         match &self.tree {
+            None if self.is_chain => (!span.is_empty()).then_some(span).into_iter().collect(),
             None => binomial(at, span).collect(),
             Some(_) => self.subtrees(at, span),
         }
@@ -205,7 +214,8 @@ mod tests {
 
     fn strategies() -> impl Iterator<Item = Strategy> {
         let trees = [2, 3, 4, 8].map(|fanout| Strategy::SiblingTree { fanout });
-        trees.into_iter().chain([Strategy::Binomial])
+        let others = [Strategy::Binomial, Strategy::Chain];
+        trees.into_iter().chain(others)
     }
 
     fn layouts(most: u32) -> impl Iterator<Item = (u32, Layout)> {
@@ -271,6 +281,20 @@ mod tests {
                 open.extend(parts);
             }
         }
+    }
+
+    #[test]
+    fn along_a_chain_each_hands_everything_to_the_next() {
+        let population = Population::new(5).unwrap();
+        let layout = Strategy::Chain.layout(population, Rank(3)).unwrap();
+        let ranks: Vec<u32> = (0..5).map(|at| layout.rank(at).0).collect();
+        assert_eq!(ranks, [3, 4, 0, 1, 2]);
+        for at in 0..4 {
+            let rest = Span::new(at + 1, 5);
+            assert_eq!(layout.parts(at, rest), [rest]);
+        }
+        assert!(layout.parts(4, Span::new(5, 5)).is_empty());
+        assert_eq!(layout.heirs(1, Span::new(2, 5)), [Span::new(2, 5)]);
     }
 
     #[test]

@@ -349,7 +349,8 @@ impl<'a> Script<'a> {
     }
 }
 
-/// A third goes down a sibling tree, and one of sixteen, which is dear, floods. Not
+/// A third goes down a sibling tree, and one of sixteen each floods, which is dear,
+/// and goes along a chain. Not
 /// drawn, so that a seed's script is otherwise the one that it always was.
 fn strategy_at(at_ms: u64) -> Strategy {
     match at_ms % 16 {
@@ -357,6 +358,7 @@ fn strategy_at(at_ms: u64) -> Strategy {
             fanout: 2 + at as u32,
         },
         5 => Strategy::Flood,
+        6 => Strategy::Chain,
         _ => Strategy::Binomial,
     }
 }
