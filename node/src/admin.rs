@@ -4,6 +4,7 @@
 //! Every error is `{"error": …, "remedy": …}`.
 
 mod connections;
+mod pushing;
 mod sending;
 
 use std::convert::Infallible;
@@ -36,6 +37,7 @@ use crate::settings::NodeConfig;
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
+use pushing::push;
 use sending::{broadcast, reply, send};
 
 /// Connections at once, of the socket and of the port each; more wait. A guess:
@@ -175,6 +177,7 @@ fn full(door: Door) -> Router {
         .route("/v1/send", post(send).layer(limit))
         .route("/v1/broadcast", post(broadcast).layer(limit))
         .route("/v1/reply", post(reply).layer(limit))
+        .route("/v1/push", post(push))
         .route("/v1/messages", get(messages))
         .route("/v1/leave", post(leave))
         .route("/healthz", get(healthz))
@@ -261,13 +264,13 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> Refusal {
-    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, messages, leave; \
+    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, push, messages, leave; \
                   the port only /metrics, /healthz, /readyz";
     Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
 async fn wrong_method() -> Refusal {
-    let remedy = "GET to read; POST to send, broadcast, reply and leave";
+    let remedy = "GET to read; POST to send, broadcast, reply, push and leave";
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no such method here",

@@ -9,6 +9,7 @@ mod authority;
 mod fold;
 mod listen;
 mod output;
+mod push;
 mod run;
 mod up;
 
@@ -67,6 +68,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Send(flags) => small_runtime()?.block_on(ask::send(&flags)),
         Command::Broadcast(flags) => small_runtime()?.block_on(ask::broadcast(&flags)),
+        Command::Push(flags) => small_runtime()?.block_on(push::push(&flags)),
         Command::Subscribe(flags) => small_runtime()?.block_on(listen::subscribe(&flags)),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }

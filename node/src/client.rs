@@ -1,6 +1,7 @@
 //! A client of the admin API, over a Unix socket or a loopback port.
 
 mod events;
+mod push;
 mod session;
 
 use std::fmt;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Response};
 use serde::Deserialize;
@@ -255,6 +256,7 @@ impl Client {
         payload: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
         let mut connection = self.connect().await?;
+        let payload = Either::Left(Full::new(payload));
         self.exchange(&mut connection, method, path, payload).await
     }
 

@@ -1,6 +1,7 @@
 //! What the handles of a node ask of its loop, and how the loop may answer no.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
@@ -84,6 +85,8 @@ pub(crate) struct Outgoing {
     pub(crate) due: Due,
     /// What is asked of each receiver.
     pub(crate) confirmation: Confirmation,
+    /// Whose answers are not awaited.
+    pub(crate) excused: Arc<[String]>,
     /// Gets the receipt, or why nothing was sent.
     pub(crate) reply: oneshot::Sender<Result<Receipt, SendError>>,
 }

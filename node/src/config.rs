@@ -31,7 +31,7 @@ const PARSED: [&str; 12] = [
     "config",
 ];
 
-const TAKEN: [&str; 15] = [
+const TAKEN: [&str; 16] = [
     "name",
     "bind",
     "parent",
@@ -45,6 +45,7 @@ const TAKEN: [&str; 15] = [
     "router",
     "admin_socket",
     "metrics",
+    "push_dir",
     "log",
     "planted",
 ];
@@ -193,6 +194,9 @@ fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
     move_path("state_dir", &mut config.state_dir);
     if let Some(path) = &mut config.crl {
         move_path("crl", path);
+    }
+    if let Some(path) = &mut config.push_dir {
+        move_path("push_dir", path);
     }
     if let Some(path) = &mut config.admin_socket {
         move_path("admin_socket", path);

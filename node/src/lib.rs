@@ -31,6 +31,8 @@ pub mod demo;
 #[cfg(feature = "admin")]
 pub mod exporter;
 pub mod peer;
+#[cfg(feature = "push")]
+pub mod push;
 pub mod report;
 pub mod settings;
 #[cfg(feature = "cluster")]

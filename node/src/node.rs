@@ -15,13 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
 use crate::credentials::{Credentials, CredentialsError};
-use crate::host::is_reserved;
 use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
 use crate::subscription::{Subscription, subscription};
-use crate::topic::{Topic, TopicFilter};
+use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// A running node. Clones are handles of the same node; when the last one is
 /// dropped the node stops at once, without a goodbye.
@@ -41,6 +40,9 @@ struct Shared {
     placement: watch::Receiver<Option<PlacementView>>,
     ended: watch::Receiver<Option<Ended>>,
     stop: CancellationToken,
+    /// How many pushes there were.
+    #[cfg(feature = "push")]
+    pushes: std::sync::atomic::AtomicU64,
 }
 
 impl Drop for Shared {
@@ -178,6 +180,8 @@ impl Node {
             placement,
             ended,
             stop,
+            #[cfg(feature = "push")]
+            pushes: std::sync::atomic::AtomicU64::new(0),
         });
         Ok(Self { shared })
     }
@@ -344,6 +348,38 @@ impl Node {
         options: SendOptions,
         command: impl FnOnce(Outgoing) -> Command,
     ) -> PublishHandle {
+        if is_reserved(&options.topic) {
+            return PublishHandle::refused(SendError::ReservedTopic(options.topic));
+        }
+        self.submit_any(payload, options, Arc::default(), command)
+    }
+
+    /// Send to all members on a topic of the nodes' own; answers of the `excused` are not
+    /// awaited.
+    #[cfg(feature = "push")]
+    pub(crate) fn publish_own(
+        &self,
+        payload: impl Into<Bytes>,
+        options: SendOptions,
+        excused: Arc<[String]>,
+    ) -> PublishHandle {
+        self.submit_any(payload.into(), options, excused, Command::Publish)
+    }
+
+    /// The number of the next push.
+    #[cfg(feature = "push")]
+    pub(crate) fn next_push(&self) -> u64 {
+        let pushes = &self.shared.pushes;
+        pushes.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn submit_any(
+        &self,
+        payload: Bytes,
+        options: SendOptions,
+        excused: Arc<[String]>,
+        command: impl FnOnce(Outgoing) -> Command,
+    ) -> PublishHandle {
         let (size_bytes, max_bytes) = (payload.len(), self.shared.max_payload_bytes);
         if size_bytes > max_bytes {
             return PublishHandle::refused(SendError::TooLarge {
@@ -358,9 +394,6 @@ impl Node {
             confirmation,
             strategy,
         } = options;
-        if is_reserved(&topic) {
-            return PublishHandle::refused(SendError::ReservedTopic(topic));
-        }
         if confirmation != Confirmation::Relayed && due.time().is_none() {
             return PublishHandle::refused(SendError::NoTime);
         }
@@ -370,6 +403,7 @@ impl Node {
             strategy,
             due,
             confirmation,
+            excused,
             reply,
         };
         match self.shared.commands.try_send(command(outgoing)) {

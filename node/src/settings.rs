@@ -91,6 +91,10 @@ pub struct NodeConfig {
     /// Write log lines as JSON. Read by the daemon.
     #[serde(default)]
     pub log_json: bool,
+    /// The folder for files that members push; none are taken if not given. Made if it is
+    /// not there. Read by the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_dir: Option<PathBuf>,
     /// How long open messages may take when the daemon is asked to stop.
     #[serde(default = "ten")]
     pub drain_seconds: u64,
@@ -178,6 +182,7 @@ impl NodeConfig {
             max_payload_bytes: one_mebibyte(),
             admin_socket: None,
             metrics: None,
+            push_dir: None,
             log: info(),
             log_json: false,
             drain_seconds: ten(),

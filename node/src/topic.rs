@@ -4,6 +4,11 @@ use std::str::FromStr;
 
 pub use binomesh_routing::{InvalidTopic, Topic};
 
+/// Whether a topic is the nodes' own: users neither publish on it nor get its messages.
+pub(crate) fn is_reserved(topic: &Topic) -> bool {
+    topic.as_str().starts_with('$')
+}
+
 /// Which topics a subscription wants: `#` for all, `jobs/#` for `jobs` and all
 /// below it, or one topic exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,7 +30,7 @@ impl TopicFilter {
     /// Whether a message on `topic` is wanted.
     pub fn matches(&self, topic: &Topic) -> bool {
         match &self.0 {
-            Pattern::All => true,
+            Pattern::All => !is_reserved(topic),
             Pattern::Exactly(wanted) => wanted == topic,
             Pattern::Below(prefix) => topic
                 .as_str()
@@ -43,7 +48,9 @@ impl From<Topic> for TopicFilter {
 
 /// A text that cannot be a filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`")]
+#[error(
+    "{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`, not beginning with `$`"
+)]
 pub struct InvalidFilter(String);
 
 impl FromStr for TopicFilter {
@@ -51,6 +58,9 @@ impl FromStr for TopicFilter {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = |_| InvalidFilter(text.chars().take(64).collect());
+        if text.starts_with('$') {
+            return Err(InvalidFilter(text.chars().take(64).collect()));
+        }
         if text == "#" {
             return Ok(Self::all());
         }
@@ -71,6 +81,7 @@ mod tests {
     fn filters_match_whole_segments() {
         for (filter, topic, expected) in [
             ("#", "x", true),
+            ("#", "$push", false),
             ("jobs/#", "jobs", true),
             ("jobs/#", "jobs/a/b", true),
             ("jobs/#", "jobsite", false),
@@ -92,7 +103,7 @@ mod tests {
         for text in ["", "a#b", "a\nb", &long] {
             assert!(text.parse::<Topic>().is_err(), "{text}");
         }
-        for text in ["", "/#", "a/#/b", "##"] {
+        for text in ["", "/#", "a/#/b", "##", "$push", "$push/#"] {
             assert!(text.parse::<TopicFilter>().is_err(), "{text}");
         }
     }

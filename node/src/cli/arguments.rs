@@ -40,6 +40,8 @@ pub(super) enum Command {
     Send(SendFlags),
     /// Send a message to all nodes and print its receipt.
     Broadcast(BroadcastFlags),
+    /// Send a file to all nodes, checked end to end.
+    Push(PushFlags),
     /// Print the messages that a node delivers.
     Subscribe(SubscribeFlags),
     /// Have a node leave its cluster and stop.
@@ -332,6 +334,39 @@ pub(super) struct BroadcastFlags {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The nodes store it in the folder that their setting `push_dir` names, under its name when
+it is whole and its BLAKE3 hash is right. Who fails is named with the reason, and the
+others are not held up.
+
+Examples:
+  binomesh push --cluster /tmp/binomesh-x image.squashfs
+  binomesh push --admin /run/binomesh/admin.sock --name motd --replace /etc/motd --json"
+)]
+pub(super) struct PushFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// The file.
+    pub(super) file: PathBuf,
+    /// What it is to be called; its own name if not given.
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// Replace a file of that name.
+    #[arg(long)]
+    pub(super) replace: bool,
+    /// In which order it goes to the nodes; auto is chain, and sibling-tree among more
+    /// than 64.
+    #[arg(long, value_enum, default_value_t = Strategy::Auto)]
+    pub(super) strategy: Strategy,
+    /// How long a node may take for each step until nobody waits for it any more.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub(super) patience_seconds: u64,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   binomesh subscribe --admin /run/binomesh/admin.sock --topic 'jobs/#' --json
   binomesh subscribe --admin /run/binomesh/admin.sock --topic ask --exec 'uname -r'
@@ -422,6 +457,7 @@ mod tests {
             "broadcast --cluster d --until-seconds 60 --collect hello",
             "send --cluster d --to a --until-seconds 60 --confirm delivered hello",
             "subscribe --cluster d --node a --exec date",
+            "push --cluster d --name n --replace f --json",
             "up --nodes 31 --fanout 2 --router aware",
             "run --config node.toml --router basic-least --fanout 4",
             "subscribe --admin http://127.0.0.1:1 --topic x",
@@ -446,6 +482,7 @@ mod tests {
             "broadcast --confirm maybe x",
             "broadcast --collect --confirm relayed x",
             "subscribe --reply a --exec b",
+            "push --cluster d",
             "send --cluster d hello",
             "status --cluster d --admin s",
             "status --node n --admin s",

@@ -17,6 +17,7 @@ use crate::config::{Layer, load};
 use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
+use crate::push::{Into, Receiver};
 use crate::settings::NodeConfig;
 
 /// How much longer than its drain a leave may take.
@@ -31,6 +32,7 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
     let mut stop = Stop::new(config.watch_stdin)?;
     let node =
         Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
+    let _files = receiver(&node, &config).await?;
     let admin = Admin::serve(node.clone(), exporter, &config)
         .await
         .map_err(Failure::failed)?;
@@ -71,6 +73,21 @@ pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
             node.address()
         ))),
     }
+}
+
+/// Take the files that are pushed here, if there is a folder for them.
+async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, Failure> {
+    let Some(folder) = &config.push_dir else {
+        return Ok(None);
+    };
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::failed(format!(
+            "cannot make `push_dir` {folder}: {error}; choose another"
+        ))
+    })?;
+    let taking = Receiver::start(node, Into::Folder(folder.clone())).await;
+    taking.map(Some).map_err(Failure::failed)
 }
 
 /// Read the credentials again at each SIGHUP. What cannot be used changes nothing.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use http_body_util::Full;
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Method, Request, Response, header};
@@ -12,7 +13,9 @@ use tokio::net::{TcpStream, UnixStream};
 use super::{Client, ClientError, Endpoint};
 
 /// What requests are handed to.
-type Connection = SendRequest<Full<Bytes>>;
+pub(super) type Connection = SendRequest<RequestBody>;
+/// All at once, or as it comes.
+pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes>>;
 
 /// A client that asks often: its connection stays open from request to request.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ impl Session {
             Some(connection) if !connection.is_closed() => connection,
             _ => self.client.connect().await?,
         };
-        let nothing = Bytes::new();
+        let nothing = Either::Left(Full::new(Bytes::new()));
         let response = self
             .client
             .exchange(&mut connection, Method::GET, path, nothing)
@@ -69,13 +72,13 @@ impl Client {
         connection: &mut Connection,
         method: Method,
         path: &str,
-        payload: Bytes,
+        payload: RequestBody,
     ) -> Result<Response<Incoming>, ClientError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, "binomesh")
-            .body(Full::new(payload))
+            .body(payload)
             .map_err(|error| self.garbled(error.to_string()))?;
         let unreachable = |error: hyper::Error| self.unreachable(error.to_string());
         connection.ready().await.map_err(unreachable)?;

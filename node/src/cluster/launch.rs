@@ -51,6 +51,7 @@ impl Cluster {
         config.fanout = self.config.fanout;
         config.max_children = self.max_children;
         config.admin_socket = Some(home.join("admin.sock"));
+        config.push_dir = Some(home.join("files"));
         config.metrics = Some(loopback);
         config.log.clone_from(&self.config.log);
         config.watch_stdin = true;

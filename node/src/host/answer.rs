@@ -1,6 +1,8 @@
 //! Answers to messages whose origin asks for more than that this node has them: what
 //! became of them here, sent back as a message of its own on a reserved topic.
 
+use std::sync::Arc;
+
 use binomesh_overlay::PeerId;
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
@@ -15,15 +17,8 @@ use crate::settings::Strategy;
 use crate::subscription::Offered;
 use crate::topic::Topic;
 
-/// The nodes' own topics begin so: users neither publish on them nor get their messages.
-const RESERVED: char = '$';
 /// The topic of answers.
 const ANSWERS: &str = "$answer";
-
-/// Whether users cannot publish on a topic.
-pub(crate) fn is_reserved(topic: &Topic) -> bool {
-    topic.as_str().starts_with(RESERVED)
-}
 
 /// Whether messages of a topic are answers.
 pub(super) fn is_answer(topic: &Topic) -> bool {
@@ -104,6 +99,7 @@ impl Host {
             strategy: Strategy::default(),
             due: Due::Settled,
             confirmation: Confirmation::Relayed,
+            excused: Arc::default(),
             reply,
         };
         self.submit_own(vec![Destination::Id(to.origin)], outgoing)

@@ -34,6 +34,8 @@ struct Collection {
 pub(super) struct Settled {
     pub(super) receipt: Receipt,
     pub(super) reached: Vec<PeerId>,
+    /// Of these, whose answers are awaited.
+    pub(super) awaited: Vec<PeerId>,
     pub(super) reply: Reply,
 }
 
@@ -145,8 +147,8 @@ impl Collection {
         let Some(settled) = &self.settled else {
             return false;
         };
-        let mut reached = settled.reached.iter();
-        now >= self.until || reached.all(|peer| self.heard.contains_key(peer))
+        let mut awaited = settled.awaited.iter();
+        now >= self.until || awaited.all(|peer| self.heard.contains_key(peer))
     }
 }
 
@@ -166,6 +168,7 @@ mod tests {
         Settled {
             receipt: Receipt::default(),
             reached: reached.iter().map(|n| peer(*n)).collect(),
+            awaited: reached.iter().map(|n| peer(*n)).collect(),
             reply: oneshot::channel().0,
         }
     }

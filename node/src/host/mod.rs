@@ -37,7 +37,6 @@ use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
-pub(crate) use answer::is_reserved;
 use collect::Collections;
 use inventory::Inventory;
 use outgoing::OpenMessages;

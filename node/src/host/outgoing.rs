@@ -5,6 +5,7 @@
 //! little more than one, and a message that is alone never waits for another.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
@@ -37,6 +38,8 @@ pub(super) struct Open {
     pub(super) since: Instant,
     pub(super) is_for_all: bool,
     pub(super) confirmation: Confirmation,
+    /// Whose answers are not awaited.
+    pub(super) excused: Arc<[String]>,
     pub(super) reply: Reply,
 }
 
@@ -259,6 +262,7 @@ impl Host {
                         since,
                         is_for_all: to.is_none(),
                         confirmation,
+                        excused: outgoing.excused,
                         reply: outgoing.reply,
                     };
                     self.messages.open.insert(sequence, open);
@@ -329,6 +333,7 @@ mod tests {
                 strategy: Strategy::default(),
                 due: timeout_ms.map_or(Due::Settled, |ms| Due::Within(Duration::from_millis(ms))),
                 confirmation: Confirmation::Relayed,
+                excused: Arc::default(),
                 reply: oneshot::channel().0,
             },
             because: SendError::Busy,

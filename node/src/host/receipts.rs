@@ -67,6 +67,7 @@ impl Host {
                 mut receipt,
                 reached,
                 reply,
+                ..
             } = settled;
             let mut replies: BTreeMap<Bytes, Vec<String>> = BTreeMap::new();
             for peer in reached {
@@ -143,6 +144,7 @@ impl Host {
             let settled = Settled {
                 receipt: own,
                 reached: receipt.reached_peers.clone(),
+                awaited: self.awaited(&receipt.reached_peers, &open.excused),
                 reply: open.reply,
             };
             self.collections.settle(sequence, settled);
@@ -150,6 +152,14 @@ impl Host {
         if described.is_some() {
             self.note_room();
         }
+    }
+
+    /// Whose answers are awaited of those who have a message.
+    fn awaited(&self, reached: &[PeerId], excused: &[String]) -> Vec<PeerId> {
+        let is_excused =
+            |peer: &PeerId| !excused.is_empty() && excused.contains(&self.name_of(*peer));
+        let awaited = reached.iter().copied();
+        awaited.filter(|peer| !is_excused(peer)).collect()
     }
 
     /// The receipt of the first message, as of no time.

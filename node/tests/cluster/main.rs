@@ -9,6 +9,7 @@ mod forger;
 mod many_nodes;
 #[cfg(feature = "planted")]
 mod planted;
+mod push;
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
 mod sibling_tree;

@@ -1,0 +1,61 @@
+//! Requests that push: the body is what is pushed, read as fast as it gets away.
+
+use std::io;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use futures_util::TryStreamExt;
+use serde::Deserialize;
+use tokio_util::io::StreamReader;
+
+use super::{Door, Parameters, Refusal};
+use crate::push::{PushError, PushOptions, send};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PushQuery {
+    name: String,
+    size_bytes: u64,
+    #[serde(default)]
+    replace: bool,
+    strategy: Option<String>,
+    patience_ms: Option<u64>,
+}
+
+pub(super) async fn push(
+    State(door): State<Door>,
+    query: Parameters<PushQuery>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let Query(query) = query?;
+    let mut options = PushOptions::new(query.name, query.size_bytes);
+    options.replace = query.replace;
+    if let Some(strategy) = query.strategy {
+        options.strategy = strategy
+            .parse()
+            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose one of these"))?;
+    }
+    if let Some(ms) = query.patience_ms {
+        options.patience = Duration::from_millis(ms);
+    }
+    let body = body.into_data_stream().map_err(io::Error::other);
+    let report = send(&door.node, StreamReader::new(body), &options, |_| ()).await?;
+    Ok(Json(report).into_response())
+}
+
+impl From<PushError> for Refusal {
+    fn from(error: PushError) -> Self {
+        let bad = |error: &dyn ToString, remedy| {
+            Self::new(StatusCode::BAD_REQUEST, error.to_string(), remedy)
+        };
+        match error {
+            PushError::Name(error) => bad(&error, "choose another name"),
+            PushError::Read(_) => bad(&error, "push it again when it is whole"),
+            PushError::Send(error) => error.into(),
+        }
+    }
+}

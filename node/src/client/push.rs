@@ -1,0 +1,67 @@
+//! Pushing through the admin API.
+
+use http_body_util::Either;
+use http_body_util::channel::Channel;
+use hyper::Method;
+use hyper::body::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::{Client, ClientError, query};
+use crate::push::{PushOptions, PushReport};
+use crate::settings::Strategy;
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+/// How many such pieces wait for the connection.
+const WAITING: usize = 4;
+
+impl Client {
+    /// Have the node push what `source` yields to all members. `progress` is told how many
+    /// bytes have been handed over; the node takes no more than it can send.
+    pub async fn push(
+        &self,
+        source: impl AsyncRead + Unpin,
+        options: &PushOptions,
+        progress: impl FnMut(u64),
+    ) -> Result<PushReport, ClientError> {
+        let size = options.size_bytes.to_string();
+        let patience = options.patience.as_millis().to_string();
+        let strategy = options.strategy;
+        let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
+        let query = query(&[
+            ("name", Some(&options.name)),
+            ("size_bytes", Some(&size)),
+            ("replace", options.replace.then_some("true")),
+            ("strategy", strategy.as_deref()),
+            ("patience_ms", Some(&patience)),
+        ]);
+        let (sender, body) = Channel::new(WAITING);
+        let mut connection = self.connect().await?;
+        let path = format!("/v1/push{query}");
+        let asking = self.exchange(&mut connection, Method::POST, &path, Either::Right(body));
+        let ((), response) = tokio::join!(feed(source, sender, progress), asking);
+        let answer = self.collect(response?).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.garbled(error.to_string()))
+    }
+}
+
+/// Hand over what there is, until the end, an error, or nobody takes it any more. A body
+/// that ends early is an error at the node.
+async fn feed(
+    mut source: impl AsyncRead + Unpin,
+    mut body: http_body_util::channel::Sender<Bytes>,
+    mut progress: impl FnMut(u64),
+) {
+    let mut fed = 0;
+    loop {
+        let mut piece = Vec::with_capacity(READ_BYTES);
+        match source.read_buf(&mut piece).await {
+            Ok(0) | Err(_) => return,
+            Ok(length) => fed += length as u64,
+        }
+        if body.send_data(piece.into()).await.is_err() {
+            return;
+        }
+        progress(fed);
+    }
+}
