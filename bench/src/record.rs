@@ -70,10 +70,8 @@ fn read(clock: ClockId) -> Duration {
 
 /// The most memory that this process has had resident, where the system tells.
 pub fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
+    let memory = Memory::now().ok()?;
+    Some(memory.peak_kib * 1024)
 }
 
 /// The version of the code that ran.
@@ -122,4 +120,34 @@ pub fn progress_done() {
 pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let place = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(place.saturating_sub(1)).copied()
+}
+
+/// What this process takes of the machine's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Now.
+    pub rss_kib: u64,
+    /// The most since the start, or since it was reset.
+    pub peak_kib: u64,
+}
+
+impl Memory {
+    /// As the kernel counts it.
+    pub fn now() -> io::Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number.and_then(|number| number.parse().ok()).unwrap_or(0)
+        };
+        Ok(Self {
+            rss_kib: field("VmRSS:"),
+            peak_kib: field("VmHWM:"),
+        })
+    }
+
+    /// Count the peak anew.
+    pub fn reset_peak() -> io::Result<()> {
+        std::fs::write("/proc/self/clear_refs", "5")
+    }
 }

@@ -12,6 +12,7 @@
 mod arrivals;
 mod bare;
 mod figures;
+mod file;
 mod home;
 mod measure;
 mod ours;
@@ -34,6 +35,8 @@ Examples:
   binomesh-bench peers --floor
   binomesh-bench peers --floor --nodes 64 --repeat 5 --json
   binomesh-bench peers --workload 64KiB
+  binomesh-bench peers --floor --workload 1MiB --file-mib 256
+  binomesh-bench peers --nodes 1024 --repeat 1 --workload 1KiB
 
 A row per figure: {system, nodes, workload, figure, value, min, max, unit,
 ratio_to_tree}; value is the median of the repeats. Node 0 sends, one message after
@@ -46,7 +49,7 @@ pub struct Peers {
     #[arg(long)]
     pub floor: bool,
     /// How many nodes.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub nodes: u32,
     /// How often each system is formed and measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -54,6 +57,10 @@ pub struct Peers {
     /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
     pub workload: Vec<Workload>,
+    /// Send a file of so many MiB to all as well, in pieces of 256 KiB: once to be
+    /// checked and forgotten, once to disk.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub file_mib: Option<u32>,
     /// How much each measurement of throughput delivers in all, in MiB; but at most in
     /// 60,000 deliveries.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]

@@ -36,6 +36,9 @@ pub(super) enum Figure {
     FormationSeconds,
     /// The processor time of that.
     FormationCpuSeconds,
+    /// By how much the process has grown with it, per node. What an earlier system has
+    /// freed is used again: exact for the first alone.
+    RssKibPerNode,
     /// From sending one message until the last node has it: the median.
     LatencyP50Ms,
     /// The same, of 100 the slowest.
@@ -53,6 +56,8 @@ pub(super) enum Figure {
     /// IP packets per delivery; one may hold several datagrams that the kernel would
     /// segment on a real link.
     PacketsPerDelivery,
+    /// The most memory of the whole process, all nodes together.
+    PeakRssMib,
 }
 
 impl Figure {
@@ -60,6 +65,7 @@ impl Figure {
         match self {
             Self::FormationSeconds => ("formation_seconds", "s"),
             Self::FormationCpuSeconds => ("formation_cpu_seconds", "s"),
+            Self::RssKibPerNode => ("rss_kib_per_node", "KiB"),
             Self::LatencyP50Ms => ("latency_p50_ms", "ms"),
             Self::LatencyP99Ms => ("latency_p99_ms", "ms"),
             Self::CpuUsPerSingleDelivery => ("cpu_us_per_single_delivery", "us"),
@@ -68,6 +74,7 @@ impl Figure {
             Self::CpuUsPerDelivery => ("cpu_us_per_delivery", "us"),
             Self::WireBytesPerPayloadByte => ("wire_bytes_per_payload_byte", "1"),
             Self::PacketsPerDelivery => ("packets_per_delivery", "1"),
+            Self::PeakRssMib => ("peak_rss_mib", "MiB"),
         }
     }
 }

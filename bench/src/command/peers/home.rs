@@ -56,7 +56,7 @@ impl Home {
         Ok(credentials.map_err(Failure::run)?.identity)
     }
 
-    fn folder(&self, node: u32) -> PathBuf {
+    pub(super) fn folder(&self, node: u32) -> PathBuf {
         self.dir.path().join(name(node))
     }
 }

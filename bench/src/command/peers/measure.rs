@@ -9,10 +9,10 @@ use bytes::Bytes;
 use super::arrivals::Arrivals;
 use super::figures::{FORMATION, Figure, Figures, System};
 use super::home::Home;
-use super::{Peers, bare, ours};
+use super::{Peers, bare, file, ours};
 use crate::command::Failure;
 use crate::command::live::counters::Loopback;
-use crate::record::{CpuWatch, Stopwatch, quantile};
+use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
 
 /// Messages sent before anything is measured: windows grow, caches warm.
 const WARM_UP: u64 = 20;
@@ -47,7 +47,7 @@ impl FromStr for Workload {
 }
 
 /// A network of either kind.
-enum Network {
+pub(super) enum Network {
     Bare(bare::Network),
     Ours(ours::Network),
 }
@@ -61,14 +61,14 @@ impl Network {
         })
     }
 
-    fn arrivals(&self) -> &Arrivals {
+    pub(super) fn arrivals(&self) -> &Arrivals {
         match self {
             Self::Bare(network) => network.arrivals(),
             Self::Ours(network) => network.arrivals(),
         }
     }
 
-    async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+    pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
         match self {
             Self::Bare(network) => network.send(payload).await,
             Self::Ours(network) => network.send(payload).await,
@@ -104,6 +104,7 @@ pub(super) async fn system(
             "{name}: {what} took more than {seconds} s; see --timeout-seconds"
         ))
     };
+    let rss = Memory::now()?.rss_kib;
     let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
     let formed = tokio::time::timeout(limit, Network::form(system, home)).await;
     let mut network = formed.map_err(|_| late("forming"))??;
@@ -120,6 +121,9 @@ pub(super) async fn system(
         Figure::FormationCpuSeconds,
         cpu.as_secs_f64(),
     );
+    let grown = Memory::now()?.rss_kib.saturating_sub(rss) as f64;
+    let per_node = grown / f64::from(home.nodes());
+    figures.add(system, FORMATION, Figure::RssKibPerNode, per_node);
     let receivers = u64::from(home.nodes()) - 1;
     for workload in &peers.workload {
         let volume = u64::from(peers.volume_mib) << 20;
@@ -134,6 +138,13 @@ pub(super) async fn system(
         };
         let measured = tokio::time::timeout(limit, run.all(count)).await;
         measured.map_err(|_| late(&workload.name))??;
+    }
+    if let Some(mib) = peers.file_mib {
+        for sink in file::Sink::ALL {
+            let sending = file::measure(&mut network, (mib, sink), home, (system, figures));
+            let sent = tokio::time::timeout(limit, sending).await;
+            sent.map_err(|_| late("a file"))??;
+        }
     }
     network.stop().await;
     Ok(())

@@ -64,6 +64,11 @@ impl Network {
         })
     }
 
+    /// The nodes; the first one sends.
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
     pub(super) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
