@@ -53,6 +53,7 @@ pub struct Accepted {
     pub awaited: Vec<u32>,
 }
 
+#[derive(Clone)]
 struct Node {
     relay: Relay<u32>,
     boot: u64,
@@ -73,6 +74,7 @@ enum What {
     Resume,
 }
 
+#[derive(Clone)]
 pub struct Network {
     pub seed: u64,
     pub rng: ChaCha8Rng,
@@ -395,6 +397,26 @@ impl Network {
             self.step(to, boot, what);
         }
         self.now_us = end;
+    }
+
+    /// Run until so many messages more have been handled; false if all is quiet before,
+    /// timers included, or nothing but timers is left for `quiet_us`.
+    pub fn run_messages(&mut self, count: u64, quiet_us: u64) -> bool {
+        let mut left = count;
+        let end = self.now_us + quiet_us;
+        while left > 0 {
+            let Some(entry) = self.queue.first_entry() else {
+                return false;
+            };
+            if entry.key().0 > end {
+                return false;
+            }
+            let ((at, _), (to, boot, what)) = entry.remove_entry();
+            self.now_us = self.now_us.max(at);
+            left -= u64::from(matches!(what, What::Input(Input::Message { .. })));
+            self.step(to, boot, what);
+        }
+        true
     }
 
     /// Run until every accepted message of a live origin has a receipt.
