@@ -316,6 +316,77 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
     assert!(matches!(refused, Err(PublishError::TooManyAwaited(..))));
 }
 
+/// Many for many: whoever comes back has its turn with one after the other, and nothing
+/// else is tried for that.
+#[test]
+fn turns_cost_one_try_each() {
+    let mut network = Network::new(24, 9, Conditions::default(), Config::default());
+    let origin = network.members[0];
+    let away: Vec<u32> = network.members[10..20].to_vec();
+    away.iter().for_each(|id| network.crash(*id));
+    let mut ids = Vec::new();
+    for _ in 0..network.config.max_kept {
+        while let Err(full) =
+            publish(&mut network, origin, kept(10 * MINUTE, &[])).map(|id| ids.push(id))
+        {
+            assert!(matches!(full, PublishError::WindowFull(_)));
+            network.run_for(1_000_000);
+        }
+    }
+    network.run_for(PATIENCE_US);
+    let before = network.stats(origin).reissues;
+    network.come_back(away[0], 2);
+    network.run_for(10_000_000);
+    assert_eq!(order_of(&network, (away[0], 2), &ids), ids);
+    let tries = network.stats(origin).reissues - before;
+    assert!(tries <= ids.len() as u64 + 8, "{tries} tries");
+}
+
+/// Until a broadcast is issued nobody knows who of the inventory is a member.
+#[test]
+fn who_is_a_member_has_one_line_though_the_time_ends_before_it_is_known() {
+    let mut network = Network::unplaced(16, 3, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    network.place(&members);
+    network.run_for(20_000);
+    let due = kept(Duration::from_micros(1), &members);
+    let id = publish(&mut network, members[0], due).unwrap();
+    network.run_for(10);
+    let receipt = &network.receipts[&id][0];
+    let known = network.relay(members[0]).roster().unwrap().known_count();
+    assert!(known < 16, "the roster is complete: nothing is shown");
+    let named: Vec<u32> = receipt
+        .unreached
+        .iter()
+        .filter_map(|line| line.peer)
+        .collect();
+    let once: std::collections::BTreeSet<u32> = named.iter().copied().collect();
+    assert_eq!(named.len(), once.len(), "{receipt:?}");
+    let ranked = receipt.unreached.iter().filter(|line| line.rank.is_some());
+    assert_eq!(ranked.count(), 15);
+}
+
+/// Whoever leaves cannot wait for others to come back, from whenever they are away.
+#[test]
+fn a_leaving_origin_keeps_nothing_from_then_on() {
+    for seed in seeds(20) {
+        let mut network = Network::new(8, seed, Conditions::default(), Config::default());
+        let (origin, victim) = two_of(&mut network);
+        let id = publish(&mut network, origin, kept(60 * MINUTE, &[])).unwrap();
+        network.crash(victim);
+        network.run_for(seed % 4 * 100_000);
+        network.withdraw(origin);
+        network.run_for(PATIENCE_US + 2_000_000);
+        assert!(network.drained.contains(&origin), "seed {seed}");
+        let receipt = &network.receipts[&id][0];
+        let reasons = receipt.unreached.iter().map(|line| line.reason);
+        assert!(
+            reasons.into_iter().all(|reason| reason == Reason::Down),
+            "seed {seed}"
+        );
+    }
+}
+
 /// Whoever leaves cannot wait for others to come back.
 #[test]
 fn a_leaving_origin_gives_up_what_it_keeps() {

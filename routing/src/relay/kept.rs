@@ -67,20 +67,18 @@ impl<I: Id> Relay<I> {
         has_awaited && here.all(|at| message.peer_at(at, &self.epochs).is_some())
     }
 
-    /// For whom earlier messages are kept that come first.
-    pub(super) fn owed_before(&self, sequence: u64) -> BTreeSet<I> {
-        match self.open.get(sequence) {
-            Some(message) if message.keeps => self.open.owed_before(sequence, &self.epochs),
-            _ => BTreeSet::new(),
-        }
+    /// A round of a message is over: whoever has it now has its turn with the next one.
+    pub(super) fn pass_turn(&mut self, sequence: u64, out: &mut Effects<I>) {
+        let next = self.open.note_owed(sequence, &self.epochs);
+        self.wake(next, out);
     }
 
-    /// Somebody may have got a message that is kept: the next ones have their turn.
-    pub(super) fn pass_turn(&mut self, sequence: u64, out: &mut Effects<I>) {
-        for later in self.open.keeping_after(sequence) {
-            let message = self.open.get(later);
+    /// These have their turn.
+    pub(super) fn wake(&mut self, next: BTreeSet<u64>, out: &mut Effects<I>) {
+        for sequence in next {
+            let message = self.open.get(sequence);
             if message.is_some_and(|message| self.is_between_rounds(message)) {
-                out.arm(Timer::Reissue(later), Duration::ZERO);
+                out.arm(Timer::Reissue(sequence), Duration::ZERO);
             }
         }
     }
@@ -104,8 +102,10 @@ impl<I: Id> Relay<I> {
         self.stats.kept += 1;
     }
 
-    /// This node leaves: nobody can come back to it.
+    /// This node leaves: nobody can come back to it. What would be kept from now on ends
+    /// as other messages do.
     pub(super) fn conclude_kept(&mut self, out: &mut Effects<I>) {
+        self.open.keep_no_more();
         for sequence in self.open.kept() {
             let Some(message) = self.open.get(sequence) else {
                 continue;

@@ -28,6 +28,8 @@ pub(super) struct OpenMessage<I> {
     pub(super) is_kept: bool,
     /// For whom as well: they stand behind the last distance, in this order.
     awaited: Vec<I>,
+    /// Who has not got it after the last round, of one that is to be kept.
+    owed_to: BTreeSet<I>,
     /// My place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) confirmation: Confirmation,
@@ -338,6 +340,8 @@ pub(super) struct OpenMessages<I> {
     messages: BTreeMap<u64, OpenMessage<I>>,
     /// Which of them are kept.
     kept: BTreeSet<u64>,
+    /// What each peer has not got of those that are to be kept: one after the other.
+    owed: BTreeMap<I, BTreeSet<u64>>,
     next: u64,
     bytes: usize,
 }
@@ -347,6 +351,7 @@ impl<I: Id> OpenMessages<I> {
         Self {
             messages: BTreeMap::new(),
             kept: BTreeSet::new(),
+            owed: BTreeMap::new(),
             next: 0,
             bytes: 0,
         }
@@ -388,6 +393,13 @@ impl<I: Id> OpenMessages<I> {
         }
     }
 
+    /// None is to be kept from now on.
+    pub(super) fn keep_no_more(&mut self) {
+        for message in self.messages.values_mut() {
+            message.keeps = false;
+        }
+    }
+
     /// The sequences of those that are kept, in order.
     pub(super) fn kept(&self) -> Vec<u64> {
         self.kept.iter().copied().collect()
@@ -401,24 +413,45 @@ impl<I: Id> OpenMessages<I> {
         })
     }
 
-    /// Those from a sequence on that are to be kept if need be.
-    pub(super) fn keeping_after(&self, sequence: u64) -> Vec<u64> {
-        let later = self.messages.range(sequence.saturating_add(1)..);
-        let later = later.filter(|(_, open)| open.keeps);
-        later.map(|(sequence, _)| *sequence).collect()
+    /// Note for whom a message is kept if need be, after a round. Returns which messages
+    /// are the next ones of those who have it now.
+    pub(super) fn note_owed(&mut self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<u64> {
+        let Some(message) = self.messages.get_mut(&sequence).filter(|one| one.keeps) else {
+            return BTreeSet::new();
+        };
+        let outstanding = message.outstanding();
+        let peers = outstanding
+            .iter()
+            .filter_map(|at| message.peer_at(at, epochs));
+        let owed_to: BTreeSet<I> = peers.collect();
+        for peer in owed_to.difference(&message.owed_to) {
+            self.owed.entry(*peer).or_default().insert(sequence);
+        }
+        let before = std::mem::replace(&mut message.owed_to, owed_to);
+        let served: Vec<I> = before.difference(&message.owed_to).copied().collect();
+        self.pass_on(sequence, served)
     }
 
-    /// For whom earlier ones of those are meant who have not got them yet: they come
-    /// first.
-    pub(super) fn owed_before(&self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<I> {
-        let earlier = self.messages.range(..sequence);
-        let earlier = earlier.filter(|(_, open)| open.keeps);
-        let owed = earlier.flat_map(|(_, open)| {
-            let outstanding = open.outstanding();
-            let peers = outstanding.iter().filter_map(|at| open.peer_at(at, epochs));
-            peers.collect::<Vec<I>>()
-        });
-        owed.collect()
+    /// These peers wait for a message no more: what they wait for next.
+    fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
+        let mut next = BTreeSet::new();
+        for peer in peers {
+            let Some(owed) = self.owed.get_mut(&peer) else {
+                continue;
+            };
+            owed.remove(&sequence);
+            next.extend(owed.first());
+            if owed.is_empty() {
+                self.owed.remove(&peer);
+            }
+        }
+        next
+    }
+
+    /// Whether a peer has to get an earlier message first.
+    pub(super) fn is_owed_before(&self, peer: I, sequence: u64) -> bool {
+        let first = self.owed.get(&peer).and_then(BTreeSet::first);
+        first.is_some_and(|first| *first < sequence)
     }
 
     /// Open a message, or several in one packet, under the next sequences.
@@ -438,6 +471,7 @@ impl<I: Id> OpenMessages<I> {
             keeps: awaited.is_some(),
             is_kept: false,
             awaited: awaited.unwrap_or_default(),
+            owed_to: BTreeSet::new(),
             accepted,
             confirmation,
             topic,
@@ -468,11 +502,14 @@ impl<I: Id> OpenMessages<I> {
         self.messages.get_mut(&sequence)
     }
 
-    pub(super) fn close(&mut self, sequence: u64) -> Option<OpenMessage<I>> {
-        let message = self.messages.remove(&sequence)?;
+    /// The message, and which are the next ones for whom it was kept.
+    pub(super) fn close(&mut self, sequence: u64) -> Option<(OpenMessage<I>, BTreeSet<u64>)> {
+        let mut message = self.messages.remove(&sequence)?;
         self.kept.remove(&sequence);
         self.bytes -= message.payloads.len();
-        Some(message)
+        let owed_to = std::mem::take(&mut message.owed_to);
+        let next = self.pass_on(sequence, owed_to);
+        Some((message, next))
     }
 
     /// The sequences of those that wait for a roster, in order.

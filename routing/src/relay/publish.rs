@@ -37,6 +37,9 @@ impl<I: Id> Relay<I> {
         let (mut expected, names) = match &publish.destination {
             Destination::All => (Runs::from_iter([Span::new(1, n)]), BTreeMap::new()),
             Destination::Peers(peers) => {
+                if let Some(awaited) = &mut awaited {
+                    awaited.retain(|peer| view.rank_of(*peer).is_none());
+                }
                 let names = self.distances_of(view, peers, awaited.as_mut())?;
                 (singles(&names), names)
             }
@@ -93,6 +96,7 @@ impl<I: Id> Relay<I> {
 
     /// There is nobody to issue it to.
     fn end_unissued(&mut self, sequence: u64, out: &mut Effects<I>) {
+        self.pass_turn(sequence, out);
         self.give_up_the_lost(sequence);
         self.conclude_or_wait(sequence, self.config.reissue_first, out);
     }
@@ -126,9 +130,7 @@ impl<I: Id> Relay<I> {
             message.wait
         };
         self.give_up_the_lost(sequence);
-        if self.open.get(sequence).is_some_and(|message| message.keeps) {
-            self.pass_turn(sequence, out);
-        }
+        self.pass_turn(sequence, out);
         self.conclude_or_wait(sequence, wait, out);
     }
 
@@ -225,7 +227,9 @@ impl<I: Id> Relay<I> {
             return;
         }
         let by_name = self.is_by_name(message, newest);
-        let owed = self.owed_before(sequence);
+        let keeps = message.keeps;
+        let is_owed = |peer| keeps && self.open.is_owed_before(peer, sequence);
+        let mut has_to_wait = false;
         let mut left = Vec::new();
         let mut names = BTreeMap::new();
         let mut gone = Vec::new();
@@ -239,7 +243,7 @@ impl<I: Id> Relay<I> {
                 // A verdict is no end at once: it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
                 // Others that are kept for it come first.
-                Whereabouts::At(_) if peer.is_some_and(|peer| owed.contains(&peer)) => {}
+                Whereabouts::At(_) if peer.is_some_and(|peer| is_owed(peer)) => has_to_wait = true,
                 // Named among those who are not.
                 Whereabouts::At(_) if message.is_awaited(at) && !by_name => {}
                 Whereabouts::At(now) => {
@@ -262,11 +266,19 @@ impl<I: Id> Relay<I> {
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };
+        let is_less = !gone.is_empty();
         for (at, peer, reason) in gone {
             message.settle(at, peer, State::Unconfirmed, reason);
         }
+        if is_less {
+            self.pass_turn(sequence, out);
+        }
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
         let issued = message.take_turns(&left, by_name);
-        if !message.has_postponed() {
+        // Waiting for others is no trying in vain.
+        if !message.has_postponed() && !has_to_wait {
             message.wait = message.wait.saturating_mul(2).min(cap);
         }
         let wait = message.wait;
@@ -371,7 +383,11 @@ impl<I: Id> Relay<I> {
 
     /// Emit the receipt and forget the message.
     pub(super) fn conclude(&mut self, sequence: u64, reason: Option<Reason>, out: &mut Effects<I>) {
-        let Some(message) = self.open.close(sequence) else {
+        if self.open.get(sequence).is_some_and(|open| open.is_waiting) {
+            // It names the inventory yet, members or not.
+            self.await_the_absent(sequence);
+        }
+        let Some((message, next)) = self.open.close(sequence) else {
             return;
         };
         out.disarm(Timer::Reissue(sequence));
@@ -381,9 +397,7 @@ impl<I: Id> Relay<I> {
         }
         self.stats.receipts += message.payloads.count();
         out.event(Event::Receipt(message.receipt(reason, &self.epochs)));
-        if message.keeps {
-            self.pass_turn(sequence, out);
-        }
+        self.wake(next, out);
         self.check_drained(out);
     }
 

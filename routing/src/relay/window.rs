@@ -88,7 +88,8 @@ impl Delivered {
         self.intervals.insert((boot, start), end);
         while self.intervals.len() as u64 > config.window {
             let lowest = self.intervals.pop_first();
-            self.forgotten = lowest.map_or(self.forgotten, |((boot, _), end)| (boot, end));
+            let end = lowest.map_or((0, 0), |((boot, _), end)| (boot, end));
+            self.forgotten = self.forgotten.max(end);
         }
         true
     }
