@@ -139,8 +139,8 @@ pub enum Due {
     Within(Duration),
     /// After this time at the latest, and until then the node keeps the message for
     /// members that are down or have left, and for hosts of the inventory that are no
-    /// members: who comes back gets it, once, and several in the order in which they were
-    /// sent. It is kept in memory: it ends with this node's process.
+    /// members: who comes back gets it, once, and those that were sent before its return
+    /// in the order in which they were sent. It is kept in memory: it ends with this node's process.
     Until(Duration),
 }
 

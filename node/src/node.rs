@@ -19,7 +19,7 @@ use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
-use crate::subscription::{Subscription, subscription};
+use crate::subscription::{Room, Subscription, subscription};
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// A running node. Clones are handles of the same node; when the last one is
@@ -293,7 +293,17 @@ impl Node {
         filter: TopicFilter,
         capacity: usize,
     ) -> Result<Subscription, SubscribeError> {
-        let (subscriber, subscription) = subscription(filter, capacity);
+        self.subscribe_within(filter, Room::for_messages(capacity))
+            .await
+    }
+
+    /// As [`Node::subscribe`], with other bounds.
+    pub(crate) async fn subscribe_within(
+        &self,
+        filter: TopicFilter,
+        room: Room,
+    ) -> Result<Subscription, SubscribeError> {
+        let (subscriber, subscription) = subscription(filter, room);
         let (reply, held) = oneshot::channel();
         let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
         asked.map_err(|Stopped| SubscribeError::Stopped)?;
@@ -354,16 +364,22 @@ impl Node {
         self.submit_any(payload, options, Arc::default(), command)
     }
 
-    /// Send to all members on a topic of the nodes' own; answers of the `excused` are not
-    /// awaited.
+    /// Send on a topic of the nodes' own, to all members or some; answers of the `excused`
+    /// are not awaited.
     #[cfg(feature = "push")]
     pub(crate) fn publish_own(
         &self,
-        payload: impl Into<Bytes>,
+        payload: Bytes,
         options: SendOptions,
-        excused: Arc<[String]>,
+        (to, excused): (Option<Vec<Destination>>, Arc<[String]>),
     ) -> PublishHandle {
-        self.submit_any(payload.into(), options, excused, Command::Publish)
+        match to {
+            None => self.submit_any(payload, options, excused, Command::Publish),
+            Some(to) => self.submit_any(payload, options, excused, |outgoing| Command::Send {
+                to,
+                outgoing,
+            }),
+        }
     }
 
     /// The number of the next push.

@@ -119,7 +119,7 @@ struct Queue {
     waiting: VecDeque<Received>,
     messages: usize,
     bytes: usize,
-    capacity: usize,
+    room: Room,
     /// Either end is gone.
     is_closed: bool,
 }
@@ -128,8 +128,8 @@ impl Queue {
     /// Returns whether there was room.
     fn push(&mut self, message: &Message) -> bool {
         let bytes = self.bytes.saturating_add(message.payload.len());
-        let is_long = bytes > Subscription::MAX_BYTES && self.messages > 0;
-        if self.messages < self.capacity && !is_long {
+        let is_long = bytes > self.room.bytes && self.messages > 0;
+        if self.messages < self.room.messages && !is_long {
             self.messages += 1;
             self.bytes = bytes;
             self.waiting.push_back(Received::Message(message.clone()));
@@ -172,14 +172,36 @@ impl Drop for Subscriber {
     }
 }
 
-/// Both ends of a new subscription with room for `capacity` messages, at least 1.
-pub(crate) fn subscription(filter: TopicFilter, capacity: usize) -> (Subscriber, Subscription) {
+/// What may wait for a subscriber before the next message is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// How many messages, at least 1.
+    pub(crate) messages: usize,
+    /// How many bytes they have; one message always fits.
+    pub(crate) bytes: usize,
+}
+
+impl Room {
+    /// For so many messages, of [`Subscription::MAX_BYTES`].
+    pub(crate) const fn for_messages(messages: usize) -> Self {
+        Self {
+            messages,
+            bytes: Subscription::MAX_BYTES,
+        }
+    }
+}
+
+/// Both ends of a new subscription.
+pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subscription) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
             waiting: VecDeque::new(),
             messages: 0,
             bytes: 0,
-            capacity: capacity.max(1),
+            room: Room {
+                messages: room.messages.max(1),
+                ..room
+            },
             is_closed: false,
         }),
         ready: Notify::new(),
@@ -273,8 +295,8 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
         let mut all = Subscribers::default();
-        let (slow, mut slow_end) = subscription(TopicFilter::all(), 2);
-        let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), 8);
+        let (slow, mut slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
+        let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
         assert!(all.admit(slow) && all.admit(fast));
         for sequence in 0..5 {
             all.offer(&message(sequence));
@@ -295,7 +317,7 @@ mod tests {
     #[tokio::test]
     async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
         let mut all = Subscribers::default();
-        let (slow, mut end) = subscription(TopicFilter::all(), 1);
+        let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(1));
         assert!(all.admit(slow));
         let mut received = Vec::new();
         for round in 0..3 {
@@ -316,7 +338,7 @@ mod tests {
     #[tokio::test]
     async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
         let mut all = Subscribers::default();
-        let (slow, mut end) = subscription(TopicFilter::all(), usize::MAX);
+        let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
         assert!(all.admit(slow));
         let long = |sequence, length| Message {
             payload: vec![0; length].into(),
@@ -342,7 +364,7 @@ mod tests {
     fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
         let mut all = Subscribers::default();
         let mut admit = || {
-            let (one, end) = subscription(TopicFilter::all(), 1);
+            let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
             (all.admit(one), end)
         };
         let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
@@ -361,11 +383,11 @@ mod tests {
     async fn a_dropped_subscription_frees_its_place() {
         let mut all = Subscribers::default();
         for _ in 0..Subscribers::MAX {
-            let (one, end) = subscription(TopicFilter::all(), 1);
+            let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
             assert!(all.admit(one));
             drop(end);
         }
-        let (kept, mut end) = subscription(TopicFilter::all(), usize::MAX);
+        let (kept, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
         assert!(all.admit(kept));
         assert_eq!(all.all.len(), 1);
         drop(all);

@@ -194,8 +194,8 @@ pub enum Due<I> {
     Within(Duration),
     /// After this time at the latest, and until then it is kept for members that are
     /// called down or have left, and for these peers, which are away already: who
-    /// comes back gets it. Several that are kept reach whoever comes back one by one,
-    /// in the order in which they were published. At most `max_kept` messages.
+    /// comes back gets it. What was published before its return reaches it one by one, in
+    /// that order. At most `max_kept` messages.
     Kept {
         /// How long.
         time: Duration,

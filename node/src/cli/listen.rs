@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use serde::Serialize;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::Failure;
 use super::arguments::SubscribeFlags;
@@ -68,8 +68,9 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 })?;
                 if delivery.wants_reply
                     && let Some(answer) = answer(flags, &delivery).await?
+                    && let Err(error) = client.reply(&delivery.id, answer).await
                 {
-                    client.reply(&delivery.id, answer).await?;
+                    eprintln!("{} is not answered: {error}", delivery.id);
                 }
                 left = left.map(|left| left - 1);
             }
@@ -126,12 +127,27 @@ async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure
         }
         drop(input);
     };
-    let ((), output) = tokio::join!(feed, child.wait_with_output());
-    let output = output.map_err(failed)?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    // Beyond that nothing is taken, and whoever writes on is told so by its pipe.
+    let ((), output, errors) = tokio::join!(feed, beginning(output), beginning(errors));
+    let status = child.wait().await.map_err(failed)?;
+    if status.success() {
+        return Ok(output);
     }
-    let mut text = format!("{}\n", output.status).into_bytes();
-    text.extend(output.stderr);
+    let mut text = format!("{status}\n").into_bytes();
+    text.extend(errors);
     Ok(text)
+}
+
+/// What is written first, as long as an answer may be.
+async fn beginning(of: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(of) = of {
+        // What cannot be read is not there.
+        let _ = of
+            .take(Reply::MAX_BYTES as u64)
+            .read_to_end(&mut bytes)
+            .await;
+    }
+    bytes
 }

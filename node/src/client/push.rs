@@ -39,7 +39,13 @@ impl Client {
         let mut connection = self.connect().await?;
         let path = format!("/v1/push{query}");
         let asking = self.exchange(&mut connection, Method::POST, &path, Either::Right(body));
-        let ((), response) = tokio::join!(feed(source, sender, progress), asking);
+        let feeding = feed(source, sender, progress);
+        tokio::pin!(asking, feeding);
+        // Refused early, the rest of the source is of no use.
+        let response = tokio::select! {
+            response = &mut asking => response,
+            () = &mut feeding => asking.await,
+        };
         let answer = self.collect(response?).await?;
         serde_json::from_slice(&answer).map_err(|error| self.garbled(error.to_string()))
     }

@@ -1,24 +1,25 @@
 //! Answers to messages whose origin asks for more than that this node has them: what
 //! became of them here, sent back as a message of its own on a reserved topic.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_routing::PacketId;
-use binomesh_routing::packet::Confirmation;
+use binomesh_routing::packet::{Confirmation, Payloads};
+use binomesh_routing::{self as routing, PacketId, PublishError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use super::Host;
-use crate::command::{Destination, Due, Outgoing, SendError};
+use crate::command::SendError;
 use crate::report::Reply;
-use crate::settings::Strategy;
 use crate::subscription::Offered;
 use crate::topic::Topic;
 
 /// The topic of answers.
 const ANSWERS: &str = "$answer";
+/// How long an answer is tried. A guess: whoever asks seldom waits longer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether messages of a topic are answers.
 pub(super) fn is_answer(topic: &Topic) -> bool {
@@ -80,29 +81,124 @@ impl Host {
         self.answer(to, Said::Reply(reply.to_vec()))
     }
 
-    /// Send an answer. It has no time within which it has to arrive: it is tried as long
-    /// as the origin is a member.
+    /// Send an answer, when its turn comes.
     pub(super) fn answer(&mut self, to: PacketId<PeerId>, said: Said) -> Result<(), SendError> {
         let answer = Answer {
             boot: to.boot,
             sequence: to.sequence,
             said,
         };
-        let (Ok(payload), Ok(topic)) = (postcard::to_stdvec(&answer), Topic::new(ANSWERS)) else {
-            return Err(SendError::NotReady);
+        let payload = postcard::to_stdvec(&answer).map_err(|_| SendError::NotReady)?;
+        if !self.answers.push(to.origin, payload.into()) {
+            metrics::counter!("binomesh_answers_dropped_total").increment(1);
+            return Err(SendError::Busy);
+        }
+        self.note_room();
+        Ok(())
+    }
+
+    /// Send the answers that have their turn.
+    pub(super) fn attend_answers(&mut self) {
+        while let Some((to, together)) = self.answers.next() {
+            let (Some(payloads), Ok(topic)) = (Payloads::join(&together), Topic::new(ANSWERS))
+            else {
+                return;
+            };
+            let publish = routing::Publish {
+                topic,
+                payloads,
+                destination: routing::Destination::Peers(vec![to]),
+                strategy: routing::strategy::Strategy::default(),
+                due: routing::Due::Within(PATIENCE),
+                confirmation: Confirmation::Relayed,
+            };
+            match self.peer.publish(publish, &mut self.out) {
+                Ok(first) => {
+                    self.answers.sent(to, first.sequence, together.len());
+                    self.perform();
+                }
+                Err(
+                    PublishError::WindowFull(_)
+                    | PublishError::MemoryFull { .. }
+                    | PublishError::RosterIncomplete(_)
+                    | PublishError::Unplaced,
+                ) => return,
+                // It is no member any more, and nobody waits for its answers.
+                Err(_) => self.answers.forget(to),
+            }
+        }
+    }
+}
+
+/// Answers on their way. Whoever asks and takes none holds up its own alone: two packets
+/// of answers to one peer are open at most, eight in all, each for [`PATIENCE`] at most.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
+    count: usize,
+    /// Packets that have no receipt, and to whom.
+    open: BTreeMap<u64, PeerId>,
+    /// Who had its turn last.
+    last: Option<PeerId>,
+}
+
+impl Answers {
+    /// How many wait for one peer: as many as it can have asked.
+    const MAX_EACH: usize = 1024;
+    /// How many wait in all; one more is dropped, counted.
+    const MAX: usize = 4096;
+    const MAX_OPEN_EACH: usize = 2;
+    const MAX_OPEN: usize = 8;
+
+    /// Returns whether there was room.
+    fn push(&mut self, to: PeerId, answer: Bytes) -> bool {
+        let all = self.waiting.entry(to).or_default();
+        let has_room = all.len() < Self::MAX_EACH && self.count < Self::MAX;
+        if has_room {
+            all.push_back(answer);
+            self.count += 1;
+        }
+        has_room
+    }
+
+    /// Who has its turn, in a circle, and the answers that go together.
+    fn next(&self) -> Option<(PeerId, Vec<Bytes>)> {
+        if self.open.len() >= Self::MAX_OPEN {
+            return None;
+        }
+        let open_to = |peer: PeerId| self.open.values().filter(|to| **to == peer).count();
+        let may = |peer: &PeerId| open_to(*peer) < Self::MAX_OPEN_EACH;
+        let peers = || self.waiting.iter().filter(|(_, all)| !all.is_empty());
+        let mut behind = peers().filter(|(peer, _)| self.last.is_none_or(|last| **peer > last));
+        let found = behind.find(|(peer, _)| may(peer));
+        let (to, all) = found.or_else(|| peers().find(|(peer, _)| may(peer)))?;
+        let mut bytes = 0;
+        let fits = |answer: &&Bytes| {
+            bytes += answer.len();
+            bytes <= Payloads::MAX_BYTES
         };
-        // Nobody waits for its receipt.
-        let (reply, _) = oneshot::channel();
-        let outgoing = Outgoing {
-            topic,
-            payload: payload.into(),
-            strategy: Strategy::default(),
-            due: Due::Settled,
-            confirmation: Confirmation::Relayed,
-            excused: Arc::default(),
-            reply,
-        };
-        self.submit_own(vec![Destination::Id(to.origin)], outgoing)
+        let together = all.iter().take(Payloads::MAX_COUNT).take_while(fits);
+        Some((*to, together.cloned().collect()))
+    }
+
+    fn sent(&mut self, to: PeerId, sequence: u64, count: usize) {
+        self.open.insert(sequence, to);
+        self.last = Some(to);
+        if let Some(all) = self.waiting.get_mut(&to) {
+            self.count -= all.drain(..count.min(all.len())).count();
+            if all.is_empty() {
+                self.waiting.remove(&to);
+            }
+        }
+    }
+
+    fn forget(&mut self, to: PeerId) {
+        self.count -= self.waiting.remove(&to).map_or(0, |all| all.len());
+    }
+
+    /// A packet has its receipt. Returns whether it was one of these.
+    pub(super) fn done(&mut self, sequence: u64) -> bool {
+        self.open.remove(&sequence).is_some()
     }
 }
 
@@ -148,5 +244,42 @@ mod tests {
         ] {
             assert_eq!(said(asked, offered), expected);
         }
+    }
+
+    #[test]
+    fn whoever_takes_no_answers_holds_up_its_own_alone() {
+        let peer = |n: u8| PeerId::from_bytes([n; 16]);
+        let mut answers = Answers::default();
+        let text = Bytes::from_static(b"answer");
+        for _ in 0..Answers::MAX_EACH {
+            assert!(answers.push(peer(1), text.clone()));
+        }
+        assert!(!answers.push(peer(1), text.clone()));
+        assert!(answers.push(peer(2), text.clone()));
+        let mut told = Vec::new();
+        for sequence in 0.. {
+            let Some((to, together)) = answers.next() else {
+                break;
+            };
+            answers.sent(to, sequence, together.len());
+            told.push((to, together.len()));
+        }
+        let most = Payloads::MAX_COUNT;
+        assert_eq!(told, [(peer(1), most), (peer(2), 1), (peer(1), most)]);
+        assert_eq!(answers.count, Answers::MAX_EACH - 2 * most);
+        assert!(answers.done(0) && !answers.done(7));
+        assert_eq!(answers.next().map(|(to, _)| to), Some(peer(1)));
+        answers.forget(peer(1));
+        assert!(answers.next().is_none());
+        assert_eq!(answers.count, 0);
+        for n in 3..=255 {
+            answers.push(peer(n), text.clone());
+        }
+        let mut packets = 0;
+        while let Some((to, together)) = answers.next() {
+            packets += 1;
+            answers.sent(to, 100 + packets, together.len());
+        }
+        assert_eq!(answers.open.len(), Answers::MAX_OPEN);
     }
 }

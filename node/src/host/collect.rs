@@ -26,12 +26,14 @@ struct Collection {
     /// When they are awaited no longer.
     until: Instant,
     heard: BTreeMap<PeerId, Heard>,
-    /// The relay is done with it: its receipt, who has it, and who wants to know.
+    /// Once the relay is done with it: whose answers are missing.
+    missing: BTreeSet<PeerId>,
     settled: Option<Settled>,
 }
 
 /// What is known of a message but the answers to it.
 pub(super) struct Settled {
+    pub(super) since: Instant,
     pub(super) receipt: Receipt,
     pub(super) reached: Vec<PeerId>,
     /// Of these, whose answers are awaited.
@@ -45,9 +47,45 @@ pub(super) struct Settled {
 #[derive(Default)]
 pub(super) struct Collections {
     open: BTreeMap<u64, Collection>,
-    /// Answers, equal ones as one.
-    contents: BTreeSet<Bytes>,
+    /// When settled ones are awaited no longer.
+    due: BTreeSet<(Instant, u64)>,
+    /// Those that nothing is missing of.
+    finished: BTreeSet<u64>,
+    contents: Contents,
+}
+
+/// Answers, equal ones as one, and how often each was given.
+#[derive(Default)]
+struct Contents {
+    counts: BTreeMap<Bytes, u32>,
     bytes: usize,
+}
+
+impl Contents {
+    fn store(&mut self, reply: Bytes) -> Heard {
+        if let Some((same, count)) = self.counts.get_key_value(&reply) {
+            let (same, count) = (same.clone(), count.saturating_add(1));
+            self.counts.insert(same.clone(), count);
+            return Heard::Reply(same);
+        }
+        if self.bytes + reply.len() > Collections::MAX_BYTES {
+            return Heard::Not("no-room");
+        }
+        self.bytes += reply.len();
+        self.counts.insert(reply.clone(), 1);
+        Heard::Reply(reply)
+    }
+
+    fn release(&mut self, reply: &Bytes) {
+        match self.counts.get_mut(reply) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => {
+                self.counts.remove(reply);
+                self.bytes -= reply.len();
+            }
+            None => {}
+        }
+    }
 }
 
 impl Collections {
@@ -67,6 +105,7 @@ impl Collections {
         let collection = Collection {
             until,
             heard: BTreeMap::new(),
+            missing: BTreeSet::new(),
             settled: None,
         };
         self.open.insert(sequence, collection);
@@ -74,81 +113,78 @@ impl Collections {
 
     /// A receiver has answered; the first answer counts.
     pub(super) fn hear(&mut self, sequence: u64, from: PeerId, said: Said) {
+        let Some(collection) = self.open.get_mut(&sequence) else {
+            return;
+        };
+        let has_room = collection.heard.len() < Self::MAX_HEARD;
+        if !has_room || collection.heard.contains_key(&from) {
+            return;
+        }
         let heard = match said {
             Said::Taken => Heard::Taken,
             Said::NoSubscriber => Heard::Not("no-subscriber"),
             Said::Missed => Heard::Not("missed"),
-            Said::Reply(reply) => self.stored(reply.into()),
+            Said::Reply(reply) => self.contents.store(reply.into()),
         };
-        let Some(collection) = self.open.get_mut(&sequence) else {
-            return;
-        };
-        if collection.heard.len() < Self::MAX_HEARD {
-            collection.heard.entry(from).or_insert(heard);
+        collection.heard.insert(from, heard);
+        let was_last = collection.missing.remove(&from) && collection.missing.is_empty();
+        if was_last {
+            self.finished.insert(sequence);
         }
-    }
-
-    fn stored(&mut self, reply: Bytes) -> Heard {
-        if let Some(same) = self.contents.get(&reply) {
-            return Heard::Reply(same.clone());
-        }
-        if self.bytes + reply.len() > Self::MAX_BYTES {
-            return Heard::Not("no-room");
-        }
-        self.bytes += reply.len();
-        self.contents.insert(reply.clone());
-        Heard::Reply(reply)
     }
 
     /// The relay is done with a message that is collected for.
     pub(super) fn settle(&mut self, sequence: u64, settled: Settled) {
-        if let Some(collection) = self.open.get_mut(&sequence) {
-            collection.settled = Some(settled);
+        let Some(collection) = self.open.get_mut(&sequence) else {
+            return;
+        };
+        let awaited = settled.awaited.iter().copied();
+        let is_missing = |peer: &PeerId| !collection.heard.contains_key(peer);
+        collection.missing = awaited.filter(is_missing).collect();
+        collection.settled = Some(settled);
+        if collection.missing.is_empty() {
+            self.finished.insert(sequence);
+        } else {
+            self.due.insert((collection.until, sequence));
         }
     }
 
     /// When the next one is awaited no longer.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let settled = self.open.values().filter(|open| open.settled.is_some());
-        settled.map(|open| open.until).min()
+        self.due.first().map(|(until, _)| *until)
     }
 
-    /// Take the settled ones that everybody who has them has answered, or whose time is
-    /// over.
+    /// Take those that everybody who has them has answered, or whose time is over.
     pub(super) fn take_finished(
         &mut self,
         now: Instant,
     ) -> Vec<(Settled, BTreeMap<PeerId, Heard>)> {
-        let finished: Vec<u64> = self
-            .open
-            .iter()
-            .filter(|(_, open)| open.is_finished(now))
-            .map(|(sequence, _)| *sequence)
-            .collect();
-        let mut taken = Vec::new();
-        for sequence in finished {
-            let Some(collection) = self.open.remove(&sequence) else {
-                continue;
-            };
-            if let Some(settled) = collection.settled {
-                taken.push((settled, collection.heard));
+        while let Some((until, sequence)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(until, sequence));
+            self.finished.insert(sequence);
+        }
+        let finished = std::mem::take(&mut self.finished);
+        finished
+            .into_iter()
+            .filter_map(|at| self.take(at))
+            .collect()
+    }
+
+    /// Take all that the relay is done with: nobody can answer any more.
+    pub(super) fn take_all(&mut self) -> Vec<(Settled, BTreeMap<PeerId, Heard>)> {
+        let all: Vec<u64> = self.open.keys().copied().collect();
+        all.into_iter().filter_map(|at| self.take(at)).collect()
+    }
+
+    fn take(&mut self, sequence: u64) -> Option<(Settled, BTreeMap<PeerId, Heard>)> {
+        let collection = self.open.remove(&sequence)?;
+        self.due.remove(&(collection.until, sequence));
+        for heard in collection.heard.values() {
+            if let Heard::Reply(reply) = heard {
+                self.contents.release(reply);
             }
         }
-        if self.open.is_empty() {
-            self.contents.clear();
-            self.bytes = 0;
-        }
-        taken
-    }
-}
-
-impl Collection {
-    fn is_finished(&self, now: Instant) -> bool {
-        let Some(settled) = &self.settled else {
-            return false;
-        };
-        let mut awaited = settled.awaited.iter();
-        now >= self.until || awaited.all(|peer| self.heard.contains_key(peer))
+        Some((collection.settled?, collection.heard))
     }
 }
 
@@ -166,6 +202,7 @@ mod tests {
 
     fn settled(reached: &[u8]) -> Settled {
         Settled {
+            since: super::super::now(),
             receipt: Receipt::default(),
             reached: reached.iter().map(|n| peer(*n)).collect(),
             awaited: reached.iter().map(|n| peer(*n)).collect(),
@@ -214,14 +251,42 @@ mod tests {
             let from = PeerId::from_bytes((n as u128).to_be_bytes());
             all.hear((n % 16) as u64, from, long(n));
         }
-        assert_eq!(all.bytes, Collections::MAX_BYTES);
+        assert_eq!(all.contents.bytes, Collections::MAX_BYTES);
         all.hear(0, peer(200), long(0));
-        assert_eq!(all.bytes, Collections::MAX_BYTES, "known already");
+        assert_eq!(all.contents.bytes, Collections::MAX_BYTES, "known already");
         all.hear(1, peer(201), long(count + 1));
         assert_eq!(all.open[&1].heard[&peer(201)], Heard::Not("no-room"));
         assert!(matches!(all.open[&0].heard[&peer(200)], Heard::Reply(_)));
         (0..16).for_each(|sequence| all.settle(sequence, settled(&[])));
         assert_eq!(all.take_finished(until).len(), 16);
-        assert_eq!((all.bytes, all.contents.len()), (0, 0));
+        assert_eq!((all.contents.bytes, all.contents.counts.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_asked_for_takes_no_room_and_what_is_over_gives_it_back() {
+        let mut all = Collections::default();
+        let until = super::super::now();
+        let long = |n: u64| Said::Reply(n.to_be_bytes().repeat(512));
+        all.begin(0, until);
+        for n in 0..3 {
+            all.hear(77, peer(1), long(n));
+            all.hear(0, peer(1), long(n));
+        }
+        assert_eq!(all.contents.bytes, 4096, "the first answer alone");
+        // The other one stays open all the time.
+        for sequence in 1..=3 * Collections::MAX_BYTES as u64 / 4096 {
+            all.begin(sequence, until);
+            all.hear(sequence, peer(2), long(1000 + sequence));
+            all.settle(sequence, settled(&[2]));
+            let finished = all.take_finished(until);
+            assert!(
+                matches!(finished[0].1[&peer(2)], Heard::Reply(_)),
+                "{sequence}"
+            );
+        }
+        assert_eq!(all.contents.bytes, 4096);
+        all.settle(0, settled(&[1, 3]));
+        assert_eq!(all.take_all().len(), 1);
+        assert_eq!((all.contents.bytes, all.next_deadline()), (0, None));
     }
 }

@@ -49,27 +49,33 @@ impl Inventory {
         self.present = present;
     }
 
-    /// Who is expected and no member, but for those that `has_it` names.
-    pub(super) fn absent(&self, now: Instant, has_it: impl Fn(PeerId) -> bool) -> Vec<Absent> {
-        let away = self
-            .names
-            .iter()
-            .filter(|(id, _)| !self.present.contains(id));
-        let away = away.filter(|(id, _)| !has_it(**id));
+    /// Who is expected, but for those that are members.
+    pub(super) fn absent(&self, now: Instant, is_member: impl Fn(PeerId) -> bool) -> Vec<Absent> {
+        let away = self.names.iter().filter(|(id, _)| !is_member(**id));
         let absent = away.map(|(id, name)| Absent {
             name: name.clone(),
-            last_seen_seconds: self
-                .last_seen
-                .get(id)
-                .map(|seen| (now - *seen).as_secs_f64()),
+            last_seen_seconds: self.last_seen(*id, now),
         });
         let mut absent: Vec<Absent> = absent.collect();
         absent.sort_by(|a, b| a.name.cmp(&b.name));
         absent
     }
 
-    /// Whether a peer is expected and no member.
-    pub(super) fn is_absent(&self, peer: PeerId) -> bool {
-        self.names.contains_key(&peer) && !self.present.contains(&peer)
+    fn last_seen(&self, peer: PeerId, now: Instant) -> Option<f64> {
+        if self.present.contains(&peer) {
+            return Some(0.0);
+        }
+        let seen = self.last_seen.get(&peer)?;
+        Some((now - *seen).as_secs_f64())
+    }
+
+    /// Whether a peer was a member when the members were known last.
+    pub(super) fn is_member(&self, peer: PeerId) -> bool {
+        self.present.contains(&peer)
+    }
+
+    /// Whether a peer is expected.
+    pub(super) fn is_expected(&self, peer: PeerId) -> bool {
+        self.names.contains_key(&peer)
     }
 }

@@ -37,6 +37,7 @@ use crate::state::NodeState;
 use crate::subscription::Subscribers;
 use crate::timers::TimerQueue;
 use crate::wire;
+use answer::Answers;
 use collect::Collections;
 use inventory::Inventory;
 use outgoing::OpenMessages;
@@ -78,6 +79,7 @@ struct Host {
     subscribers: Subscribers,
     messages: OpenMessages,
     collections: Collections,
+    answers: Answers,
     inventory: Inventory,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
@@ -306,6 +308,10 @@ impl Host {
 
     async fn say_goodbye(&mut self) {
         self.feed(Input::Leave);
+        // Nobody answers whoever has left.
+        for collected in self.collections.take_all() {
+            self.tell_collected(collected);
+        }
         self.transport.close().await;
         let leaving = self.leaving.take();
         for reply in leaving.into_iter().flat_map(|leaving| leaving.replies) {

@@ -9,6 +9,7 @@ use binomesh_routing as routing;
 use binomesh_routing::shape::Fanout;
 
 use super::Host;
+use super::answer::Answers;
 use super::collect::Collections;
 use super::inventory::Inventory;
 use super::outgoing::OpenMessages;
@@ -78,6 +79,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         subscribers: Subscribers::default(),
         messages: OpenMessages::default(),
         collections: Collections::default(),
+        answers: Answers::default(),
         inventory,
         last_names: LastNames::default(),
         placement,

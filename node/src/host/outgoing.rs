@@ -23,8 +23,6 @@ use crate::report::Receipt;
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
 const MAX_WAITING: usize = 256;
-/// How many answers of this node may wait as well; one more is dropped, counted.
-const MAX_ANSWERS: usize = 4096;
 /// How many bytes of payload they may hold; one more is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Messages whose time runs out this far apart, or a tenth of it, share a packet, whose
@@ -152,27 +150,6 @@ impl Host {
         });
     }
 
-    /// This node itself has something to say to a member.
-    pub(super) fn submit_own(
-        &mut self,
-        to: Vec<Destination>,
-        outgoing: Outgoing,
-    ) -> Result<(), SendError> {
-        let messages = &mut self.messages;
-        if messages.waiting.len() >= MAX_WAITING + MAX_ANSWERS {
-            metrics::counter!("binomesh_answers_dropped_total").increment(1);
-            return Err(SendError::Busy);
-        }
-        messages.has_room |= messages.waiting.is_empty();
-        messages.push(Waiting {
-            to: Some(to),
-            since: now(),
-            outgoing,
-            because: SendError::Busy,
-        });
-        Ok(())
-    }
-
     /// Room or a roster may have come: those that wait are tried when the loop
     /// comes round.
     pub(super) const fn note_room(&mut self) {
@@ -183,6 +160,7 @@ impl Host {
     pub(super) fn attend_waiting(&mut self) {
         if std::mem::take(&mut self.messages.has_room) {
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
+            self.attend_answers();
         }
         let is_over = |message: &Waiting| message.deadline().is_some_and(|end| now() >= end);
         while let Some(place) = self.messages.waiting.iter().position(is_over) {

@@ -62,42 +62,51 @@ impl Host {
 
     /// Tell those whose receivers have answered.
     pub(super) fn attend_collections(&mut self) {
-        for (settled, heard) in self.collections.take_finished(now()) {
-            let Settled {
-                mut receipt,
-                reached,
-                reply,
-                ..
-            } = settled;
-            let mut replies: BTreeMap<Bytes, Vec<String>> = BTreeMap::new();
-            for peer in reached {
-                let name = self.name_of(peer);
-                let reason = match heard.get(&peer) {
-                    Some(Heard::Taken) => continue,
-                    Some(Heard::Reply(reply)) => {
-                        replies.entry(reply.clone()).or_default().push(name);
-                        continue;
-                    }
-                    Some(Heard::Not(reason)) => reason,
-                    None => "no-answer",
-                };
-                receipt.unacknowledged.push(Unacknowledged {
-                    name,
-                    reason: (*reason).to_owned(),
-                });
-            }
-            let answered = replies.into_iter().map(|(reply, names)| Reply {
-                count: names.len() as u32,
-                names,
-                size_bytes: reply.len() as u64,
-                reply: reply.to_vec(),
-            });
-            receipt.replies = answered.collect();
-            receipt
-                .replies
-                .sort_by_key(|reply| std::cmp::Reverse(reply.count));
-            let _ = reply.send(Ok(receipt));
+        for collected in self.collections.take_finished(now()) {
+            self.tell_collected(collected);
         }
+    }
+
+    /// Nobody is waited for any more.
+    pub(super) fn tell_collected(&self, (settled, heard): (Settled, BTreeMap<PeerId, Heard>)) {
+        let mut receipt = settled.receipt;
+        let mut replies: BTreeMap<&Bytes, Vec<String>> = BTreeMap::new();
+        let nameless = receipt.reached_count as usize - settled.reached.len();
+        if nameless > 0 {
+            receipt.unacknowledged.push(Unacknowledged {
+                name: format!("{nameless} members whose names are not known"),
+                reason: "no-answer".to_owned(),
+            });
+        }
+        for peer in settled.reached {
+            let name = self.name_of(peer);
+            let reason = match heard.get(&peer) {
+                Some(Heard::Taken) => continue,
+                Some(Heard::Reply(reply)) => {
+                    replies.entry(reply).or_default().push(name);
+                    continue;
+                }
+                Some(Heard::Not(reason)) => reason,
+                None => "no-answer",
+            };
+            receipt.unacknowledged.push(Unacknowledged {
+                name,
+                reason: (*reason).to_owned(),
+            });
+        }
+        let answered = replies.into_iter().map(|(reply, names)| Reply {
+            count: names.len() as u32,
+            names,
+            size_bytes: reply.len() as u64,
+            reply: reply.to_vec(),
+        });
+        receipt.replies = answered.collect();
+        receipt
+            .replies
+            .sort_by_key(|reply| std::cmp::Reverse(reply.count));
+        receipt.elapsed_seconds = (now() - settled.since).as_secs_f64();
+        metrics::histogram!("binomesh_receipt_seconds").record(receipt.elapsed_seconds);
+        let _ = settled.reply.send(Ok(receipt));
     }
 
     fn origin_name(&mut self, origin: PeerId) -> Arc<str> {
@@ -124,7 +133,6 @@ impl Host {
                 continue;
             };
             let elapsed = (now() - open.since).as_secs_f64();
-            metrics::histogram!("binomesh_receipt_seconds").record(elapsed);
             let id = routing::PacketId {
                 sequence,
                 ..receipt.id
@@ -137,11 +145,13 @@ impl Host {
                 ..common.clone()
             };
             if open.confirmation == Confirmation::Relayed {
+                metrics::histogram!("binomesh_receipt_seconds").record(elapsed);
                 // Whoever asked may have gone; the message went out all the same.
                 let _ = open.reply.send(Ok(own));
                 continue;
             }
             let settled = Settled {
+                since: open.since,
                 receipt: own,
                 reached: receipt.reached_peers.clone(),
                 awaited: self.awaited(&receipt.reached_peers, &open.excused),
@@ -149,7 +159,7 @@ impl Host {
             };
             self.collections.settle(sequence, settled);
         }
-        if described.is_some() {
+        if self.answers.done(first) || described.is_some() {
             self.note_room();
         }
     }
@@ -169,7 +179,7 @@ impl Host {
             !was_absent
                 || !member
                     .peer
-                    .is_some_and(|peer| self.inventory.is_absent(peer))
+                    .is_some_and(|peer| self.inventory.is_expected(peer))
         };
         let unreached = receipt.unreached.iter().filter(is_listed);
         let unreached = unreached.map(|member| Unreached {
@@ -213,25 +223,28 @@ impl Host {
         if !is_for_all || self.inventory.is_empty() {
             return Vec::new();
         }
-        let members = receipt
-            .unreached
-            .iter()
-            .filter(|member| member.rank.is_some());
-        let members = members.filter_map(|member| member.peer);
-        let named: BTreeSet<PeerId> = receipt
-            .reached_peers
-            .iter()
-            .copied()
-            .chain(members)
-            .collect();
-        self.inventory.absent(now(), |peer| named.contains(&peer))
+        let members = receipt.unreached.iter();
+        let members = members.filter(|member| member.rank.is_some());
+        let named = members.clone().filter_map(|member| member.peer);
+        let reached = receipt.reached_peers.iter().copied();
+        let has_name: BTreeSet<PeerId> = reached.chain(named).collect();
+        let nameless = members.filter(|member| member.peer.is_none()).count()
+            + (receipt.reached_count as usize - receipt.reached_peers.len());
+        // Somebody without a name may be any of the members of now.
+        let inventory = &self.inventory;
+        let was_member =
+            |peer| has_name.contains(&peer) || nameless > 0 && inventory.is_member(peer);
+        inventory.absent(now(), was_member)
     }
 
     /// The members are known by name: some that are expected may be missing.
     pub(super) fn look_for_absent(&mut self) {
         if let Some(roster) = self.peer.relay().roster() {
             self.inventory.look(roster, now());
-            let absent = self.inventory.absent(now(), |_| false).len();
+            let inventory = &self.inventory;
+            let absent = inventory
+                .absent(now(), |peer| inventory.is_member(peer))
+                .len();
             metrics::gauge!("binomesh_inventory_absent").set(absent as f64);
         }
     }

@@ -10,6 +10,20 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use tempfile::NamedTempFile;
 
+/// How files are called that are not whole.
+const PARTIAL: &str = ".binomesh-part-";
+
+/// Delete what a process that was killed has left in a folder. One node writes there.
+pub(super) fn sweep(folder: &Path) -> io::Result<()> {
+    for entry in folder.read_dir()? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// The most stretches that are apart from each other. Honest pieces come nearly in order;
 /// a liar's scattered bytes must not take memory.
 const STRETCHES_MAX: usize = 1024;
@@ -43,8 +57,8 @@ impl Incoming {
                 return Err(exists(&place));
             }
             let made = tempfile::Builder::new()
-                .prefix(&format!(".{name}."))
-                .suffix(".part")
+                .prefix(PARTIAL)
+                .suffix(&format!("-{name}"))
                 .permissions(Permissions::from_mode(0o644))
                 .tempfile_in(folder);
             let failed = |error| format!("cannot write in {}: {error}", folder.display());
@@ -75,6 +89,14 @@ impl Incoming {
                 self.size
             ));
         };
+        // Each byte comes once: what is hashed already must not be written over.
+        let before = self.ahead.range(..=at).next_back();
+        let is_again = at < self.hashed
+            || before.is_some_and(|(_, (until, _))| *until > at)
+            || self.ahead.range(at..end.max(at + 1)).next().is_some();
+        if is_again {
+            return Err(format!("a piece at {at} came twice"));
+        }
         if self.file.is_some() {
             self.put(at, bytes)
                 .map_err(|error| self.unwritten(&error))?;
@@ -84,7 +106,7 @@ impl Incoming {
             self.hashed = end;
         } else if self.ahead.len() >= STRETCHES_MAX {
             return Err("too many pieces out of order".to_owned());
-        } else if at > self.hashed {
+        } else {
             let kept = self.file.is_none().then(|| bytes.clone());
             self.ahead.insert(at, (end, kept.unwrap_or_default()));
         }
@@ -247,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_process_left_is_swept_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = begin(dir.path(), 4);
+        std::fs::write(dir.path().join("x"), "kept").unwrap();
+        assert_eq!(listed(dir.path()).len(), 2);
+        sweep(dir.path()).unwrap();
+        assert_eq!(listed(dir.path()), ["x"]);
+        drop(left);
+        assert!(sweep(&dir.path().join("nowhere")).is_err());
+    }
+
+    #[test]
     fn an_existing_file_stays_unless_it_is_to_be_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("x");
@@ -269,6 +303,22 @@ mod tests {
         let nowhere = dir.path().join("nowhere");
         let refused = Incoming::begin(Some(&nowhere), "x", (1, true)).unwrap_err();
         assert!(refused.contains("nowhere"), "{refused}");
+    }
+
+    /// A member could forge a piece of another's push.
+    #[test]
+    fn what_is_there_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        for (first, second) in [(0, 0), (0, 2), (8, 8), (8, 6), (8, 10)] {
+            let mut incoming = begin(dir.path(), 20);
+            incoming.write(first, &bytes(4)).unwrap();
+            let refused = incoming.write(second, &Bytes::from_static(b"EVIL"));
+            assert!(refused.unwrap_err().contains("twice"), "{first} {second}");
+        }
+        let mut incoming = begin(dir.path(), 20);
+        for at in [8, 0, 12, 4, 16] {
+            incoming.write(at, &bytes(4)).unwrap();
+        }
     }
 
     #[test]

@@ -11,18 +11,22 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::incoming::Incoming;
+use super::incoming::{Incoming, sweep};
 use super::piece::{Answer, Head, Part};
 use super::{TOPIC, check_file_name};
 use crate::node::{Node, SubscribeError};
-use crate::subscription::{Message, Received, Subscription};
+use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
 /// How many files come at once; one more is refused.
 const PUSHES_MAX: usize = 16;
+/// How many of them of one origin.
+const PUSHES_EACH: usize = 4;
 /// How many pieces wait for the disk before further ones are lost, and with them what
-/// they are of. Several origins with a window each fit.
-const WAITING_MAX: usize = 8 * super::WINDOW;
+/// they are of. The windows of four origins fit.
+const WAITING_MAX: usize = 4 * super::WINDOW;
+/// How many bytes they have, heads included.
+const WAITING_BYTES: usize = WAITING_MAX * (super::PIECE_BYTES + 1024);
 /// A file of which nothing has come for so long is given up.
 const SILENCE: Duration = Duration::from_secs(120);
 
@@ -46,9 +50,18 @@ impl Receiver {
     pub async fn start(node: &Node, into: Into) -> Result<Self, SubscribeError> {
         let topic = Topic::new(TOPIC).map_err(|_| SubscribeError::Stopped)?;
         let filter = TopicFilter::from(topic);
-        let pieces = node.subscribe_bounded(filter, WAITING_MAX).await?;
+        let room = Room {
+            messages: WAITING_MAX,
+            bytes: WAITING_BYTES,
+        };
+        let pieces = node.subscribe_within(filter, room).await?;
         let folder = match into {
-            Into::Folder(folder) => Some(folder),
+            Into::Folder(folder) => {
+                if let Err(error) = sweep(&folder) {
+                    tracing::warn!(folder = %folder.display(), %error, "not swept");
+                }
+                Some(folder)
+            }
             Into::Nowhere => None,
         };
         let desk = Desk {
@@ -70,18 +83,12 @@ impl Drop for Receiver {
 /// Whose push it is, and which.
 type Key = (PeerId, u64, u64);
 
-/// What has become of a push so far.
-#[derive(Debug)]
-enum State {
-    Coming(Box<Incoming>),
-    Failed(String),
-}
-
 struct Desk {
     node: Node,
     folder: Option<PathBuf>,
-    /// At most [`PUSHES_MAX`].
-    open: BTreeMap<Key, (State, Instant)>,
+    /// At most [`PUSHES_MAX`]. One that has failed keeps no place: what comes of it later
+    /// begins it anew, and is not whole at its end.
+    open: BTreeMap<Key, (Box<Incoming>, Instant)>,
 }
 
 impl Desk {
@@ -111,10 +118,13 @@ impl Desk {
 
     /// Pieces were lost, and nobody knows of which file.
     fn fail_all(&mut self, count: u64) {
-        for (state, _) in self.open.values_mut() {
-            let reason = format!("{count} pieces were lost: the disk is slower than the network");
-            *state = State::Failed(reason);
-        }
+        let files = self.open.len();
+        tracing::warn!(
+            count,
+            files,
+            "pieces were lost: the disk is slower than the network"
+        );
+        self.open.clear();
     }
 
     async fn take(&mut self, message: Message) {
@@ -142,75 +152,65 @@ impl Desk {
         }
     }
 
-    /// What is known of a push; the first piece begins it.
-    fn state(&mut self, key: Key, head: &Head) -> State {
-        if let Some((state, _)) = self.open.remove(&key) {
-            return match state {
-                State::Coming(incoming) if !incoming.is((head.size, head.replace)) => {
-                    State::Failed("pieces contradict each other".to_owned())
-                }
-                state => state,
+    /// What has come of a push; the first piece begins it.
+    fn coming(&mut self, key: Key, head: &Head) -> Result<Box<Incoming>, String> {
+        if let Some((incoming, _)) = self.open.remove(&key) {
+            return match incoming.is((head.size, head.replace)) {
+                true => Ok(incoming),
+                false => Err("pieces contradict each other".to_owned()),
             };
         }
-        if self.open.len() >= PUSHES_MAX {
-            return State::Failed(format!("{PUSHES_MAX} other files come at the same time"));
+        let others = self.open.keys();
+        let of_origin = others.filter(|(origin, ..)| *origin == key.0).count();
+        if self.open.len() >= PUSHES_MAX || of_origin >= PUSHES_EACH {
+            return Err("too many other files come at the same time".to_owned());
         }
-        if let Err(error) = check_file_name(&head.name) {
-            return State::Failed(error.to_string());
-        }
+        check_file_name(&head.name).map_err(|error| error.to_string())?;
         let folder = self.folder.as_deref();
-        match Incoming::begin(folder, &head.name, (head.size, head.replace)) {
-            Ok(incoming) => State::Coming(Box::new(incoming)),
-            Err(reason) => State::Failed(reason),
-        }
+        Incoming::begin(folder, &head.name, (head.size, head.replace)).map(Box::new)
     }
 
     async fn write(&mut self, key: Key, head: Head, (at, bytes): (u64, Bytes)) -> Answer {
-        let (state, answer) = match self.state(key, &head) {
-            State::Coming(mut incoming) => {
+        let written = match self.coming(key, &head) {
+            Ok(mut incoming) => {
                 let writing = tokio::task::spawn_blocking(move || {
-                    let written = incoming.write(at, &bytes);
-                    (incoming, written)
+                    incoming.write(at, &bytes).map(|()| incoming)
                 });
-                match writing.await {
-                    Ok((incoming, Ok(()))) => (State::Coming(incoming), Answer::Written),
-                    Ok((_, Err(reason))) => (State::Failed(reason.clone()), Answer::failed(reason)),
-                    Err(error) => (State::Failed(error.to_string()), Answer::failed(error)),
-                }
+                writing.await.unwrap_or_else(|error| Err(error.to_string()))
             }
-            State::Failed(reason) => (State::Failed(reason.clone()), Answer::failed(reason)),
+            Err(reason) => Err(reason),
         };
-        if let State::Failed(reason) = &state {
-            tracing::warn!(name = head.name, reason, "a pushed file is not taken");
+        match written {
+            Ok(incoming) => {
+                self.open.insert(key, (incoming, now()));
+                Answer::Written
+            }
+            Err(reason) => {
+                tracing::warn!(name = head.name, reason, "a pushed file is not taken");
+                Answer::failed(reason)
+            }
         }
-        // A push beyond the bound has no place; each of its pieces is refused anew.
-        if self.open.len() < PUSHES_MAX {
-            self.open.insert(key, (state, now()));
-        }
-        answer
     }
 
     async fn finish(&mut self, key: Key, head: Head, hash: [u8; 32]) -> Answer {
-        let state = self.state(key, &head);
-        self.open.remove(&key);
-        let incoming = match state {
-            State::Coming(incoming) => incoming,
-            State::Failed(reason) => return Answer::failed(reason),
+        let incoming = match self.coming(key, &head) {
+            Ok(incoming) => incoming,
+            Err(reason) => return Answer::failed(reason),
         };
         let finishing = tokio::task::spawn_blocking(move || incoming.finish(hash));
-        match finishing.await {
-            Ok(Ok(())) => {
-                tracing::info!(
-                    name = head.name,
-                    size_bytes = head.size,
-                    "a file was pushed here"
-                );
-                metrics::counter!("binomesh_files_stored_total").increment(1);
-                Answer::Stored
-            }
-            Ok(Err(reason)) => Answer::failed(reason),
-            Err(error) => Answer::failed(error),
+        let finished = finishing
+            .await
+            .unwrap_or_else(|error| Err(error.to_string()));
+        if let Err(reason) = finished {
+            return Answer::failed(reason);
         }
+        tracing::info!(
+            name = head.name,
+            size_bytes = head.size,
+            "a file was pushed here"
+        );
+        metrics::counter!("binomesh_files_stored_total").increment(1);
+        Answer::Stored
     }
 
     async fn answer(&self, to: PacketId<PeerId>, answer: &Answer) {

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
@@ -13,11 +15,16 @@ use super::{
     CHAIN_MAX, InvalidFileName, MARK_BYTES, PIECE_BYTES, PushFailure, PushOptions, PushReport,
     TOPIC, WINDOW, check_file_name,
 };
-use crate::command::{Due, SendError, SendOptions};
+use crate::command::{Destination, Due, SendError, SendOptions};
 use crate::node::{Node, PublishHandle};
 use crate::report::{Absent, Receipt};
 use crate::settings::Strategy;
 use crate::topic::Topic;
+
+/// How long a busy node is left alone.
+const AGAIN: Duration = Duration::from_millis(50);
+/// No head is longer: a name, and numbers.
+const HEAD_MAX: usize = 512;
 
 /// A push did not come to its end. Receivers have been told to forget it, and none has the
 /// file.
@@ -43,6 +50,12 @@ pub async fn send(
     mut progress: impl FnMut(u64),
 ) -> Result<PushReport, PushError> {
     check_file_name(&options.name)?;
+    if node.max_payload_bytes() <= HEAD_MAX {
+        return Err(PushError::Send(SendError::TooLarge {
+            size_bytes: HEAD_MAX + 1,
+            max_bytes: node.max_payload_bytes(),
+        }));
+    }
     let started = now();
     let mut push = Push::new(node, options);
     let hash = push.run(&mut source, &mut progress).await?;
@@ -53,6 +66,8 @@ pub async fn send(
 /// A piece on its way.
 struct Sent {
     handle: PublishHandle,
+    payload: Bytes,
+    is_marked: bool,
     /// Where it ends.
     end: u64,
 }
@@ -64,6 +79,9 @@ struct Push<'a> {
     sent: VecDeque<Sent>,
     stored: BTreeSet<String>,
     failed: BTreeMap<String, String>,
+    /// Who has got at least one piece.
+    reached: BTreeSet<String>,
+    piece_bytes: usize,
     absent: Vec<Absent>,
     /// Receivers keep nothing of it that is not whole.
     is_over: bool,
@@ -78,6 +96,9 @@ impl<'a> Push<'a> {
             sent: VecDeque::new(),
             stored: BTreeSet::new(),
             failed: BTreeMap::new(),
+            reached: BTreeSet::new(),
+            // The head needs its place, too.
+            piece_bytes: PIECE_BYTES.min(node.max_payload_bytes().saturating_sub(HEAD_MAX)),
             absent: Vec::new(),
             is_over: false,
         }
@@ -94,7 +115,7 @@ impl<'a> Push<'a> {
         while at < size {
             let mut payload = self.head(Part::At(at)).buffer();
             let begin = payload.len();
-            let length = (size - at).min(PIECE_BYTES as u64);
+            let length = (size - at).min(self.piece_bytes as u64);
             payload.reserve_exact(length as usize);
             source.take(length).read_to_end(&mut payload).await?;
             let Some(bytes) = payload.get(begin..) else {
@@ -114,17 +135,27 @@ impl<'a> Push<'a> {
             while self.sent.len() >= WINDOW {
                 self.settle_oldest(progress).await?;
             }
-            let handle = self.publish(payload, is_marked);
-            self.sent.push_back(Sent { handle, end: at });
+            let payload = Bytes::from(payload);
+            self.sent.push_back(Sent {
+                handle: self.publish(payload.clone(), is_marked),
+                payload,
+                is_marked,
+                end: at,
+            });
         }
         while !self.sent.is_empty() {
             self.settle_oldest(progress).await?;
         }
         let hash = hasher.finalize();
         let end = self.head(Part::End(*hash.as_bytes())).buffer();
-        let receipt = self.publish(end, true).await?;
-        self.absent.clone_from(&receipt.absent);
-        self.note(&receipt);
+        let end = Bytes::from(end);
+        self.sent.push_back(Sent {
+            handle: self.publish(end.clone(), true),
+            payload: end,
+            is_marked: true,
+            end: size,
+        });
+        self.settle_oldest(progress).await?;
         Ok(hash)
     }
 
@@ -138,24 +169,35 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Send a piece; who failed before is not waited for.
-    fn publish(&self, payload: Vec<u8>, is_marked: bool) -> PublishHandle {
-        let (options, excused) = self.options_of(is_marked);
-        self.node.publish_own(payload, options, excused)
+    /// Send a piece: to all, or once somebody has failed to those who have not.
+    fn publish(&self, payload: Bytes, is_marked: bool) -> PublishHandle {
+        let options = self.options_of(is_marked);
+        let excused: Arc<[String]> = self.failed.keys().cloned().collect();
+        let to = (!excused.is_empty()).then(|| self.remaining());
+        let to = to.filter(|to| !to.is_empty());
+        self.node.publish_own(payload, options, (to, excused))
     }
 
-    fn options_of(&self, is_marked: bool) -> (SendOptions, Arc<[String]>) {
-        let options = SendOptions {
+    /// Who has got something and has not failed.
+    fn remaining(&self) -> Vec<Destination> {
+        let well = self.reached.iter();
+        let well = well.filter(|name| !self.failed.contains_key(*name));
+        well.map(|name| name.as_str().into()).collect()
+    }
+
+    fn options_of(&self, is_marked: bool) -> SendOptions {
+        // Those in front of it take their time, too.
+        let ahead = u32::try_from(self.sent.len() / 4).unwrap_or(u32::MAX);
+        SendOptions {
             topic: Topic::new(TOPIC).unwrap_or_default(),
-            due: Due::Within(self.options.patience),
+            due: Due::Within(self.options.patience.saturating_mul(1 + ahead)),
             confirmation: if is_marked {
                 Confirmation::Acknowledged
             } else {
                 Confirmation::Relayed
             },
             strategy: self.strategy(),
-        };
-        (options, self.failed.keys().cloned().collect())
+        }
     }
 
     fn strategy(&self) -> Strategy {
@@ -173,16 +215,50 @@ impl<'a> Push<'a> {
     }
 
     async fn settle_oldest(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), PushError> {
-        if let Some(Sent { handle, end }) = self.sent.pop_front() {
-            let receipt = handle.await?;
-            self.note(&receipt);
-            progress(end);
+        let until = now() + self.options.patience;
+        loop {
+            let Some(oldest) = self.sent.front_mut() else {
+                return Ok(());
+            };
+            // It stays in its place until then, should this be given up meanwhile.
+            match (&mut oldest.handle).await {
+                Ok(receipt) => {
+                    progress(oldest.end);
+                    self.sent.pop_front();
+                    self.note(&receipt);
+                    return Ok(());
+                }
+                // It went to nobody.
+                Err(SendError::UnknownPeers(gone)) => {
+                    for name in gone {
+                        let reason = "it is no member any more".to_owned();
+                        self.failed.entry(name).or_insert(reason);
+                    }
+                }
+                Err(SendError::Busy | SendError::NotReady) if now() < until => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.send_again();
         }
-        Ok(())
+    }
+
+    fn send_again(&mut self) {
+        let oldest = self.sent.front();
+        let oldest = oldest.map(|oldest| (oldest.payload.clone(), oldest.is_marked));
+        let handle = oldest.map(|(payload, is_marked)| self.publish(payload, is_marked));
+        if let (Some(handle), Some(oldest)) = (handle, self.sent.front_mut()) {
+            oldest.handle = handle;
+        }
     }
 
     /// What a receipt says of the receivers. The first reason of each stands.
     fn note(&mut self, receipt: &Receipt) {
+        self.reached.extend(receipt.reached.iter().cloned());
+        if !receipt.absent.is_empty() {
+            self.absent.clone_from(&receipt.absent);
+        }
         let mut failed = Vec::new();
         for one in &receipt.unreached {
             failed.push((
@@ -249,13 +325,15 @@ impl Drop for Push<'_> {
         }
         let (node, sent) = (self.node.clone(), std::mem::take(&mut self.sent));
         let word = self.head(Part::Abandoned).buffer();
-        let (options, excused) = self.options_of(false);
+        let options = self.options_of(false);
         runtime.spawn(async move {
             for piece in sent {
                 // Whatever became of it, it is on its way no more.
                 let _ = piece.handle.await;
             }
-            let _ = node.publish_own(word, options, excused).await;
+            let _ = node
+                .publish_own(word.into(), options, (None, Arc::default()))
+                .await;
         });
     }
 }

@@ -208,11 +208,18 @@ async fn applications_answer_and_equal_answers_are_one() {
     assert_eq!(lacking(&collected), expected);
 
     let delivered = [&asking[..], &["--confirm", "delivered", "hello"]].concat();
+    let clock = bed::now();
     let found = receipt(&broadcast(&cluster, "node-0", &delivered).await);
+    let took = clock.elapsed();
     assert_eq!(lacking(&found), [of("node-5", "no-subscriber")]);
     assert!(
-        found.elapsed_seconds < 2.0,
+        took < Duration::from_secs(2),
         "all answers were there: {found:?}"
+    );
+    assert!(found.elapsed_seconds <= took.as_secs_f64());
+    assert!(
+        collected.elapsed_seconds >= 2.0,
+        "two never came: {collected:?}"
     );
 
     // Of what is for some, and of the library.

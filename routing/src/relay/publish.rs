@@ -243,7 +243,7 @@ impl<I: Id> Relay<I> {
                 // A verdict is no end at once: it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
                 // Others that are kept for it come first.
-                Whereabouts::At(_) if peer.is_some_and(|peer| is_owed(peer)) => has_to_wait = true,
+                Whereabouts::At(_) if peer.is_some_and(&is_owed) => has_to_wait = true,
                 // Named among those who are not.
                 Whereabouts::At(_) if message.is_awaited(at) && !by_name => {}
                 Whereabouts::At(now) => {
