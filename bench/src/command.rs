@@ -6,6 +6,7 @@
 pub mod chaos;
 pub mod check;
 pub mod converge;
+pub mod graph;
 pub mod heal;
 pub mod live;
 pub mod peers;
@@ -43,6 +44,8 @@ pub enum Command {
     Peers(peers::Peers),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
+    /// Degree, distances, connectivity and random failures of the graphs one could use.
+    Graph(graph::Graph),
 }
 
 impl Arguments {
@@ -56,6 +59,7 @@ impl Arguments {
             Command::Live(live) => live.run(),
             Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
+            Command::Graph(graph) => graph.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,
