@@ -3,6 +3,7 @@
 use binomesh_bench::arena::asynchronous::Asynchronous;
 use binomesh_bench::arena::convergence::{Convergence, Scheduler, converge};
 use binomesh_bench::arena::mailbox::Discipline;
+use binomesh_bench::arena::repetition::repeat;
 use binomesh_bench::arena::synchronous::{Reading, Synchronous};
 use binomesh_bench::arena::tree::{Randomness, Shape, Tree};
 use binomesh_bench::arena::{Arena, Repetition};
@@ -157,6 +158,29 @@ fn a_round_of_linear_forwarding_costs_2m_and_a_literal_one_about_n() {
     );
     let (low, _) = introductions_per_round(Forwarding::Literal, 64);
     assert!(low >= 63 * (64 - 2), "{low}");
+}
+
+#[test]
+fn one_repetition_of_rule_1_costs_2m_and_literally_about_n() {
+    for (forwarding, expected) in [
+        (Forwarding::Linear, 2 * m(256) as u32),
+        (Forwarding::Literal, 256 - 2),
+    ] {
+        let rules = Rules {
+            forwarding,
+            ..Rules::default()
+        };
+        let tree = Tree::new(Shape::Binomial, 256, SEED);
+        let mut arena = Arena::new(tree, rules, Repetition::UntilQuiet, |_| ());
+        let mut scheduler = Asynchronous::new(Discipline::Channels, 256);
+        let found = converge(&mut arena, &mut scheduler, 1000, |_, _| ());
+        assert!(found.silent_phases.is_some(), "{found:?}");
+        let repeated = repeat(&mut arena, &mut scheduler, 10_000, |_, _| ());
+        let range = (repeated.introductions_min, repeated.introductions_max);
+        assert_eq!(range, (expected, expected), "{forwarding:?}");
+        assert!(repeated.phases >= Some(u64::from(expected)), "{repeated:?}");
+        assert!(arena.is_binomial_graph());
+    }
 }
 
 #[cfg(feature = "planted")]

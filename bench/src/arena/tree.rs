@@ -141,6 +141,26 @@ impl Tree {
         std::iter::successors(first, |child| self.next_sibling[child.index()])
     }
 
+    /// How many edges lie between the root and the farthest leaf.
+    pub fn depth(&self) -> u32 {
+        let mut depths = vec![0; self.members];
+        for child in 1..self.members {
+            // Parents have smaller numbers: they are counted already.
+            let parent = self.parent[child].map_or(0, Member::index);
+            depths[child] = depths[parent] + 1;
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
+    /// The most children that a process has.
+    pub fn degree(&self) -> u32 {
+        let mut children = vec![0; self.members];
+        for parent in self.parent[..self.members].iter().flatten() {
+            children[parent.index()] += 1;
+        }
+        children.into_iter().max().unwrap_or(0)
+    }
+
     /// What one process knows of the tree.
     pub const fn around(&self, me: Member) -> Around<'_> {
         Around { tree: self, me }
@@ -245,6 +265,21 @@ mod tests {
             assert!(tree.children(node).count() <= 4);
             let depth = std::iter::successors(Some(node), |&n| tree.parent(n)).count() - 1;
             assert!(depth <= 9);
+        }
+    }
+
+    #[test]
+    fn depth_and_degree_are_those_of_known_trees() {
+        let known = [
+            (Shape::Binomial, 16, 4, 4),
+            (Shape::Binary, 15, 3, 2),
+            (Shape::Flat, 10, 1, 9),
+            (Shape::Chain, 10, 9, 1),
+            (Shape::Flat, 1, 0, 0),
+        ];
+        for (shape, nodes, depth, degree) in known {
+            let tree = Tree::new(shape, nodes, ANY);
+            assert_eq!((tree.depth(), tree.degree()), (depth, degree), "{shape:?}");
         }
     }
 }
