@@ -63,6 +63,28 @@ fn the_ring_of_a_balanced_binary_tree_stands_after_k_plus_1_phases() {
 }
 
 #[test]
+fn the_ring_of_a_random_tree_stands_one_or_two_phases_after_its_depth() {
+    for seed in 0..200 {
+        let (depth, nodes) = (3 + seed % 8, 1 << (6 + seed % 5));
+        let randomness = Randomness {
+            seed: seed.into(),
+            depth,
+            degree: 40,
+        };
+        let tree = Tree::new(Shape::RandomLevelled, nodes, randomness);
+        let mut arena = Arena::new(tree, Rules::default(), Repetition::UntilQuiet, |_| ());
+        let found = run(&mut arena, Synchronous::new(Reading::SamePhase));
+        let ring = found.ring_phases.unwrap_or(0);
+        let depth = u64::from(depth);
+        assert!(
+            (depth + 1..=depth + 2).contains(&ring),
+            "seed {seed}: {ring}"
+        );
+        assert_eq!(found.bmg_phases, Some(ring + m(nodes)), "seed {seed}");
+    }
+}
+
+#[test]
 fn delivery_in_the_next_phase_adds_1_and_2() {
     let expected = (Some(4 + 1), Some(4 + m(1024) + 2));
     assert_eq!(
@@ -90,6 +112,7 @@ fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
         Shape::Flat,
         Shape::Chain,
         Shape::Random,
+        Shape::RandomLevelled,
     ];
     for shape in shapes {
         for nodes in [2, 3, 4, 5, 7, 8, 11, 12, 16, 33, 100] {
