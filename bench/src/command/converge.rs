@@ -150,6 +150,7 @@ pub struct Row {
     repeated_phases: Option<u64>,
     repeated_up_dn_min: Option<u32>,
     repeated_up_dn_max: Option<u32>,
+    ring_seconds_at_50us: Option<f64>,
     seconds_at_50us: Option<f64>,
     peak_rss_bytes: Option<u64>,
     wall_seconds: f64,
@@ -192,6 +193,19 @@ impl Converge {
             }
         }
         Ok(Finding::good_if(is_good))
+    }
+
+    /// The row of a clean start, or what does not go together.
+    pub fn measure(&self) -> Result<Row, String> {
+        if self.arbitrary || self.nodes.first != self.nodes.last {
+            return Err("a clean start of one size is measured here".to_owned());
+        }
+        let reading = self.reading().map_err(|failure| failure.to_string())?;
+        let row = self.clean(self.nodes.first, reading);
+        match row.is_good() {
+            true => Ok(row),
+            false => Err(format!("it did not converge as it should: {row:?}")),
+        }
     }
 
     fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
@@ -257,6 +271,7 @@ impl Converge {
             Reading::Inbox => self.go(&mut arena, Asynchronous::new(Inbox, nodes)),
             Reading::Slots => self.go(&mut arena, Asynchronous::new(Slots, nodes)),
         };
+        let seconds = |phases: u64| phases as f64 * 50e-6;
         Row {
             shape: self.shape,
             nodes,
@@ -277,7 +292,8 @@ impl Converge {
             repeated_phases: repeated.and_then(|round| round.phases),
             repeated_up_dn_min: repeated.map(|round| round.introductions_min),
             repeated_up_dn_max: repeated.map(|round| round.introductions_max),
-            seconds_at_50us: found.bmg_phases.map(|phases| phases as f64 * 50e-6),
+            ring_seconds_at_50us: found.ring_phases.map(seconds),
+            seconds_at_50us: found.bmg_phases.map(seconds),
             peak_rss_bytes: record::peak_rss_bytes(),
             wall_seconds: watch.elapsed().as_secs_f64(),
             version: record::VERSION,

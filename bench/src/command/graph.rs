@@ -118,7 +118,7 @@ impl Graph {
     /// Run it and print its rows.
     pub fn run(self) -> Result<Finding, Failure> {
         if let Some(most) = self.check_routing {
-            let row = check_routing(most, self.threads());
+            let row = self.compare_routing(most);
             self.print(&row)?;
             return Ok(Finding::good_if(row.distances_differing == 0));
         }
@@ -163,6 +163,50 @@ impl Graph {
         })
     }
 
+    /// The router `binomial` against breadth-first search with 1 to `most` nodes.
+    pub fn compare_routing(&self, most: u32) -> RoutingRow {
+        let watch = Stopwatch::start();
+        let sizes = (1..=most).filter_map(Population::new);
+        let sizes: Vec<Population> = sizes.collect();
+        let found = parallel::map(
+            sizes.len() as u64,
+            self.threads(),
+            |place| Comparison::of(sizes[place as usize]),
+            |_| false,
+            |done| record::progress(format_args!("{} of {most} sizes", done.len())),
+        );
+        let differing = found.values().map(|one| u64::from(one.differing)).sum();
+        let mut wrong = sizes
+            .iter()
+            .zip(found.values())
+            .filter(|(_, one)| one.differing > 0);
+        let mean = |sum: fn(&Comparison) -> u64| {
+            let last = found.values().last();
+            last.map_or(0.0, |one| {
+                sum(one) as f64 / f64::from(one.destinations.max(1))
+            })
+        };
+        RoutingRow {
+            graph: Name::Bmg,
+            nodes: most,
+            distances: found.values().map(|one| u64::from(one.destinations)).sum(),
+            distances_differing: differing,
+            first_differing_nodes: wrong.next().map(|(size, _)| size.get()),
+            hops_mean: mean(|one| one.routed),
+            shortest_mean: mean(|one| one.shortest),
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            version: record::VERSION,
+        }
+    }
+
+    /// The facts about the one graph that is named.
+    pub fn only(&self) -> Result<Row, String> {
+        match self.graph[..] {
+            [name] => self.measure(name),
+            _ => Err("--graph: name one".to_owned()),
+        }
+    }
+
     /// One graph with these parameters, or what is out of range.
     pub fn topology(&self, name: Name) -> Result<Topology, String> {
         let population = Population::new(self.nodes).ok_or("--nodes: out of range")?;
@@ -191,41 +235,5 @@ impl Graph {
             record::print_table(row)?;
         }
         Ok(())
-    }
-}
-
-/// The router `binomial` against breadth-first search with 1 to `most` nodes.
-pub fn check_routing(most: u32, threads: u8) -> RoutingRow {
-    let watch = Stopwatch::start();
-    let sizes = (1..=most).filter_map(Population::new);
-    let sizes: Vec<Population> = sizes.collect();
-    let found = parallel::map(
-        sizes.len() as u64,
-        threads,
-        |place| Comparison::of(sizes[place as usize]),
-        |_| false,
-        |done| record::progress(format_args!("{} of {most} sizes", done.len())),
-    );
-    let differing = found.values().map(|one| u64::from(one.differing)).sum();
-    let mut wrong = sizes
-        .iter()
-        .zip(found.values())
-        .filter(|(_, one)| one.differing > 0);
-    let mean = |sum: fn(&Comparison) -> u64| {
-        let last = found.values().last();
-        last.map_or(0.0, |one| {
-            sum(one) as f64 / f64::from(one.destinations.max(1))
-        })
-    };
-    RoutingRow {
-        graph: Name::Bmg,
-        nodes: most,
-        distances: found.values().map(|one| u64::from(one.destinations)).sum(),
-        distances_differing: differing,
-        first_differing_nodes: wrong.next().map(|(size, _)| size.get()),
-        hops_mean: mean(|one| one.routed),
-        shortest_mean: mean(|one| one.shortest),
-        wall_seconds: watch.elapsed().as_secs_f64(),
-        version: record::VERSION,
     }
 }
