@@ -1,6 +1,7 @@
 //! `binomesh-bench converge`: the arena, from a clean start or arbitrary states.
 
 mod sizes;
+mod tallies;
 
 use binomesh_overlay::Planted;
 use binomesh_overlay::backoff::Limits;
@@ -16,9 +17,10 @@ use crate::arena::mailbox::Discipline;
 use crate::arena::repetition::{Repeated, repeat};
 use crate::arena::synchronous::{self, Synchronous};
 use crate::arena::tree::{Randomness, Shape, Tree};
-use crate::arena::{Arena, Received, Repetition};
+use crate::arena::{Arena, Repetition};
 use crate::record::{self, Stopwatch};
 pub use sizes::{InvalidSizes, Sizes};
+use tallies::Tallies;
 
 /// Simulate convergence to the ring and the binomial graph.
 #[derive(Debug, Clone, Args)]
@@ -387,33 +389,6 @@ impl Converge {
                 Reading::Slots => Some(Discipline::Slots),
             },
             is_stamped: self.stamped,
-        }
-    }
-}
-
-/// What the processes received.
-struct Tallies {
-    total: u64,
-    most: u64,
-    ring_most: u64,
-    introductions_min: u32,
-    introductions_max: u32,
-}
-
-impl Tallies {
-    fn of(received: &[Received]) -> Self {
-        let messages = || received.iter().map(|one| one.messages);
-        let introductions = || received.iter().map(|one| one.introductions);
-        // In a clean start there are no visits: all else is of the ring.
-        let ring = messages()
-            .zip(introductions())
-            .map(|(all, introductions)| all - u64::from(introductions));
-        Self {
-            total: messages().sum(),
-            most: messages().max().unwrap_or(0),
-            ring_most: ring.max().unwrap_or(0),
-            introductions_min: introductions().min().unwrap_or(0),
-            introductions_max: introductions().max().unwrap_or(0),
         }
     }
 }

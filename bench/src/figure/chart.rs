@@ -65,11 +65,11 @@ pub struct Curve {
 /// What goes wrong in drawing: nothing that is known, as it goes into a string.
 pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
-/// In units of a text 14 high: still to be read when a telephone is 360 wide.
-const WIDTH: u32 = 500;
-const HEIGHT: u32 = 340;
-const LEGEND_ROW: i32 = 20;
-const FONT: (&str, i32) = ("sans-serif", 14);
+/// So few units that a text of 17 can still be read on a telephone, 360 wide.
+const WIDTH: u32 = 460;
+const HEIGHT: u32 = 330;
+const LEGEND_ROW: i32 = 21;
+const FONT: (&str, i32) = ("sans-serif", 17);
 const INK: RGBColor = RGBColor(34, 34, 34);
 
 /// Colours that are told apart by all eyes ([OI] Okabe and Ito's palette).
@@ -143,6 +143,7 @@ impl Spacing {
             // Powers of two are counted in 1024, as the papers do.
             size if self == Self::Doubling && size >= 1_048_576.0 => (1_048_576.0, "M"),
             size if self == Self::Doubling && size >= 1024.0 => (1024.0, "K"),
+            size if size >= 1e9 => (1e9, "G"),
             size if size >= 1e6 => (1e6, "M"),
             size if size >= 1e4 => (1e3, "k"),
             _ => (1.0, ""),
@@ -227,7 +228,7 @@ impl Chart {
             .collect();
         let all = || curves.iter().flatten();
         let limit = self.limit.map(|(height, _)| height);
-        let x = self.x.spacing.range(all().map(|point| point.0), 10);
+        let x = self.x.spacing.range(all().map(|point| point.0), 8);
         let y = self
             .y
             .spacing
@@ -239,8 +240,8 @@ impl Chart {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(18)
-            .x_label_area_size(44)
-            .y_label_area_size(62)
+            .x_label_area_size(46)
+            .y_label_area_size(68)
             .build_cartesian_2d(x, y)?;
         chart
             .configure_mesh()

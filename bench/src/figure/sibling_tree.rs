@@ -230,7 +230,7 @@ fn broadcast_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
         Claim::new(
             "“the average number of steps to complete the message transfer for broadcast increases when the number of fan-outs increases (except that 3-ary better than 2-ary due to more parallelism)”",
             by_fanout[1] < by_fanout[0] && is_rising,
-            format!("{by_fanout:?} steps for k = 2 to 8 with {last} nodes, all alive"),
+            format!("{by_fanout:.0?} steps for k = 2 to 8 with {last} nodes, all alive"),
             "The last level is more or less full at each fan-out, which counts for as much at small sizes.",
         ),
         Claim::new(
