@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 fn line(scale: &Scale, name: &str, nodes: u32) -> String {
-    let trials = if scale.is_quick { 1000 } else { 10_000 };
+    let trials = if scale.is_quick { 300 } else { 10_000 };
     format!(
         "graph --graph {name} --nodes {nodes} --trials {trials} --seed {}",
         scale.seed
