@@ -12,6 +12,7 @@ pub mod asynchronous;
 pub mod convergence;
 pub mod mailbox;
 pub mod member;
+pub mod repetition;
 pub mod synchronous;
 pub mod tree;
 
@@ -144,6 +145,11 @@ impl<S: Stamp> Arena<S> {
         }
     }
 
+    /// The tree that it started from.
+    pub const fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     /// How many processes there are, strangers among them.
     pub const fn processes(&self) -> usize {
         self.tree.processes()
@@ -171,6 +177,14 @@ impl<S: Stamp> Arena<S> {
             changed |= self.apply_finger_rules(me, is_due, changed);
         }
         self.after(me, changed, post);
+    }
+
+    /// Every member repeats [BMG09] Alg. 2, rule 1, whatever its timer says.
+    pub fn repeat_introductions(&mut self, post: &mut Vec<Letter<S::Mark>>) {
+        for me in (0..self.members()).map(Member::at) {
+            self.fingers[me.index()].refresh(self.rules, &mut self.outbox);
+            self.after(me, Changed::NO, post);
+        }
     }
 
     /// The turn of the receiver of `letter`.

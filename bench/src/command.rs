@@ -6,6 +6,8 @@
 pub mod chaos;
 pub mod check;
 pub mod converge;
+pub mod figures;
+pub mod graph;
 pub mod heal;
 pub mod live;
 pub mod peers;
@@ -43,6 +45,10 @@ pub enum Command {
     Peers(peers::Peers),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
+    /// Degree, distances, connectivity and random failures of the graphs one could use.
+    Graph(graph::Graph),
+    /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
+    Figures(figures::Figures),
 }
 
 impl Arguments {
@@ -56,6 +62,8 @@ impl Arguments {
             Command::Live(live) => live.run(),
             Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
+            Command::Graph(graph) => graph.run(),
+            Command::Figures(figures) => figures.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,
@@ -111,6 +119,15 @@ impl Failure {
     /// For the reason that `error` states.
     pub fn run(error: impl std::fmt::Display) -> Self {
         Self::Run(error.to_string())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Usage(reason) | Self::Run(reason) => f.write_str(reason),
+            Self::Output(error) => error.fmt(f),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The laboratory of Binomesh: the overlay's own machines in a flat arena of a
 //! million processes and in a model checker, with the commands that print what
-//! they find.
+//! they find. Beside them stand the graphs that the overlay is compared with.
 //!
 //! Nothing here re-implements a protocol: the rules that run are those of
 //! `binomesh-overlay`, line for line.
@@ -13,5 +13,7 @@
 pub mod arena;
 pub mod checker;
 pub mod command;
+pub mod figure;
 pub mod parallel;
 pub mod record;
+pub mod topology;

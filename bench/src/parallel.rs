@@ -40,6 +40,12 @@ pub fn map<T: Send>(
     results
 }
 
+/// How many threads there are processors for.
+pub fn processors() -> u8 {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    u8::try_from(count).unwrap_or(u8::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

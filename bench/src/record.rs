@@ -111,6 +111,17 @@ pub fn progress(line: std::fmt::Arguments<'_>) {
     }
 }
 
+/// Tell on stderr how far a long run is, if that is no terminal: there a progress
+/// line tells.
+pub fn milestone(line: std::fmt::Arguments<'_>) {
+    use io::IsTerminal;
+    let mut err = io::stderr().lock();
+    if !err.is_terminal() {
+        // A broken stderr must not end a run.
+        let _ = writeln!(err, "{line}");
+    }
+}
+
 /// Clear the progress line.
 pub fn progress_done() {
     progress(format_args!(""));

@@ -3,6 +3,7 @@
 use binomesh_bench::arena::asynchronous::Asynchronous;
 use binomesh_bench::arena::convergence::{Convergence, Scheduler, converge};
 use binomesh_bench::arena::mailbox::Discipline;
+use binomesh_bench::arena::repetition::repeat;
 use binomesh_bench::arena::synchronous::{Reading, Synchronous};
 use binomesh_bench::arena::tree::{Randomness, Shape, Tree};
 use binomesh_bench::arena::{Arena, Repetition};
@@ -62,6 +63,28 @@ fn the_ring_of_a_balanced_binary_tree_stands_after_k_plus_1_phases() {
 }
 
 #[test]
+fn the_ring_of_a_random_tree_stands_one_or_two_phases_after_its_depth() {
+    for seed in 0..200 {
+        let (depth, nodes) = (3 + seed % 8, 1 << (6 + seed % 5));
+        let randomness = Randomness {
+            seed: seed.into(),
+            depth,
+            degree: 40,
+        };
+        let tree = Tree::new(Shape::RandomLevelled, nodes, randomness);
+        let mut arena = Arena::new(tree, Rules::default(), Repetition::UntilQuiet, |_| ());
+        let found = run(&mut arena, Synchronous::new(Reading::SamePhase));
+        let ring = found.ring_phases.unwrap_or(0);
+        let depth = u64::from(depth);
+        assert!(
+            (depth + 1..=depth + 2).contains(&ring),
+            "seed {seed}: {ring}"
+        );
+        assert_eq!(found.bmg_phases, Some(ring + m(nodes)), "seed {seed}");
+    }
+}
+
+#[test]
 fn delivery_in_the_next_phase_adds_1_and_2() {
     let expected = (Some(4 + 1), Some(4 + m(1024) + 2));
     assert_eq!(
@@ -89,6 +112,7 @@ fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
         Shape::Flat,
         Shape::Chain,
         Shape::Random,
+        Shape::RandomLevelled,
     ];
     for shape in shapes {
         for nodes in [2, 3, 4, 5, 7, 8, 11, 12, 16, 33, 100] {
@@ -157,6 +181,29 @@ fn a_round_of_linear_forwarding_costs_2m_and_a_literal_one_about_n() {
     );
     let (low, _) = introductions_per_round(Forwarding::Literal, 64);
     assert!(low >= 63 * (64 - 2), "{low}");
+}
+
+#[test]
+fn one_repetition_of_rule_1_costs_2m_and_literally_about_n() {
+    for (forwarding, expected) in [
+        (Forwarding::Linear, 2 * m(256) as u32),
+        (Forwarding::Literal, 256 - 2),
+    ] {
+        let rules = Rules {
+            forwarding,
+            ..Rules::default()
+        };
+        let tree = Tree::new(Shape::Binomial, 256, SEED);
+        let mut arena = Arena::new(tree, rules, Repetition::UntilQuiet, |_| ());
+        let mut scheduler = Asynchronous::new(Discipline::Channels, 256);
+        let found = converge(&mut arena, &mut scheduler, 1000, |_, _| ());
+        assert!(found.silent_phases.is_some(), "{found:?}");
+        let repeated = repeat(&mut arena, &mut scheduler, 10_000, |_, _| ());
+        let range = (repeated.introductions_min, repeated.introductions_max);
+        assert_eq!(range, (expected, expected), "{forwarding:?}");
+        assert!(repeated.phases >= Some(u64::from(expected)), "{repeated:?}");
+        assert!(arena.is_binomial_graph());
+    }
 }
 
 #[cfg(feature = "planted")]

@@ -27,6 +27,9 @@ pub enum Shape {
     Chain,
     /// Every process joins under a random one.
     Random,
+    /// Random, every leaf at the depth limit and every level a like factor larger
+    /// than the one above: the random trees of [BMG09] §4.
+    RandomLevelled,
 }
 
 /// What a random tree may look like at most.
@@ -62,6 +65,7 @@ impl Tree {
             Shape::Flat => vec![0; nodes],
             Shape::Chain => (0..nodes as u32).map(|i| i.saturating_sub(1)).collect(),
             Shape::Random => random_parents(nodes, randomness),
+            Shape::RandomLevelled => levelled_parents(nodes, randomness),
         };
         Self::from_parents(&parents, shape == Shape::Binomial)
     }
@@ -141,6 +145,26 @@ impl Tree {
         std::iter::successors(first, |child| self.next_sibling[child.index()])
     }
 
+    /// How many edges lie between the root and the farthest leaf.
+    pub fn depth(&self) -> u32 {
+        let mut depths = vec![0; self.members];
+        for child in 1..self.members {
+            // Parents have smaller numbers: they are counted already.
+            let parent = self.parent[child].map_or(0, Member::index);
+            depths[child] = depths[parent] + 1;
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
+    /// The most children that a process has.
+    pub fn degree(&self) -> u32 {
+        let mut children = vec![0; self.members];
+        for parent in self.parent[..self.members].iter().flatten() {
+            children[parent.index()] += 1;
+        }
+        children.into_iter().max().unwrap_or(0)
+    }
+
     /// What one process knows of the tree.
     pub const fn around(&self, me: Member) -> Around<'_> {
         Around { tree: self, me }
@@ -199,6 +223,71 @@ fn random_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
     parents
 }
 
+/// Every process above the last level has a child, and further ones are shared out
+/// at random among those that have room; if nobody has, anybody takes them.
+fn levelled_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
+    let mut random = ChaCha8Rng::seed_from_u64(randomness.seed);
+    let (mut parents, mut first) = (vec![0_u32], 0);
+    for size in level_sizes(nodes, randomness.depth) {
+        let level: Vec<u32> = (first..parents.len() as u32).collect();
+        first = parents.len() as u32;
+        let mut degree = vec![1; level.len()];
+        let mut open: Vec<usize> = (0..level.len()).collect();
+        open.retain(|_| randomness.degree > 1);
+        for _ in level.len()..size {
+            let Some(place) = random_place(&open, &mut random) else {
+                degree[random.random_range(0..level.len())] += 1;
+                continue;
+            };
+            let parent = open[place];
+            degree[parent] += 1;
+            if degree[parent] >= randomness.degree {
+                open.swap_remove(place);
+            }
+        }
+        for (parent, degree) in level.into_iter().zip(degree) {
+            parents.extend((0..degree).map(|_| parent));
+        }
+    }
+    parents
+}
+
+fn random_place(open: &[usize], random: &mut ChaCha8Rng) -> Option<usize> {
+    (!open.is_empty()).then(|| random.random_range(0..open.len()))
+}
+
+/// The sizes of the levels below the root, if there are any: each at least that of the one above, and
+/// as nearly as may be by the same factor.
+fn level_sizes(nodes: usize, depth: u32) -> Vec<usize> {
+    let depth = (depth as usize).max(1).min(nodes - 1);
+    if depth == 0 {
+        return Vec::new();
+    }
+    let sum = |factor: f64| {
+        (0..=depth)
+            .map(|level| factor.powi(level as i32))
+            .sum::<f64>()
+    };
+    let (mut low, mut high) = (1.0, nodes as f64);
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        if sum(middle) > nodes as f64 {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    let mut sizes: Vec<usize> = (1..=depth)
+        .map(|level| low.powi(level as i32) as usize)
+        .collect();
+    // What rounding left over goes to the last levels, one to each.
+    let rest = nodes - 1 - sizes.iter().sum::<usize>();
+    for place in 0..rest {
+        sizes[depth - 1 - place % depth] += 1;
+    }
+    sizes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +334,50 @@ mod tests {
             assert!(tree.children(node).count() <= 4);
             let depth = std::iter::successors(Some(node), |&n| tree.parent(n)).count() - 1;
             assert!(depth <= 9);
+        }
+    }
+
+    #[test]
+    fn a_levelled_tree_has_all_leaves_at_its_depth() {
+        for (nodes, depth, degree) in [
+            (300, 3, 20),
+            (300, 9, 4),
+            (16, 10, 2),
+            (4096, 6, 8),
+            (11, 10, 2),
+        ] {
+            let limits = Randomness {
+                seed: 3,
+                depth,
+                degree,
+            };
+            let tree = Tree::new(Shape::RandomLevelled, nodes, limits);
+            assert_eq!((tree.members(), tree.depth()), (nodes, depth));
+            assert!(
+                tree.degree() <= degree,
+                "{nodes} {depth}: {}",
+                tree.degree()
+            );
+            for node in (0..nodes).map(Member::at) {
+                let above = std::iter::successors(Some(node), |&n| tree.parent(n)).count() - 1;
+                let is_leaf = tree.children(node).next().is_none();
+                assert_eq!(is_leaf, above == depth as usize, "{nodes} {depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn depth_and_degree_are_those_of_known_trees() {
+        let known = [
+            (Shape::Binomial, 16, 4, 4),
+            (Shape::Binary, 15, 3, 2),
+            (Shape::Flat, 10, 1, 9),
+            (Shape::Chain, 10, 9, 1),
+            (Shape::Flat, 1, 0, 0),
+        ];
+        for (shape, nodes, depth, degree) in known {
+            let tree = Tree::new(shape, nodes, ANY);
+            assert_eq!((tree.depth(), tree.degree()), (depth, degree), "{shape:?}");
         }
     }
 }

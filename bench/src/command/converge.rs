@@ -1,6 +1,7 @@
 //! `binomesh-bench converge`: the arena, from a clean start or arbitrary states.
 
-use std::str::FromStr;
+mod sizes;
+mod tallies;
 
 use binomesh_overlay::Planted;
 use binomesh_overlay::backoff::Limits;
@@ -13,10 +14,13 @@ use crate::arena::arbitrary::Trial;
 use crate::arena::asynchronous::Asynchronous;
 use crate::arena::convergence::{Convergence, Scheduler, converge};
 use crate::arena::mailbox::Discipline;
+use crate::arena::repetition::{Repeated, repeat};
 use crate::arena::synchronous::{self, Synchronous};
 use crate::arena::tree::{Randomness, Shape, Tree};
 use crate::arena::{Arena, Repetition};
 use crate::record::{self, Stopwatch};
+pub use sizes::{InvalidSizes, Sizes};
+use tallies::Tallies;
 
 /// Simulate convergence to the ring and the binomial graph.
 #[derive(Debug, Clone, Args)]
@@ -24,6 +28,7 @@ use crate::record::{self, Stopwatch};
 Examples:
   binomesh-bench converge --shape binomial --nodes 65536
   binomesh-bench converge --shape binary --nodes 1023 --scheduler async --json
+  binomesh-bench converge --nodes 4096 --forwarding literal --repeat
   binomesh-bench converge --arbitrary --nodes 2..32 --seeds 200
 
 ring_phases and bmg_phases count from the start. In a clean start spontaneous
@@ -58,6 +63,10 @@ pub struct Converge {
     /// Give up after so many phases.
     #[arg(long, default_value_t = 1_000_000)]
     pub phase_limit: u64,
+    /// Then let everybody repeat rule 1 of [BMG09] Alg. 2 once, and count what it
+    /// begets.
+    #[arg(long, conflicts_with = "arbitrary")]
+    pub repeat: bool,
     /// Start from arbitrary states instead of a clean start.
     #[arg(long)]
     pub arbitrary: bool,
@@ -82,57 +91,6 @@ pub struct Converge {
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Sizes from the first to the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
-    first: usize,
-    last: usize,
-}
-
-/// A text that is neither a size nor a range of sizes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidSizes;
-
-impl std::fmt::Display for InvalidSizes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("expected a number from 1 to 16777216, or two as A..B")
-    }
-}
-
-impl std::error::Error for InvalidSizes {}
-
-impl FromStr for Sizes {
-    type Err = InvalidSizes;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSizes> {
-        let (first, last) = text.split_once("..").unwrap_or((text, text));
-        let number = |text: &str| text.parse::<usize>().map_err(|_| InvalidSizes);
-        let (first, last) = (number(first)?, number(last)?);
-        let most = binomesh_overlay::Population::MAX as usize;
-        if first == 0 || first > last || last > most {
-            return Err(InvalidSizes);
-        }
-        Ok(Self { first, last })
-    }
-}
-
-impl Sizes {
-    /// The smallest.
-    pub const fn first(self) -> usize {
-        self.first
-    }
-
-    /// The greatest.
-    pub const fn last(self) -> usize {
-        self.last
-    }
-
-    /// One of them for each number, in turn.
-    pub const fn turn(self, number: u64) -> usize {
-        self.first + (number % (self.last - self.first + 1) as u64) as usize
-    }
 }
 
 /// Who runs when.
@@ -181,13 +139,20 @@ pub struct Row {
     reading: Reading,
     forwarding: ForwardingName,
     seed: u64,
+    tree_depth: u32,
+    tree_degree: u32,
     ring_phases: Option<u64>,
     bmg_phases: Option<u64>,
     silent_phases: Option<u64>,
     messages_total: u64,
     received_max: u64,
+    ring_received_max: u64,
     up_dn_received_min: u32,
     up_dn_received_max: u32,
+    repeated_phases: Option<u64>,
+    repeated_up_dn_min: Option<u32>,
+    repeated_up_dn_max: Option<u32>,
+    ring_seconds_at_50us: Option<f64>,
     seconds_at_50us: Option<f64>,
     peak_rss_bytes: Option<u64>,
     wall_seconds: f64,
@@ -230,6 +195,19 @@ impl Converge {
             }
         }
         Ok(Finding::good_if(is_good))
+    }
+
+    /// The row of a clean start, or what does not go together.
+    pub fn measure(&self) -> Result<Row, String> {
+        if self.arbitrary || self.nodes.first != self.nodes.last {
+            return Err("a clean start of one size is measured here".to_owned());
+        }
+        let reading = self.reading().map_err(|failure| failure.to_string())?;
+        let row = self.clean(self.nodes.first, reading);
+        match row.is_good() {
+            true => Ok(row),
+            false => Err(format!("it did not converge as it should: {row:?}")),
+        }
     }
 
     fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
@@ -286,23 +264,16 @@ impl Converge {
         };
         let tree = Tree::new(self.shape, nodes, randomness);
         let mut arena = Arena::new(tree, self.rules(), Repetition::UntilQuiet, |_| ());
-        let found = match reading {
-            Reading::SamePhase => self.go(
-                &mut arena,
-                Synchronous::new(synchronous::Reading::SamePhase),
-            ),
-            Reading::NextPhase => self.go(
-                &mut arena,
-                Synchronous::new(synchronous::Reading::NextPhase),
-            ),
-            Reading::Channels => {
-                self.go(&mut arena, Asynchronous::new(Discipline::Channels, nodes))
-            }
-            Reading::Inbox => self.go(&mut arena, Asynchronous::new(Discipline::Inbox, nodes)),
-            Reading::Slots => self.go(&mut arena, Asynchronous::new(Discipline::Slots, nodes)),
+        use Discipline::{Channels, Inbox, Slots};
+        use synchronous::Reading::{NextPhase, SamePhase};
+        let (found, tallies, repeated) = match reading {
+            Reading::SamePhase => self.go(&mut arena, Synchronous::new(SamePhase)),
+            Reading::NextPhase => self.go(&mut arena, Synchronous::new(NextPhase)),
+            Reading::Channels => self.go(&mut arena, Asynchronous::new(Channels, nodes)),
+            Reading::Inbox => self.go(&mut arena, Asynchronous::new(Inbox, nodes)),
+            Reading::Slots => self.go(&mut arena, Asynchronous::new(Slots, nodes)),
         };
-        let received = arena.received();
-        let introductions = || received.iter().map(|one| one.introductions);
+        let seconds = |phases: u64| phases as f64 * 50e-6;
         Row {
             shape: self.shape,
             nodes,
@@ -310,26 +281,43 @@ impl Converge {
             reading,
             forwarding: self.forwarding,
             seed: self.seed,
+            tree_depth: arena.tree().depth(),
+            tree_degree: arena.tree().degree(),
             ring_phases: found.ring_phases,
             bmg_phases: found.bmg_phases,
             silent_phases: found.silent_phases,
-            messages_total: received.iter().map(|one| one.messages).sum(),
-            received_max: received.iter().map(|one| one.messages).max().unwrap_or(0),
-            up_dn_received_min: introductions().min().unwrap_or(0),
-            up_dn_received_max: introductions().max().unwrap_or(0),
-            seconds_at_50us: found.bmg_phases.map(|phases| phases as f64 * 50e-6),
+            messages_total: tallies.total,
+            received_max: tallies.most,
+            ring_received_max: tallies.ring_most,
+            up_dn_received_min: tallies.introductions_min,
+            up_dn_received_max: tallies.introductions_max,
+            repeated_phases: repeated.and_then(|round| round.phases),
+            repeated_up_dn_min: repeated.map(|round| round.introductions_min),
+            repeated_up_dn_max: repeated.map(|round| round.introductions_max),
+            ring_seconds_at_50us: found.ring_phases.map(seconds),
+            seconds_at_50us: found.bmg_phases.map(seconds),
             peak_rss_bytes: record::peak_rss_bytes(),
             wall_seconds: watch.elapsed().as_secs_f64(),
             version: record::VERSION,
         }
     }
 
-    fn go(&self, arena: &mut Arena<()>, mut scheduler: impl Scheduler<()>) -> Convergence {
-        converge(arena, &mut scheduler, self.phase_limit, |phase, waiting| {
+    /// The clean start, what was received in it, and the repetition if one is wanted.
+    fn go(
+        &self,
+        arena: &mut Arena<()>,
+        mut scheduler: impl Scheduler<()>,
+    ) -> (Convergence, Tallies, Option<Repeated>) {
+        let tell = |phase: u64, waiting: usize| {
             record::progress(format_args!(
                 "phase {phase}, {waiting} messages on their way"
             ));
-        })
+        };
+        let found = converge(arena, &mut scheduler, self.phase_limit, tell);
+        let tallies = Tallies::of(arena.received());
+        let is_wanted = self.repeat && found.silent_phases.is_some();
+        let repeated = is_wanted.then(|| repeat(arena, &mut scheduler, self.phase_limit, tell));
+        (found, tallies, repeated)
     }
 
     /// Many arbitrary states of one size.

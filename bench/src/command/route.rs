@@ -287,7 +287,7 @@ impl Route {
         let watch = Stopwatch::start();
         let study = self.study()?;
         let cases = Cases::of(self.cast, &study, self.sample)?;
-        let threads = self.threads.unwrap_or_else(processors);
+        let threads = self.threads.unwrap_or_else(parallel::processors);
         let tallies = parallel::map(
             cases.chunks(),
             threads,
@@ -390,11 +390,6 @@ impl Route {
             version: record::VERSION,
         }
     }
-}
-
-fn processors() -> u8 {
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    u8::try_from(count).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! How many processes: one number or a range.
+
+use std::str::FromStr;
+
+/// Sizes from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    pub(super) first: usize,
+    pub(super) last: usize,
+}
+
+/// A text that is neither a size nor a range of sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidSizes;
+
+impl std::fmt::Display for InvalidSizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("expected a number from 1 to 16777216, or two as A..B")
+    }
+}
+
+impl std::error::Error for InvalidSizes {}
+
+impl FromStr for Sizes {
+    type Err = InvalidSizes;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSizes> {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let number = |text: &str| text.parse::<usize>().map_err(|_| InvalidSizes);
+        let (first, last) = (number(first)?, number(last)?);
+        let most = binomesh_overlay::Population::MAX as usize;
+        if first == 0 || first > last || last > most {
+            return Err(InvalidSizes);
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl Sizes {
+    /// The smallest.
+    pub const fn first(self) -> usize {
+        self.first
+    }
+
+    /// The greatest.
+    pub const fn last(self) -> usize {
+        self.last
+    }
+
+    /// One of them for each number, in turn.
+    pub const fn turn(self, number: u64) -> usize {
+        self.first + (number % (self.last - self.first + 1) as u64) as usize
+    }
+}

@@ -1,0 +1,96 @@
+//! Runs command lines, each once, and keeps their rows.
+
+use std::collections::BTreeMap;
+
+use clap::Parser;
+use serde_json::Value;
+
+use crate::command::{Arguments, Command};
+use crate::parallel;
+use crate::record::{self, Stopwatch};
+
+/// Rows by the line that printed them, without the name of the program.
+#[derive(Debug, Clone, Default)]
+pub struct Laboratory {
+    rows: BTreeMap<String, Value>,
+}
+
+impl Laboratory {
+    /// The lines in `alone` one after the other and in their order, as their time
+    /// and memory count; then the others, several at once. `tell` hears of each that
+    /// is done: how many of how many, and which.
+    pub fn run(
+        alone: &[String],
+        others: &[String],
+        tell: impl Fn(usize, usize, &str) + Sync,
+    ) -> Result<Self, String> {
+        let mut laboratory = Self::default();
+        let all = alone.len() + others.len();
+        for line in alone {
+            laboratory.rows.insert(line.clone(), measure(line)?);
+            tell(laboratory.rows.len(), all, line);
+        }
+        let rows = parallel::map(
+            others.len() as u64,
+            parallel::processors(),
+            |place| {
+                let line = &others[place as usize];
+                let row = measure(line);
+                (line, row)
+            },
+            |(_, row)| row.is_err(),
+            |done| {
+                let last = done.values().last().map_or("", |(line, _)| line.as_str());
+                tell(alone.len() + done.len(), all, last);
+            },
+        );
+        for (line, row) in rows.into_values() {
+            laboratory.rows.insert(line.clone(), row?);
+        }
+        Ok(laboratory)
+    }
+
+    /// A number from the row of a line; not a number if it is not there, so that
+    /// whatever is compared with it does not hold.
+    pub fn number(&self, line: &str, field: &str) -> f64 {
+        let value = self.rows.get(line).and_then(|row| row.get(field));
+        value.and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// The rows, by line.
+    pub const fn rows(&self) -> &BTreeMap<String, Value> {
+        &self.rows
+    }
+
+    /// The same with one number changed, to see whether a verdict follows.
+    pub fn with(mut self, line: &str, field: &str, number: f64) -> Self {
+        if let Some(Value::Object(row)) = self.rows.get_mut(line) {
+            row.insert(field.to_owned(), number.into());
+        }
+        self
+    }
+}
+
+/// The row of one line.
+fn measure(line: &str) -> Result<Value, String> {
+    let watch = Stopwatch::start();
+    let words = ["binomesh-bench"]
+        .into_iter()
+        .chain(line.split_whitespace());
+    let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+    let row = match arguments.command {
+        Command::Converge(converge) => serde_json::to_value(converge.measure()?),
+        Command::Route(route) => serde_json::to_value(route.measure()?),
+        Command::Graph(graph) => match graph.check_routing {
+            Some(most) => serde_json::to_value(graph.compare_routing(most)),
+            None => serde_json::to_value(graph.only()?),
+        },
+        _ => return Err(format!("{line}: no figure is drawn from this command")),
+    };
+    let row = row.map_err(|error| error.to_string())?;
+    record::progress(format_args!(
+        "{line}: {:.1} s",
+        watch.elapsed().as_secs_f64()
+    ));
+    Ok(row)
+}

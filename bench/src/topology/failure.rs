@@ -1,0 +1,135 @@
+//! How many nodes can fail at random before the others fall apart.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::Topology;
+use crate::parallel;
+
+/// The parts that threads take in turn.
+const CHUNKS: u64 = 50;
+
+/// Random sets of nodes that fail. A trial's set of f is part of its set of f + 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Trials {
+    /// How many.
+    pub count: u64,
+    /// Draws the sets.
+    pub seed: u64,
+    /// How many threads.
+    pub threads: u8,
+}
+
+impl Trials {
+    /// The largest f up to which, in `share` of the trials, the others still all
+    /// reach each other. `tell` hears which f is tried.
+    ///
+    /// Sought upwards by an eighth, then exactly: above it the share rises again,
+    /// since the last one who is left is connected.
+    pub fn survived(self, topology: &Topology, share: f64, tell: impl Fn(u32)) -> u32 {
+        let most = topology.nodes() as u32 - 1;
+        let is_enough = |failures: u32| {
+            tell(failures);
+            self.connected_share(topology, failures) >= share
+        };
+        let next = |good: u32| (good < most).then(|| (good + 1 + good / 8).min(most));
+        let mut good = 0;
+        let mut bad = loop {
+            match next(good) {
+                Some(failures) if is_enough(failures) => good = failures,
+                Some(failures) => break failures,
+                None => return most,
+            }
+        };
+        while bad - good > 1 {
+            let middle = good + (bad - good) / 2;
+            match is_enough(middle) {
+                true => good = middle,
+                false => bad = middle,
+            }
+        }
+        good
+    }
+
+    /// In which share of the trials the others all reach each other when so many
+    /// nodes have failed, less than all.
+    pub fn connected_share(self, topology: &Topology, failures: u32) -> f64 {
+        let counts = parallel::map(
+            CHUNKS,
+            self.threads,
+            |chunk| {
+                let mut trial = Trial::new(topology);
+                let numbers = (chunk..self.count).step_by(CHUNKS as usize);
+                let connected = |number: &u64| {
+                    trial.draw(self.seed, *number, failures);
+                    trial.is_connected(topology)
+                };
+                numbers.filter(connected).count()
+            },
+            |_| false,
+            |_| {},
+        );
+        counts.into_values().sum::<usize>() as f64 / self.count.max(1) as f64
+    }
+}
+
+/// Who failed in one trial, with the memory to look at it.
+struct Trial {
+    /// The first of these failed.
+    order: Vec<u32>,
+    failures: usize,
+    /// Failed, or seen by the search.
+    is_closed: Vec<bool>,
+    open: Vec<u32>,
+}
+
+impl Trial {
+    fn new(topology: &Topology) -> Self {
+        Self {
+            order: Vec::new(),
+            is_closed: vec![false; topology.nodes()],
+            open: Vec::new(),
+            failures: 0,
+        }
+    }
+
+    fn draw(&mut self, seed: u64, number: u64, failures: u32) {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(number);
+        self.failures = failures as usize;
+        self.order.clear();
+        self.order.extend(0..self.is_closed.len() as u32);
+        // All of it, so that one failure more is the same ones and another.
+        self.order.shuffle(&mut random);
+    }
+
+    fn is_connected(&mut self, topology: &Topology) -> bool {
+        self.reaches_all(|node| topology.neighbours(node))
+            && (!topology.is_directed() || self.reaches_all(|node| topology.senders(node)))
+    }
+
+    /// Whether the first live node reaches all the live.
+    fn reaches_all<'a>(&mut self, ends: impl Fn(u32) -> &'a [u32]) -> bool {
+        let (failed, live) = self.order.split_at(self.failures);
+        self.is_closed.fill(false);
+        self.open.clear();
+        self.open.extend(live.first());
+        for &node in failed.iter().chain(&self.open) {
+            self.is_closed[node as usize] = true;
+        }
+        let mut seen = self.open.len();
+        while let Some(node) = self.open.pop() {
+            if seen == live.len() {
+                return true;
+            }
+            for &end in ends(node) {
+                if !std::mem::replace(&mut self.is_closed[end as usize], true) {
+                    seen += 1;
+                    self.open.push(end);
+                }
+            }
+        }
+        seen == live.len()
+    }
+}
