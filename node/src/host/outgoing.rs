@@ -215,7 +215,10 @@ impl Host {
         count: usize,
         outcome: Result<routing::PacketId<PeerId>, PublishError<PeerId>>,
     ) {
-        let refused = outcome.map_err(|error| self.explain(error));
+        let refused = outcome.map_err(|error| {
+            let oldest = self.messages.waiting.front();
+            self.explain(error, oldest.and_then(|oldest| oldest.to.as_deref()))
+        });
         for place in 0..count as u64 {
             let Some(Waiting {
                 to,
@@ -268,9 +271,15 @@ impl Host {
         }
     }
 
-    fn explain(&self, error: PublishError<PeerId>) -> SendError {
+    fn explain(&self, error: PublishError<PeerId>, to: Option<&[Destination]>) -> SendError {
+        // As the user called it: no other name may be known.
+        let as_given = |peer: PeerId| {
+            let mut all = to.into_iter().flatten();
+            let given = all.find(|destination| self.id_of(destination) == peer);
+            given.map_or_else(|| self.name_of(peer), ToString::to_string)
+        };
         match error {
-            PublishError::UnknownPeer(peer) => SendError::UnknownPeers(vec![self.name_of(peer)]),
+            PublishError::UnknownPeer(peer) => SendError::UnknownPeers(vec![as_given(peer)]),
             PublishError::OwnId => {
                 SendError::UnknownPeers(vec![format!("{} (this node itself)", self.config.name)])
             }

@@ -21,6 +21,10 @@ use crate::report::{Absent, Receipt};
 use crate::settings::Strategy;
 use crate::topic::Topic;
 
+/// The fewest pieces on their way: at 1 MiB in 30 s, the default patience, none is late.
+const WINDOW_LEAST: usize = 4;
+/// A piece that is everywhere after this is no sign of a narrow link. A guess.
+const SOON: Duration = Duration::from_secs(2);
 /// How long a busy node is left alone.
 const AGAIN: Duration = Duration::from_millis(50);
 /// No head is longer: a name, and numbers.
@@ -82,6 +86,9 @@ struct Push<'a> {
     /// Who has got at least one piece.
     reached: BTreeSet<String>,
     piece_bytes: usize,
+    /// How many pieces may be on their way: few where they take long, so that the last
+    /// of them is not late.
+    window: usize,
     absent: Vec<Absent>,
     /// Receivers keep nothing of it that is not whole.
     is_over: bool,
@@ -99,6 +106,7 @@ impl<'a> Push<'a> {
             reached: BTreeSet::new(),
             // The head needs its place, too.
             piece_bytes: PIECE_BYTES.min(node.max_payload_bytes().saturating_sub(HEAD_MAX)),
+            window: WINDOW_LEAST,
             absent: Vec::new(),
             is_over: false,
         }
@@ -132,7 +140,7 @@ impl<'a> Push<'a> {
             if is_marked {
                 mark += MARK_BYTES;
             }
-            while self.sent.len() >= WINDOW {
+            while self.sent.len() >= self.window {
                 self.settle_oldest(progress).await?;
             }
             let payload = Bytes::from(payload);
@@ -186,11 +194,9 @@ impl<'a> Push<'a> {
     }
 
     fn options_of(&self, is_marked: bool) -> SendOptions {
-        // Those in front of it take their time, too.
-        let ahead = u32::try_from(self.sent.len() / 4).unwrap_or(u32::MAX);
         SendOptions {
             topic: Topic::new(TOPIC).unwrap_or_default(),
-            due: Due::Within(self.options.patience.saturating_mul(1 + ahead)),
+            due: Due::Within(self.options.patience),
             confirmation: if is_marked {
                 Confirmation::Acknowledged
             } else {
@@ -225,11 +231,12 @@ impl<'a> Push<'a> {
                 Ok(receipt) => {
                     progress(oldest.end);
                     self.sent.pop_front();
+                    self.resize(&receipt);
                     self.note(&receipt);
                     return Ok(());
                 }
                 // It went to nobody.
-                Err(SendError::UnknownPeers(gone)) => {
+                Err(SendError::UnknownPeers(gone)) if now() < until => {
                     for name in gone {
                         let reason = "it is no member any more".to_owned();
                         self.failed.entry(name).or_insert(reason);
@@ -242,6 +249,15 @@ impl<'a> Push<'a> {
             }
             self.send_again();
         }
+    }
+
+    /// Pieces that are soon everywhere may be more at once.
+    fn resize(&mut self, receipt: &Receipt) {
+        let took = Duration::from_secs_f64(receipt.elapsed_seconds.max(0.0));
+        self.window = match took < SOON {
+            true => (self.window + 1).min(WINDOW),
+            false => (self.window / 2).max(WINDOW_LEAST),
+        };
     }
 
     fn send_again(&mut self) {
