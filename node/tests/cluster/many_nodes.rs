@@ -2,7 +2,9 @@
 
 use binomesh::certificate::{Authority, Validity};
 use binomesh::exporter::Exporter;
-use binomesh::{Node, NodeConfig, Profile, Received, Seed, TopicFilter};
+use binomesh::{
+    Confirmation, Due, Node, NodeConfig, Profile, Received, Seed, SendOptions, TopicFilter,
+};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -226,4 +228,43 @@ async fn what_is_published_just_before_a_leave_is_delivered() {
 async fn sixty_four_nodes_live_in_one_process() {
     let _alone = bed::alone().await;
     in_one_process(64).await;
+}
+
+/// Nobody can answer whoever has left: its receipts say so, and are not lost.
+#[tokio::test]
+async fn who_leaves_has_the_receipts_of_what_was_not_answered() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let all = start(dir.path(), 3);
+    for housed in &all {
+        let ready = tokio::time::timeout(PATIENCE, housed.node.ready(3)).await;
+        ready.expect("formed in time").expect("running");
+    }
+    let inbox = all[1].node.subscribe(TopicFilter::all()).await;
+    let _silent = inbox.expect("room");
+    let options = SendOptions {
+        due: Due::Within(PATIENCE),
+        confirmation: Confirmation::Acknowledged,
+        ..SendOptions::default()
+    };
+    let asked = all[2].node.publish("well?", options);
+    // One has it and is silent, the other's node says that nobody subscribes.
+    eventually("delivered and answered", async || {
+        let has_it = all[1].events("delivered").await == 1;
+        let is_answered = all[2].events("delivered").await == 1;
+        (has_it && is_answered).then_some(())
+    })
+    .await;
+    all[2].node.leave(PATIENCE).await.expect("running");
+    let receipt = asked.await.expect("accepted");
+    assert_eq!(receipt.reached_count, 2, "{receipt:?}");
+    let lacking = receipt.unacknowledged.iter();
+    let mut lacking: Vec<(&str, &str)> = lacking
+        .map(|one| (one.name.as_str(), one.reason.as_str()))
+        .collect();
+    lacking.sort_unstable();
+    assert_eq!(
+        lacking,
+        [("node-0", "no-subscriber"), ("node-1", "no-answer")]
+    );
 }
