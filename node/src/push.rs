@@ -8,8 +8,8 @@
 //!
 //! Custody, duplicates and the dead are the relay's business, piece by piece: the death
 //! of a node on the way costs only what it had not handed on. The origin is at most
-//! [`WINDOW`] ahead of the slowest receiver that it still waits for: every
-//! [`MARK_BYTES`] receivers say that they have written what came. Who does not say so in
+//! 8 MiB ahead of the slowest receiver that it still waits for: every
+//! 2 MiB receivers say that they have written what came. Who does not say so in
 //! time, or fails, is named with its reason and not waited for any more; the others go on.
 
 mod incoming;
