@@ -114,6 +114,22 @@ impl<T> Timed<T> {
 }
 
 impl Scenario {
+    /// How many nodes are there at once at most: those that are deployed, and visitors.
+    pub fn crowd(&self) -> u64 {
+        let visit = |timed: &Timed<Fault>| match timed.what {
+            Fault::Visit { count, ms, .. } => Some((timed.at_ms, timed.at_ms + ms, count)),
+            _ => None,
+        };
+        let visits: Vec<(u64, u64, u32)> = self.faults.iter().filter_map(visit).collect();
+        let at_once = visits.iter().map(|(begin, ..)| {
+            let there = visits
+                .iter()
+                .filter(|(from, to, _)| from <= begin && begin < to);
+            there.map(|(.., count)| u64::from(*count)).sum::<u64>()
+        });
+        u64::from(self.nodes) + at_once.max().unwrap_or(0)
+    }
+
     /// The relays' parameters.
     pub fn relay(&self, planted: Planted) -> routing::Config {
         let config = routing::Config {
@@ -180,5 +196,37 @@ fn lines(list: &[impl Serialize]) -> String {
     match lines.is_empty() {
         true => "[]".to_owned(),
         false => format!("[\n{}\n  ]", lines.join(",\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_counts_those_who_are_there_at_once() {
+        let text = |faults: &str| {
+            format!(
+                r#"{{"all_return": false, "faulty_ms": 9, "grace_ms": 0, "heal_ms": 9, "least_ms": 0,
+                "max_children": 4, "network": {{"duplicated_per_million": 0, "latency":
+                {{"uniform": {{"max_us": 2, "min_us": 1}}}}, "loss_per_million": 0,
+                "reordered_per_million": 0}}, "nodes": 24, "profile": "default", "seed": 1,
+                "shape": "flat", "tight": true, "messages": [], "faults": [{faults}]}}"#
+            )
+        };
+        let visit = |at: u64, ms: u64, count: u32| {
+            format!(
+                r#"{{"at_ms": {at}, "visit": {{"parent": 1, "first": 99, "count": {count}, "ms": {ms}}}}}"#
+            )
+        };
+        for (visits, expected) in [
+            (vec![], 24),
+            (vec![visit(1, 10, 5)], 29),
+            (vec![visit(1, 10, 5), visit(5, 10, 7), visit(11, 1, 9)], 40),
+            (vec![visit(1, 10, 5), visit(11, 10, 7)], 31),
+        ] {
+            let scenario: Scenario = serde_json::from_str(&text(&visits.join(","))).unwrap();
+            assert_eq!(scenario.crowd(), expected, "{visits:?}");
+        }
     }
 }

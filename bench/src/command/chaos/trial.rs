@@ -41,7 +41,7 @@ const IN_FLIGHT: Duration = Duration::from_secs(3);
 /// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
-/// How many messages per deployed node and virtual second are a storm, which
+/// How many messages per node and virtual second are a storm, which
 /// ends the run: a hundred times what a busy second takes.
 const STORM: u64 = 2_000;
 /// Messages after the last fault, by as many nodes.
@@ -123,6 +123,8 @@ struct Trial<'a> {
     first_told: String,
     /// The second that is measured for storms, and the messages before it.
     second: (Duration, u64),
+    /// How many nodes are there at once, visitors included.
+    crowd: u64,
     violations: Vec<Violation>,
 }
 
@@ -145,6 +147,7 @@ impl<'a> Trial<'a> {
             told: (0, 0),
             first_told: String::new(),
             second: (Duration::ZERO, 0),
+            crowd: scenario.crowd(),
             violations: Vec::new(),
         }
     }
@@ -427,7 +430,7 @@ impl<'a> Trial<'a> {
 
     /// Whether more is sent than anything could need. Time stands still then.
     fn is_storm(&self) -> bool {
-        self.world.sent() - self.second.1 > STORM * u64::from(self.scenario.nodes)
+        self.world.sent() - self.second.1 > STORM * self.crowd
     }
 
     /// Enter in the books what began, what ended and what was told.
