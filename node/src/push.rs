@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   origin   piece piece piece piece* piece … end*        * asks for an answer
-//!   receiver ───▶ NAME.part ─ written ──▶ BLAKE3 right ──▶ NAME
+//!   receiver ───▶ another name ─ written ─▶ BLAKE3 right ──▶ NAME
 //! ```
 //!
 //! Custody, duplicates and the dead are the relay's business, piece by piece: the death

@@ -152,13 +152,18 @@ impl Answers {
 
     /// Returns whether there was room.
     fn push(&mut self, to: PeerId, answer: Bytes) -> bool {
-        let all = self.waiting.entry(to).or_default();
-        let has_room = all.len() < Self::MAX_EACH && self.count < Self::MAX;
+        let waiting = self.waiting.get(&to).map_or(0, VecDeque::len);
+        let has_room = waiting < Self::MAX_EACH && self.count < Self::MAX;
         if has_room {
-            all.push_back(answer);
+            self.waiting.entry(to).or_default().push_back(answer);
             self.count += 1;
         }
         has_room
+    }
+
+    /// How many wait.
+    pub(super) const fn count(&self) -> usize {
+        self.count
     }
 
     /// Who has its turn, in a circle, and the answers that go together.
@@ -168,7 +173,7 @@ impl Answers {
         }
         let open_to = |peer: PeerId| self.open.values().filter(|to| **to == peer).count();
         let may = |peer: &PeerId| open_to(*peer) < Self::MAX_OPEN_EACH;
-        let peers = || self.waiting.iter().filter(|(_, all)| !all.is_empty());
+        let peers = || self.waiting.iter();
         let mut behind = peers().filter(|(peer, _)| self.last.is_none_or(|last| **peer > last));
         let found = behind.find(|(peer, _)| may(peer));
         let (to, all) = found.or_else(|| peers().find(|(peer, _)| may(peer)))?;
@@ -281,5 +286,14 @@ mod tests {
             answers.sent(to, 100 + packets, together.len());
         }
         assert_eq!(answers.open.len(), Answers::MAX_OPEN);
+        // Full, a stranger's answer takes no room at all.
+        let mut full = Answers::default();
+        for n in 0..4 {
+            for _ in 0..Answers::MAX_EACH {
+                assert!(full.push(peer(n), text.clone()));
+            }
+        }
+        assert!(!full.push(peer(9), text.clone()));
+        assert_eq!((full.count, full.waiting.len()), (Answers::MAX, 4));
     }
 }

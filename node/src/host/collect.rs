@@ -96,6 +96,11 @@ impl Collections {
     /// How many may answer one message: as many as a roster names.
     const MAX_HEARD: usize = 4096;
 
+    /// How many messages, and the bytes of the answers to them.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.open.len(), self.contents.bytes)
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.open.len() < Self::MAX
     }

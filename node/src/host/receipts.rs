@@ -71,7 +71,7 @@ impl Host {
     pub(super) fn tell_collected(&self, (settled, heard): (Settled, BTreeMap<PeerId, Heard>)) {
         let mut receipt = settled.receipt;
         let mut replies: BTreeMap<&Bytes, Vec<String>> = BTreeMap::new();
-        let nameless = receipt.reached_count as usize - settled.reached.len();
+        let nameless = (receipt.reached_count as usize).saturating_sub(settled.reached.len());
         if nameless > 0 {
             receipt.unacknowledged.push(Unacknowledged {
                 name: format!("{nameless} members whose names are not known"),
@@ -229,7 +229,7 @@ impl Host {
         let reached = receipt.reached_peers.iter().copied();
         let has_name: BTreeSet<PeerId> = reached.chain(named).collect();
         let nameless = members.filter(|member| member.peer.is_none()).count()
-            + (receipt.reached_count as usize - receipt.reached_peers.len());
+            + (receipt.reached_count as usize).saturating_sub(receipt.reached_peers.len());
         // Somebody without a name may be any of the members of now.
         let inventory = &self.inventory;
         let was_member =

@@ -109,6 +109,14 @@ impl Host {
             metrics::gauge!("binomesh_overlay_entries_max", "list" => list.name)
                 .set(list.bound as f64);
         }
+        let (collections, collected_bytes) = self.collections.size();
+        for (name, value) in [
+            ("binomesh_answers_waiting", self.answers.count()),
+            ("binomesh_collections_open", collections),
+            ("binomesh_collections_bytes", collected_bytes),
+        ] {
+            metrics::gauge!(name).set(value as f64);
+        }
         let bytes = stats.duty_bytes + stats.message_bytes + stats.held_bytes;
         metrics::gauge!("binomesh_relay_bytes").set(bytes as f64);
     }

@@ -186,6 +186,7 @@ impl Desk {
                 Answer::Written
             }
             Err(reason) => {
+                metrics::counter!("binomesh_file_pieces_refused_total").increment(1);
                 tracing::warn!(name = head.name, reason, "a pushed file is not taken");
                 Answer::failed(reason)
             }
