@@ -19,6 +19,7 @@ mod ours;
 
 use std::time::Duration;
 
+use binomesh::Profile;
 use clap::Args;
 
 use super::live::namespace;
@@ -36,7 +37,7 @@ Examples:
   binomesh-bench peers --floor --nodes 64 --repeat 5 --json
   binomesh-bench peers --workload 64KiB
   binomesh-bench peers --floor --workload 1MiB --file-mib 256
-  binomesh-bench peers --nodes 1024 --repeat 1 --workload 1KiB
+  binomesh-bench peers --nodes 1024 --profile quiet --repeat 1 --workload 1KiB
 
 A row per figure: {system, nodes, workload, figure, value, min, max, unit,
 ratio_to_tree}; value is the median of the repeats. Node 0 sends, one message after
@@ -51,6 +52,10 @@ pub struct Peers {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub nodes: u32,
+    /// How eagerly our nodes watch each other. With hundreds of nodes on a few cores
+    /// the beats alone of the default profile take them up: use quiet.
+    #[arg(long, default_value_t = Profile::Default)]
+    pub profile: Profile,
     /// How often each system is formed and measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
@@ -93,7 +98,7 @@ impl Peers {
     }
 
     async fn measure(&self) -> Result<Figures, Failure> {
-        let home = Home::new(self.nodes)?;
+        let home = Home::new(self.nodes, self.profile)?;
         let systems: &[System] = match self.floor {
             true => &[System::Star, System::Tree, System::Ours],
             false => &[System::Ours],

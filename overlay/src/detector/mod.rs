@@ -257,10 +257,15 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Those asked a whole wait ago have not answered: they are down.
-    pub fn on_judge_timer(&mut self, out: &mut Out<I>) -> Vec<(I, Verdict)> {
+    /// Those asked a whole wait ago have not answered: they are down, if the wait
+    /// `counts`.
+    pub fn on_judge_timer(&mut self, counts: bool, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
-        for (id, waited) in std::mem::take(&mut self.asked) {
+        let due = match counts {
+            true => std::mem::take(&mut self.asked),
+            false => BTreeMap::new(),
+        };
+        for (id, waited) in due {
             if waited {
                 if self.rumours.witness(id) {
                     self.silent.remove(&id);

@@ -86,7 +86,7 @@ impl Bed {
     }
 
     fn judge(&mut self) -> Vec<(u32, Verdict)> {
-        self.detector.on_judge_timer(&mut self.out)
+        self.detector.on_judge_timer(true, &mut self.out)
     }
 
     /// What is told to whom when the wait for more is over.

@@ -9,6 +9,7 @@
 //! Not here: rules of the layers, user messages, addresses.
 
 mod acquaintances;
+mod lateness;
 mod relay;
 mod rounds;
 mod scramble;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acquaintances::Acquaintances;
 pub use acquaintances::MAX_ACQUAINTANCES;
+use lateness::Lateness;
 pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
@@ -109,6 +111,7 @@ pub struct Overlay<I: Id> {
     relayed: BTreeMap<I, I>,
     /// Who has vouched last for a silent neighbour.
     vouchers: BTreeMap<I, I>,
+    lateness: Lateness,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -169,6 +172,7 @@ impl<I: Id> Overlay<I> {
             claimed: BTreeSet::new(),
             relayed: BTreeMap::new(),
             vouchers: BTreeMap::new(),
+            lateness: Lateness::default(),
             noise,
             config,
         }
@@ -178,6 +182,9 @@ impl<I: Id> Overlay<I> {
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         let mut moved = Moved::default();
         let was_root = self.tree.is_root();
+        if let Input::Timer { late, .. } = &input {
+            self.lateness.note(*late);
+        }
         match input {
             Input::Start => self.on_start(&mut moved, out),
             Input::Message { from, message } if from != self.config.me => {
@@ -194,10 +201,7 @@ impl<I: Id> Overlay<I> {
                     self.on_beat(&mut moved, out);
                 }
                 Timer::Watch => self.look(late, &mut moved, out),
-                Timer::Judge => {
-                    let verdicts = self.detector.on_judge_timer(out);
-                    self.on_verdicts(verdicts, &mut moved, out);
-                }
+                Timer::Judge => self.judge(&mut moved, out),
                 Timer::Share => {
                     let links = Links {
                         boots: &self.boots,

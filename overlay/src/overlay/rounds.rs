@@ -28,7 +28,7 @@ const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
     /// Who is silent? Looked at twice a beat, at its beginning and its middle.
-    /// Nobody is blamed for what this node's own lateness hides.
+    /// Nobody is blamed for what this node's own lateness hides: see [`super::lateness`].
     pub(super) fn look(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let beat = self.config.pace.beat;
         let links = Links {
@@ -38,7 +38,7 @@ impl<I: Id> Overlay<I> {
         if late > beat {
             self.detector.forgive(&links, out);
         }
-        if late < beat / 4 {
+        if self.lateness.counts_look(late, beat) {
             let (ring, current) = (&self.ring, &self.current);
             // Its other ring neighbour, and one two steps away from it.
             let linked_to = |suspect: I| match current {
@@ -55,6 +55,14 @@ impl<I: Id> Overlay<I> {
             let verdicts = self.detector.on_half_beat(&links, linked_to, out);
             self.on_verdicts(verdicts, moved, out);
         }
+    }
+
+    /// Have those who were accused by others answered?
+    pub(super) fn judge(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let beat = self.config.pace.beat;
+        let counts = self.lateness.counts_judgement(beat);
+        let verdicts = self.detector.on_judge_timer(counts, out);
+        self.on_verdicts(verdicts, moved, out);
     }
 
     /// A beat of this node.
@@ -332,7 +340,8 @@ mod tests {
         }
         assert!(!node.detector.is_suspect(1));
         let late = Duration::ZERO;
-        for _ in 0..4 {
+        // The first three still count its lateness, and spare all but one in four.
+        for _ in 0..7 {
             node.handle(Input::Timer { timer, late }, &mut out);
         }
         assert!(node.detector.is_suspect(1), "the rule is not idle");

@@ -48,6 +48,7 @@ impl<I: Id> Overlay<I> {
             .map(|root| (root, noise.next() as u32 % 64));
         self.lost.clear();
         self.acquaintances = Acquaintances::scrambled(noise, peers);
+        self.lateness = super::Lateness::scrambled(noise);
         self.boots.clear();
         self.unlinked.clear();
         self.relayed.clear();

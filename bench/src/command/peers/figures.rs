@@ -36,6 +36,8 @@ pub(super) enum Figure {
     FormationSeconds,
     /// The processor time of that.
     FormationCpuSeconds,
+    /// The same by the number of links: of the tree, what a handshake takes.
+    FormationCpuMsPerLink,
     /// By how much the process has grown with it, per node. What an earlier system has
     /// freed is used again: exact for the first alone.
     RssKibPerNode,
@@ -65,6 +67,7 @@ impl Figure {
         match self {
             Self::FormationSeconds => ("formation_seconds", "s"),
             Self::FormationCpuSeconds => ("formation_cpu_seconds", "s"),
+            Self::FormationCpuMsPerLink => ("formation_cpu_ms_per_link", "ms"),
             Self::RssKibPerNode => ("rss_kib_per_node", "KiB"),
             Self::LatencyP50Ms => ("latency_p50_ms", "ms"),
             Self::LatencyP99Ms => ("latency_p99_ms", "ms"),

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use binomesh::NodeConfig;
 use binomesh::certificate::{Authority, Validity};
 use binomesh::credentials::Credentials;
+use binomesh::{NodeConfig, Profile};
 use binomesh_overlay::quic::Identity;
 
 use crate::command::Failure;
@@ -14,15 +14,17 @@ use crate::command::Failure;
 pub(super) struct Home {
     dir: tempfile::TempDir,
     nodes: u32,
+    profile: Profile,
 }
 
 impl Home {
     /// An authority and a certificate for each node.
-    pub(super) fn new(nodes: u32) -> Result<Self, Failure> {
+    pub(super) fn new(nodes: u32, profile: Profile) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("binomesh-peers-").tempdir();
         let home = Self {
             dir: dir.map_err(Failure::run)?,
             nodes,
+            profile,
         };
         let validity = Validity::days(1);
         let authority = Authority::generate("peers.test", validity).map_err(Failure::run)?;
@@ -46,6 +48,7 @@ impl Home {
         let folder = self.folder(node);
         let mut config = NodeConfig::new(name(node), &folder, folder.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
+        config.profile = self.profile;
         config.max_payload_bytes = NodeConfig::MAX_PAYLOAD_BYTES;
         config
     }

@@ -75,6 +75,14 @@ impl Network {
         }
     }
 
+    /// How many links it has.
+    fn links(&self, home: &Home) -> usize {
+        match self {
+            Self::Bare(_) => home.nodes() as usize - 1,
+            Self::Ours(network) => network.links(),
+        }
+    }
+
     async fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Bare(_) => Ok(()),
@@ -109,18 +117,14 @@ pub(super) async fn system(
     let formed = tokio::time::timeout(limit, Network::form(system, home)).await;
     let mut network = formed.map_err(|_| late("forming"))??;
     let (took, cpu) = (clock.elapsed(), cpu.elapsed());
-    figures.add(
-        system,
-        FORMATION,
-        Figure::FormationSeconds,
-        took.as_secs_f64(),
-    );
-    figures.add(
-        system,
-        FORMATION,
-        Figure::FormationCpuSeconds,
-        cpu.as_secs_f64(),
-    );
+    let per_link = cpu.as_secs_f64() * 1e3 / network.links(home) as f64;
+    for (figure, value) in [
+        (Figure::FormationSeconds, took.as_secs_f64()),
+        (Figure::FormationCpuSeconds, cpu.as_secs_f64()),
+        (Figure::FormationCpuMsPerLink, per_link),
+    ] {
+        figures.add(system, FORMATION, figure, value);
+    }
     let grown = Memory::now()?.rss_kib.saturating_sub(rss) as f64;
     let per_node = grown / f64::from(home.nodes());
     figures.add(system, FORMATION, Figure::RssKibPerNode, per_node);

@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use binomesh::verify::verify;
 use binomesh::{Node, PublishHandle, Received, SendOptions, Subscription, TopicFilter};
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -20,9 +22,13 @@ const WINDOW_BYTES: usize = 32 << 20;
 /// How many messages wait for a subscriber before one is left out.
 const CAPACITY: usize = 65_536;
 
+/// The pause before all are asked for their tables again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// Such a cluster.
 pub(super) struct Network {
     nodes: Vec<Node>,
+    links: usize,
     arrivals: Arc<Arrivals>,
     missed: Arc<AtomicU64>,
     pending: VecDeque<PublishHandle>,
@@ -31,7 +37,7 @@ pub(super) struct Network {
 
 impl Network {
     /// Start all nodes, each under its parent in a binary tree, and wait until each is
-    /// settled among all.
+    /// settled among all and their tables together are the binomial graph.
     pub(super) async fn form(home: &Home) -> Result<Self, Failure> {
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
@@ -55,8 +61,10 @@ impl Network {
                 tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
             }
         }
+        let links = verified(&nodes).await?;
         Ok(Self {
             nodes,
+            links,
             arrivals,
             missed,
             pending: VecDeque::new(),
@@ -67,6 +75,11 @@ impl Network {
     /// The nodes; the first one sends.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// How many links there are among all of them.
+    pub(super) const fn links(&self) -> usize {
+        self.links
     }
 
     pub(super) fn arrivals(&self) -> &Arrivals {
@@ -120,6 +133,25 @@ impl Network {
             node.shutdown().await;
         }
         self.tasks.shutdown().await;
+    }
+}
+
+/// Ask all until what they say is the graph. Returns the number of links.
+async fn verified(nodes: &[Node]) -> Result<usize, Failure> {
+    let expected = u32::try_from(nodes.len()).map_err(Failure::run)?;
+    loop {
+        let mut reports = Vec::new();
+        for node in nodes {
+            reports.push(node.report().await.map_err(Failure::run)?);
+        }
+        match verify(&reports, expected) {
+            Ok(_) => {
+                let ends: usize = reports.iter().map(|report| report.links.len()).sum();
+                return Ok(ends / 2);
+            }
+            // Somebody is about to dial; the run's limit ends it.
+            Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+        }
     }
 }
 
