@@ -106,6 +106,10 @@ fn describe() {
         "subscribers above the bound"
     );
     describe_counter!(
+        "binomesh_sends_refused_total",
+        "messages of local users refused for want of room among those that wait for their turn (`messages`) or for answers (`collections`)"
+    );
+    describe_counter!(
         "binomesh_admin_waits_total",
         "times that the admin API had as many connections as it serves"
     );

@@ -59,6 +59,13 @@ pub enum Input<I> {
         /// Whose.
         peer: I,
     },
+    /// The transport's round-trip time to a linked peer has changed.
+    RoundTrip {
+        /// To whom.
+        peer: I,
+        /// The time, smoothed.
+        time: Duration,
+    },
     /// A timer has fired.
     Timer {
         /// Which.
@@ -97,6 +104,7 @@ impl<I> Input<I> {
         matches!(
             self,
             Self::Writable { .. }
+                | Self::RoundTrip { .. }
                 | Self::Message {
                     message: Message::Relay(_),
                     ..
@@ -201,6 +209,9 @@ impl<I: Id> Peer<I> {
                 self.on_relay(routing::Input::PeerUp(peer), out);
             }
             Input::LinkDown { peer } => self.on_overlay(overlay::Input::LinkDown { peer }, out),
+            Input::RoundTrip { peer, time } => {
+                self.on_relay(routing::Input::RoundTrip { peer, time }, out);
+            }
             Input::Writable { peer } => self.on_relay(routing::Input::Writable(peer), out),
             Input::Drain => {
                 self.relay.withdraw(&mut self.relay_out);

@@ -19,6 +19,9 @@ enum Pattern {
     All,
     Below(Topic),
     Exactly(Topic),
+    /// The same, and be it the nodes' own.
+    #[cfg(feature = "push")]
+    Own(Topic),
 }
 
 impl TopicFilter {
@@ -27,11 +30,19 @@ impl TopicFilter {
         Self(Pattern::All)
     }
 
+    /// One topic, and be it the nodes' own.
+    #[cfg(feature = "push")]
+    pub(crate) const fn own(topic: Topic) -> Self {
+        Self(Pattern::Own(topic))
+    }
+
     /// Whether a message on `topic` is wanted.
     pub fn matches(&self, topic: &Topic) -> bool {
         match &self.0 {
             Pattern::All => !is_reserved(topic),
-            Pattern::Exactly(wanted) => wanted == topic,
+            Pattern::Exactly(wanted) => wanted == topic && !is_reserved(topic),
+            #[cfg(feature = "push")]
+            Pattern::Own(wanted) => wanted == topic,
             Pattern::Below(prefix) => topic
                 .as_str()
                 .strip_prefix(prefix.as_str())
@@ -40,6 +51,7 @@ impl TopicFilter {
     }
 }
 
+/// This topic exactly; nothing at all if it is the nodes' own, with a `$` in front.
 impl From<Topic> for TopicFilter {
     fn from(topic: Topic) -> Self {
         Self(Pattern::Exactly(topic))
@@ -95,6 +107,14 @@ mod tests {
                 "{filter:?} {topic}"
             );
         }
+    }
+
+    #[test]
+    fn nobody_but_the_node_reads_its_own_topics() {
+        let push: Topic = "$push".parse().unwrap();
+        assert!(!TopicFilter::from(push.clone()).matches(&push));
+        #[cfg(feature = "push")]
+        assert!(TopicFilter::own(push.clone()).matches(&push));
     }
 
     #[test]

@@ -102,6 +102,14 @@ pub enum Input<I> {
     /// The link to this peer is up or writable again: what was sent without an
     /// answer is sent again now instead of at its timer.
     Writable(I),
+    /// How long the transport says that a packet to this peer and its acknowledgement
+    /// take, smoothed. Who is never told knows less, and waits from a floor up.
+    RoundTrip {
+        /// To whom.
+        peer: I,
+        /// The time.
+        time: Duration,
+    },
 }
 
 /// A timer of the relay; arming an equal one replaces it.
@@ -349,6 +357,7 @@ impl<I: Id> Relay<I> {
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
             Input::PeerDown(peer) => self.on_peer_down(peer, out),
             Input::PeerUp(peer) => self.on_peer_up(peer, out),
+            Input::RoundTrip { peer, time } => self.pace.on_round_trip(peer, time, &self.config),
             Input::Writable(peer) => self.on_writable(peer, out),
         }
         self.release(out);

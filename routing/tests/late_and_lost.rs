@@ -148,6 +148,34 @@ fn overload_does_not_multiply_itself() {
     }
 }
 
+/// Every first custody would be late by the floor alone. Who knows how far away
+/// the others are sends hardly anything twice (Overload, N = 64: at most 1.2 (N − 1) copies).
+#[test]
+fn known_round_trips_keep_slowness_from_multiplying_copies() {
+    for seed in seeds(50) {
+        let [untold, told] = [false, true].map(|is_told| {
+            let conditions = Conditions {
+                latency_us: 30_000..200_000,
+                ..Conditions::default()
+            };
+            let mut network = Network::new(64, seed, conditions, Config::default());
+            let members = network.members.clone();
+            if is_told {
+                network.tell_round_trips(Duration::from_millis(230));
+            }
+            for round in 0..20usize {
+                network.publish(members[round * 3], 100).unwrap();
+                network.run_for(20_000);
+            }
+            network.run_until_receipts(60_000_000);
+            network.assert_sound();
+            network.packets as f64 / (20.0 * 63.0)
+        });
+        assert!(told <= 1.2, "seed {seed}: {told} copies per delivery");
+        assert!(untold > 1.5, "seed {seed}: the test is idle: {untold}");
+    }
+}
+
 /// A dead neighbourhood: unicasts go round it.
 #[test]
 fn a_unicast_goes_round_the_dead() {

@@ -48,6 +48,8 @@ use refusals::Refusals;
 const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
+/// Round trips below this matter to nobody: the relay waits for longer anyway.
+const NEAR: Duration = Duration::from_millis(10);
 /// How often the counters of the machines are copied to the metrics, at most:
 /// with the next thing that happens, and a beat is never far.
 const STATS_PERIOD: Duration = Duration::from_secs(1);
@@ -72,6 +74,9 @@ struct Host {
     boots: BTreeMap<PeerId, u64>,
     /// How many acknowledgements had come from each watched peer.
     acknowledged: BTreeMap<PeerId, u64>,
+    /// The round-trip time to each linked peer that the relay was told last, if it
+    /// matters.
+    round_trips: BTreeMap<PeerId, Duration>,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
     refusals: Refusals,
@@ -173,6 +178,10 @@ impl Host {
         while let Some((timer, late)) = self.timers.pop(now) {
             if timer.is_look() {
                 self.tell_acknowledged();
+                let linked: Vec<PeerId> = self.boots.keys().copied().collect();
+                linked
+                    .into_iter()
+                    .for_each(|peer| self.tell_round_trip(peer));
             }
             self.feed(Input::Timer { timer, late });
         }
@@ -193,6 +202,21 @@ impl Host {
         }
     }
 
+    /// Tell the relay how far away `peer` is, unless it is near or that has hardly
+    /// changed.
+    fn tell_round_trip(&mut self, peer: PeerId) {
+        let time = self.transport.round_trip(peer).unwrap_or_default();
+        let told = self.round_trips.get(&peer).copied().unwrap_or_default();
+        if time.max(told) < NEAR || time.abs_diff(told) < told / 4 {
+            return;
+        }
+        match time < NEAR {
+            true => self.round_trips.remove(&peer),
+            false => self.round_trips.insert(peer, time),
+        };
+        self.feed(Input::RoundTrip { peer, time });
+    }
+
     fn on_event(&mut self, event: TransportEvent) {
         let is_frame = matches!(event, TransportEvent::Received { .. });
         self.is_placement_stale |= !is_frame;
@@ -202,10 +226,15 @@ impl Host {
                 self.boots.insert(peer, boot);
                 self.dial_failures.remove(&peer);
                 self.feed(Input::LinkUp { peer, boot });
+                self.tell_round_trip(peer);
             }
             TransportEvent::LinkDown { peer, reason } => {
                 tracing::debug!(peer = %self.name_of(peer), ?reason, "link down");
                 self.boots.remove(&peer);
+                if self.round_trips.remove(&peer).is_some() {
+                    let time = Duration::ZERO;
+                    self.feed(Input::RoundTrip { peer, time });
+                }
                 if reason != DownReason::Idle {
                     self.feed(Input::LinkDown { peer });
                 }

@@ -72,6 +72,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         transport,
         boots: BTreeMap::new(),
         acknowledged: BTreeMap::new(),
+        round_trips: BTreeMap::new(),
         dial_failures: BTreeMap::new(),
         refusals: Refusals::default(),
         trust_domain,

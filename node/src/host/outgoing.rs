@@ -138,6 +138,8 @@ impl Host {
         let has_room = !is_asking || self.collections.has_room();
         let messages = &mut self.messages;
         if !has_room || !messages.has_room_for(&outgoing) {
+            let full = if has_room { "messages" } else { "collections" };
+            metrics::counter!("binomesh_sends_refused_total", "full" => full).increment(1);
             let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
         }

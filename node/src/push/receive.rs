@@ -49,7 +49,7 @@ impl Receiver {
     /// Take what is pushed to `node`. One receiver per node: each would answer.
     pub async fn start(node: &Node, into: Into) -> Result<Self, SubscribeError> {
         let topic = Topic::new(TOPIC).map_err(|_| SubscribeError::Stopped)?;
-        let filter = TopicFilter::from(topic);
+        let filter = TopicFilter::own(topic);
         let room = Room {
             messages: WAITING_MAX,
             bytes: WAITING_BYTES,

@@ -67,6 +67,9 @@ impl World {
             self.feed(at, Input::LinkDown { peer });
         }
         self.feed(at, Input::LinkUp { peer, boot });
+        let latency = self.network.conditions(self.now).latency.draw(u64::MAX / 2);
+        let time = (latency + self.network.extra(self.now, at, peer)) * 2;
+        self.feed(at, Input::RoundTrip { peer, time });
     }
 
     /// If nothing has come over a link for its idle timeout, the receiver takes

@@ -244,6 +244,13 @@ impl Transport {
         Some(link.connection.stats().frame_rx.acks)
     }
 
+    /// How long a packet to `peer` and its acknowledgement take, smoothed; none
+    /// without a link.
+    pub fn round_trip(&self, peer: PeerId) -> Option<Duration> {
+        let link = self.shared().table.find(peer)?.current()?;
+        Some(link.connection.rtt())
+    }
+
     /// The addresses that were bound.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         local_addresses(&self.shared().endpoints)

@@ -3,7 +3,9 @@
 //! Departure: DESIGN §4 asks for a smoothed custody time, but a machine has no
 //! clock. What it sees is whether custody came before its timer, which is enough
 //! to keep the timer just above the usual time: late doubles it, in time lowers
-//! it by a sixteenth.
+//! it by a sixteenth. And its host tells it the transport's round-trip times: nobody
+//! is late within two of them, so a slow network or a busy host costs no first copy
+//! sent twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +18,15 @@ use super::Config;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Pace<I> {
     waits: BTreeMap<I, Duration>,
+    /// The least wait of peers that are farther away than the floor.
+    least: BTreeMap<I, Duration>,
 }
 
 impl<I: Id> Pace<I> {
     pub(super) const fn new() -> Self {
         Self {
             waits: BTreeMap::new(),
+            least: BTreeMap::new(),
         }
     }
 
@@ -30,8 +35,21 @@ impl<I: Id> Pace<I> {
         let first = self.waits.get(&peer).copied();
         first
             .unwrap_or(config.custody_floor)
+            .max(self.least.get(&peer).copied().unwrap_or_default())
             .saturating_mul(1 << doublings.min(16))
             .min(config.custody_cap)
+    }
+
+    /// A message to `peer` and its answer take so long. Beyond
+    /// [`Config::max_peers`] peers it is forgotten.
+    pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
+        // Below the cap, so that doubling has room.
+        let least = time.saturating_mul(2).min(config.custody_cap / 4);
+        if least <= config.custody_floor {
+            self.least.remove(&peer);
+        } else if self.least.len() < config.max_peers || self.least.contains_key(&peer) {
+            self.least.insert(peer, least);
+        }
     }
 
     /// Custody was not there at the first timer, after `waited`. Of many that were
@@ -79,5 +97,24 @@ mod tests {
         (0..1000).for_each(|_| pace.on_time(1, &config));
         assert_eq!(pace.wait(1, 0, &config), config.custody_floor);
         assert_eq!(pace.wait(1, 40, &config), config.custody_cap);
+    }
+
+    #[test]
+    fn nobody_is_late_within_two_round_trips() {
+        let config = Config::default();
+        let (mut pace, floor) = (Pace::new(), config.custody_floor);
+        pace.on_round_trip(1u32, floor, &config);
+        assert_eq!(pace.wait(1, 0, &config), 2 * floor);
+        assert_eq!(pace.wait(1, 1, &config), 4 * floor);
+        pace.on_late(1, 2 * floor, &config);
+        assert_eq!(pace.wait(1, 0, &config), 4 * floor, "later than that");
+        pace.on_round_trip(1, Duration::MAX, &config);
+        assert_eq!(pace.wait(1, 0, &config), config.custody_cap / 4);
+        pace.on_round_trip(1, floor / 2, &config);
+        assert_eq!(pace.wait(1, 0, &config), 4 * floor);
+        let all = 0..u32::try_from(config.max_peers).unwrap();
+        all.for_each(|peer| pace.on_round_trip(peer, floor, &config));
+        pace.on_round_trip(u32::MAX, floor, &config);
+        assert_eq!(pace.wait(u32::MAX, 0, &config), floor, "no room");
     }
 }

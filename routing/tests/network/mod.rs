@@ -247,6 +247,15 @@ impl Network {
         self.schedule(to, delay, What::Input(input));
     }
 
+    /// Every host's transport has measured this time to every other.
+    pub fn tell_round_trips(&mut self, time: Duration) {
+        for at in self.members.clone() {
+            for peer in self.members.clone() {
+                self.input_after(at, 0, Input::RoundTrip { peer, time });
+            }
+        }
+    }
+
     fn schedule(&mut self, to: u32, delay: u64, what: What) {
         self.serial += 1;
         let boot = self.nodes.get(&to).map_or(0, |node| node.boot);
