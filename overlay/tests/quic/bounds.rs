@@ -64,6 +64,7 @@ async fn a_busy_process_dials_later_all_the_same() {
     let (a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);
     // One thread runs all of this test, and work without end takes most of it.
+    #[expect(clippy::disallowed_methods, reason = "this is the work")]
     let work = tokio::spawn(async {
         loop {
             std::thread::sleep(Duration::from_millis(30));
