@@ -18,7 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 memory_mb=4000 # for each of the two
 least_states=50000000
-seconds_max=$($quick && echo 60 || echo 500)
+seconds_max=$($quick && echo 300 || echo 500)
 
 # when | must | property | model | parameters | pan's -m (thousands) | -w
 #   when   quick, or full: not in --quick
