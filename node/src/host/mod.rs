@@ -179,9 +179,9 @@ impl Host {
             if timer.is_look() {
                 self.tell_acknowledged();
                 let linked: Vec<PeerId> = self.boots.keys().copied().collect();
-                linked
-                    .into_iter()
-                    .for_each(|peer| self.tell_round_trip(peer));
+                for peer in linked {
+                    self.tell_round_trip(peer);
+                }
             }
             self.feed(Input::Timer { timer, late });
         }

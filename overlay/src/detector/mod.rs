@@ -261,11 +261,11 @@ impl<I: Id> Detector<I> {
     /// `counts`.
     pub fn on_judge_timer(&mut self, counts: bool, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
-        let due = match counts {
-            true => std::mem::take(&mut self.asked),
-            false => BTreeMap::new(),
-        };
-        for (id, waited) in due {
+        if !counts {
+            self.await_answers(out);
+            return verdicts;
+        }
+        for (id, waited) in std::mem::take(&mut self.asked) {
             if waited {
                 if self.rumours.witness(id) {
                     self.silent.remove(&id);

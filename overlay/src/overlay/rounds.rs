@@ -349,4 +349,33 @@ mod tests {
         node.handle(Input::Timer { timer, late }, &mut out);
         assert!(!node.detector.is_suspect(1), "a pause forgives all");
     }
+
+    #[test]
+    fn a_late_node_gives_the_accused_four_times_as_long() {
+        let firings = |late| {
+            let mut node = Overlay::new(Config::new(0, 1, 1));
+            let mut out = Out::new();
+            let links = Links {
+                boots: &[(3, 10)].into(),
+                claimed: &[3].into(),
+            };
+            let accusation = detector::Rumour {
+                peer: 3,
+                boot: 10,
+                incarnation: 0,
+                mark: None,
+                is_up: false,
+            };
+            let said = detector::Message::Rumours(vec![accusation]);
+            node.detector.on_message(2, said, &links, &mut out);
+            let timer = Timer::Judge;
+            let is_judged = |_: &u32| {
+                node.handle(Input::Timer { timer, late }, &mut out);
+                node.detector.is_down(3)
+            };
+            (1..100).find(is_judged)
+        };
+        assert_eq!(firings(Duration::ZERO), Some(2));
+        assert_eq!(firings(Duration::from_millis(50)), Some(8));
+    }
 }

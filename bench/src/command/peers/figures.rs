@@ -32,7 +32,7 @@ impl System {
 /// What of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
-    /// Until all nodes are connected, or settled in one epoch.
+    /// Until all nodes are connected, or settled in one epoch and verified.
     FormationSeconds,
     /// The processor time of that.
     FormationCpuSeconds,
