@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
@@ -23,13 +22,6 @@ use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
 const GREETING_PRIORITY: i32 = 4;
-
-/// How long a look at the process's own lateness takes.
-const NAP: Duration = Duration::from_millis(1);
-/// A process is behind whose naps are longer by this.
-const BEHIND: Duration = Duration::from_millis(20);
-/// A dial is postponed by so many naps, two seconds or more.
-const NAPS: u32 = 100;
 
 /// Dial a peer until there is a link or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
@@ -90,9 +82,6 @@ async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialErr
     for address in addresses {
         let permit = shared.dials.acquire().await;
         let _permit = permit.map_err(|_| DialError::NoRoom)?;
-        if wait_for_leisure(shared).await {
-            shared.metrics.postponed_dials.increment(1);
-        }
         shared.metrics.dials.increment(1);
         let limit = shared.limits.handshake_timeout;
         let dialled = tokio::time::timeout(limit, dial_address(shared, peer, address)).await;
@@ -105,21 +94,6 @@ async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialErr
         }
     }
     Err(failure)
-}
-
-/// Wait while this process is behind with its work, as a nap that lasts too long
-/// shows, but not for ever. Handshakes are the dearest thing that a node does, and
-/// each epoch may want many at once: they are not to hold up the answers to those
-/// who ask whether this node lives. Returns whether it waited.
-async fn wait_for_leisure(shared: &Shared) -> bool {
-    for naps in 0..NAPS {
-        let before = shared.now();
-        tokio::time::sleep(NAP).await;
-        if shared.now().duration_since(before) < NAP + BEHIND {
-            return naps > 0;
-        }
-    }
-    true
 }
 
 async fn dial_address(

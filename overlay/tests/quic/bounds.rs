@@ -59,25 +59,6 @@ async fn one_handshake_too_many_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_busy_process_dials_later_all_the_same() {
-    let authority = Authority::new("one");
-    let (a, mut b) = (authority.start("a"), authority.start("b"));
-    a.knows(&b);
-    // One thread runs all of this test, and work without end takes most of it.
-    #[expect(clippy::disallowed_methods, reason = "this is the work")]
-    let work = tokio::spawn(async {
-        loop {
-            std::thread::sleep(Duration::from_millis(30));
-            tokio::task::yield_now().await;
-        }
-    });
-    a.transport.connect(b.id());
-    b.until_up(a.id()).await;
-    work.abort();
-    assert_eq!(a.meter.read("postponed_dials_total", ""), 1);
-}
-
-#[tokio::test]
 async fn a_greeting_above_its_length_is_not_read() {
     let authority = Authority::new("one");
     let a = authority.start("a");
