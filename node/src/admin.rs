@@ -95,7 +95,7 @@ impl Admin {
             metrics = Some(listener.local_addr().map_err(failed)?);
             servers.push(door.serve(listener, public(door.clone()), &stop));
         }
-        let upkeep = tokio::spawn(door.exporter.upkeep());
+        let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
         Ok(Self {
             socket,
             metrics,

@@ -53,10 +53,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     }
     match command {
         Command::Ca(command) => authority::ca(&command),
-        Command::Run(flags) => runtime()?.block_on(run::run(flags)),
+        Command::Run(flags) => run::run(&flags),
         Command::Up(flags) => {
             let output = Output::stdout(flags.json);
-            runtime()?.block_on(up::up(flags, output))
+            runtime(2)?.block_on(up::up(flags, output))
         }
         Command::Status(flags) => {
             let output = Output::stdout(flags.json);
@@ -139,8 +139,9 @@ fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
     started.map_err(|error| Failure::failed(format!("cannot start the log: {error}")))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Failure> {
     let built = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
         .enable_all()
         .build();
     built.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))

@@ -15,7 +15,7 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 12] = [
+const PARSED: [&str; 13] = [
     "advertise",
     "seeds",
     "grace_seconds",
@@ -26,6 +26,7 @@ const PARSED: [&str; 12] = [
     "max_payload_bytes",
     "log_json",
     "drain_seconds",
+    "threads",
     "watch_stdin",
     // Not a setting of the file; listed so that the variable is no error.
     "config",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binomesh_overlay::quic::Clock;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::recorded::{SharedRecorder, recording};
@@ -64,11 +65,9 @@ impl Exporter {
     }
 
     /// Fold histograms from time to time; runs until dropped.
-    pub async fn upkeep(self) {
-        let mut ticks = tokio::time::interval(UPKEEP);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    pub async fn upkeep(self, clock: Clock) {
         loop {
-            ticks.tick().await;
+            clock.sleep(UPKEEP).await;
             self.handle.run_upkeep();
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::BindError;
+use binomesh_overlay::quic::{BindError, Clock};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -35,6 +35,8 @@ struct Shared {
     id: PeerId,
     boot: u64,
     address: SocketAddr,
+    #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin API's"))]
+    clock: Clock,
     max_payload_bytes: usize,
     commands: mpsc::Sender<Command>,
     placement: watch::Receiver<Option<PlacementView>>,
@@ -109,6 +111,8 @@ pub(crate) struct Seat {
 pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
+    /// The clock of the loop.
+    pub(crate) clock: Clock,
     /// The loop.
     pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }
@@ -175,6 +179,7 @@ impl Node {
             id,
             boot,
             address: opened.address,
+            clock: opened.clock,
             max_payload_bytes,
             commands,
             placement,
@@ -204,6 +209,12 @@ impl Node {
     /// The address that it tells others.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// The clock of its timers.
+    #[cfg(feature = "admin")]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
     /// The longest payload that it accepts.

@@ -95,6 +95,10 @@ pub struct NodeConfig {
     /// not there. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_dir: Option<PathBuf>,
+    /// The threads that do the daemon's work, 1 to 64. Each beyond the first lets a busy
+    /// daemon use another core; a quiet one has more wake-ups. Read by the daemon.
+    #[serde(default = "one")]
+    pub threads: usize,
     /// How long open messages may take when the daemon is asked to stop.
     #[serde(default = "ten")]
     pub drain_seconds: u64,
@@ -123,6 +127,10 @@ const fn sixteen() -> u32 {
     16
 }
 
+const fn one() -> usize {
+    1
+}
+
 const fn two() -> u32 {
     2
 }
@@ -148,6 +156,8 @@ impl NodeConfig {
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
     /// The widest sibling tree; beyond it one of thousands is a star.
     pub const MAX_FANOUT: u32 = binomesh_routing::strategy::Strategy::MAX_FANOUT;
+    /// The most worker threads of a daemon.
+    pub const MAX_THREADS: usize = 64;
     /// The longest grace: a week.
     pub const MAX_GRACE_SECONDS: u64 = 604_800;
 
@@ -185,6 +195,7 @@ impl NodeConfig {
             push_dir: None,
             log: info(),
             log_json: false,
+            threads: one(),
             drain_seconds: ten(),
             watch_stdin: false,
             #[cfg(feature = "planted")]
@@ -219,6 +230,9 @@ impl NodeConfig {
         if !(1..=Self::MAX_PAYLOAD_BYTES).contains(&self.max_payload_bytes) {
             let value = self.max_payload_bytes.to_string();
             return invalid("max_payload_bytes", value, "1 to 16777216");
+        }
+        if !(1..=Self::MAX_THREADS).contains(&self.threads) {
+            return invalid("threads", self.threads.to_string(), "1 to 64");
         }
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             let expected =
@@ -313,6 +327,8 @@ mod tests {
         change("fanout", |c| c.fanout = 1);
         change("fanout", |c| c.fanout = 1025);
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);
+        change("threads", |c| c.threads = 0);
+        change("threads", |c| c.threads = 65);
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
         change("advertise", |c| {
             c.advertise = vec!["0.0.0.0:1".parse().unwrap()];

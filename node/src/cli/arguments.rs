@@ -220,6 +220,9 @@ pub(super) struct RunFlags {
     /// Children of a full node in the sibling tree.
     #[arg(long)]
     pub(super) fanout: Option<u32>,
+    /// The threads that do its work; more let a busy node use more cores.
+    #[arg(long)]
+    pub(super) threads: Option<usize>,
     /// The log filter.
     #[arg(long)]
     pub(super) log: Option<String>,

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::arguments::RunFlags;
 use super::output::Output;
-use super::{Failure, start_log};
+use super::{Failure, runtime, start_log};
 use crate::admin::Admin;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, load};
@@ -23,9 +23,13 @@ use crate::settings::NodeConfig;
 /// How much longer than its drain a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(flags: RunFlags) -> Result<(), Failure> {
-    let config = settings(&flags)?;
+pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
+    let config = settings(flags)?;
     start_log(&config.log, config.log_json)?;
+    runtime(config.threads)?.block_on(serve(config))
+}
+
+async fn serve(config: NodeConfig) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
@@ -139,6 +143,7 @@ fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
         ),
         ("router", text(flags.router.as_ref().map(|it| it as _))),
         ("fanout", text(flags.fanout.as_ref().map(|it| it as _))),
+        ("threads", text(flags.threads.as_ref().map(|it| it as _))),
         ("log", flags.log.clone()),
         ("log_json", given(flags.log_json)),
         ("watch_stdin", given(flags.watch_stdin)),

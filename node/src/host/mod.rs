@@ -22,8 +22,8 @@ mod report;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{DialError, DownReason, Events, Transport, TransportEvent};
+use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -50,9 +50,12 @@ const EVENTS_PER_TURN: usize = 64;
 const COMMANDS_PER_TURN: usize = 64;
 /// Round trips below this matter to nobody: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
-/// How often the counters of the machines are copied to the metrics, at most:
-/// with the next thing that happens, and a beat is never far.
-const STATS_PERIOD: Duration = Duration::from_secs(1);
+/// How often the relay is told how far away the peers are.
+const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
+/// How often the counters of the machines are copied to the metrics of who does not
+/// ask for a report, as a scrape does: with the next thing that happens, and a beat is
+/// never far.
+const STATS_PERIOD: Duration = Duration::from_secs(5);
 
 /// Bind the transport and prepare the loop.
 pub(crate) fn open(seat: Seat) -> Result<Opened, StartError> {
@@ -77,6 +80,8 @@ struct Host {
     /// The round-trip time to each linked peer that the relay was told last, if it
     /// matters.
     round_trips: BTreeMap<PeerId, Duration>,
+    /// When it is told again.
+    round_trips_due: Instant,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
     refusals: Refusals,
@@ -88,6 +93,8 @@ struct Host {
     inventory: Inventory,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
+    /// What `placement` was made of.
+    shown: Option<(overlay::Placement<PeerId>, bool)>,
     /// The overlay may have changed since the placement was shown.
     is_placement_stale: bool,
     leaving: Option<Leaving>,
@@ -112,6 +119,7 @@ impl Host {
         self.feed(Input::Start);
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
+        let mut alarm = self.transport.clock().sleep_until(stats_due.into_std());
         loop {
             // Neither a busy network nor a busy user may starve the other.
             for _ in 0..COMMANDS_PER_TURN {
@@ -137,7 +145,7 @@ impl Host {
                 self.say_goodbye().await;
                 break Ended::Asked;
             }
-            let wake = self.next_wake(stats_due);
+            alarm.reset(self.next_wake(stats_due).into_std());
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Ended::Asked,
@@ -157,7 +165,7 @@ impl Host {
                     Some(command) => self.on_command(command),
                 },
                 // Timers that are due have fired above.
-                () = tokio::time::sleep_until(wake) => {}
+                () = &mut alarm => {}
             }
         }
     }
@@ -178,10 +186,7 @@ impl Host {
         while let Some((timer, late)) = self.timers.pop(now) {
             if timer.is_look() {
                 self.tell_acknowledged();
-                let linked: Vec<PeerId> = self.boots.keys().copied().collect();
-                for peer in linked {
-                    self.tell_round_trip(peer);
-                }
+                self.tell_round_trips(now);
             }
             self.feed(Input::Timer { timer, late });
         }
@@ -199,6 +204,17 @@ impl Host {
             if before.unwrap_or(0) != count {
                 self.feed(Input::Acknowledged { peer });
             }
+        }
+    }
+
+    fn tell_round_trips(&mut self, now: Instant) {
+        if now < self.round_trips_due {
+            return;
+        }
+        self.round_trips_due = now + ROUND_TRIPS_PERIOD;
+        let linked: Vec<PeerId> = self.boots.keys().copied().collect();
+        for peer in linked {
+            self.tell_round_trip(peer);
         }
     }
 
@@ -293,6 +309,7 @@ impl Host {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Report { reply } => {
+                self.record_stats();
                 let _ = reply.send(self.report());
             }
             Command::Subscribe { subscriber, reply } => {

@@ -73,6 +73,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         boots: BTreeMap::new(),
         acknowledged: BTreeMap::new(),
         round_trips: BTreeMap::new(),
+        round_trips_due: super::now(),
         dial_failures: BTreeMap::new(),
         refusals: Refusals::default(),
         trust_domain,
@@ -84,13 +85,19 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         inventory,
         last_names: LastNames::default(),
         placement,
+        shown: None,
         is_placement_stale: true,
         leaving: None,
         has_failed: false,
         config,
     };
+    let clock = host.transport.clock().clone();
     let run = Box::pin(host.run(events, commands, stop));
-    Ok(Opened { address, run })
+    Ok(Opened {
+        address,
+        clock,
+        run,
+    })
 }
 
 fn failed_bind(error: BindError) -> StartError {

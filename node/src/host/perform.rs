@@ -110,13 +110,19 @@ impl Host {
     }
 
     /// Tell those who watch the placement when it has changed.
-    pub(super) fn show_placement(&self) {
-        let overlay = self.peer.overlay();
-        let view = overlay.placement().map(|placement| PlacementView {
+    pub(super) fn show_placement(&mut self) {
+        let placement = self.peer.overlay().placement();
+        let settled = self.unsettled().is_none();
+        let now = placement.map(|placement| (placement, settled));
+        if self.shown == now {
+            return;
+        }
+        self.shown = now;
+        let view = now.map(|(placement, settled)| PlacementView {
             epoch: epoch_name(&placement.epoch),
             population: placement.population.get(),
             rank: placement.rank.0,
-            settled: self.unsettled().is_none(),
+            settled,
         });
         self.placement.send_if_modified(|shown| {
             let changed = *shown != view;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use quinn::{Connection, Endpoint, VarInt};
 
+use super::clock::Clock;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::tls::{self, SERVER_NAME};
@@ -34,7 +35,9 @@ impl Bare {
         limits: &Limits,
     ) -> Result<Self, BindError> {
         let tls = tls::configs(identity)?;
-        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &Metrics::new())?;
+        let clock = Clock::start().map_err(BindError::Clock)?;
+        let metrics = Metrics::new();
+        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &metrics, &clock)?;
         endpoint.set_default_client_config(endpoint::client(&tls, limits)?);
         Ok(Self(endpoint))
     }

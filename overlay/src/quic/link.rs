@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
+use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
@@ -198,13 +199,15 @@ impl Watch {
     async fn run(&mut self) -> bool {
         let connection = self.link.connection.clone();
         let mut drain = self.link.drain.subscribe();
-        let mut round = tokio::time::interval(self.shared.limits.link_idle / 2);
+        let clock = &self.shared.clock.clone();
+        let mut expiry = clock.sleep_until(self.link.expires.into_std());
+        let mut round = clock.sleep_until(self.shared.next_round());
         loop {
-            let overdue = overdue(self.drain.as_ref());
+            let overdue = overdue(clock, self.drain.as_ref());
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
-                () = tokio::time::sleep_until(self.link.expires) => {
+                () = &mut expiry => {
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
@@ -228,7 +231,10 @@ impl Watch {
                     let (shared, link) = (self.shared.clone(), self.link.clone());
                     self.readers.spawn(Reader { shared, link }.run(stream));
                 }
-                _ = round.tick() => self.on_round().await,
+                () = &mut round => {
+                    self.on_round().await;
+                    round.reset(self.shared.next_round());
+                }
             }
             if self.part().await {
                 CloseCode::Done.close(&connection);
@@ -379,9 +385,9 @@ impl Watch {
     }
 }
 
-async fn overdue(drain: Option<&Drain>) {
+async fn overdue(clock: &Clock, drain: Option<&Drain>) {
     match drain {
-        Some(drain) => tokio::time::sleep_until(drain.look).await,
+        Some(drain) => clock.sleep_until(drain.look.into_std()).await,
         None => std::future::pending().await,
     }
 }

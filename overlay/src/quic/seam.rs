@@ -109,6 +109,9 @@ pub enum BindError {
     /// A renewed certificate names somebody else.
     #[error("the renewed certificate is of another identity")]
     OtherIdentity,
+    /// The operating system gives no timer.
+    #[error("cannot make a timer: {0}")]
+    Clock(std::io::Error),
     /// Not called within a tokio runtime.
     #[error("no tokio runtime")]
     NoRuntime,

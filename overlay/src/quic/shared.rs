@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use quinn::{ClientConfig, Endpoint};
+use quinn::{ClientConfig, Endpoint, Runtime};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Contact};
 use super::choice::Direction;
+use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
@@ -51,6 +53,9 @@ pub(super) struct Shared {
     /// Nothing new from now on.
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
+    pub(super) clock: Clock,
+    /// When the transport began.
+    pub(super) begun: std::time::Instant,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
     pub(super) events: Telling,
@@ -178,6 +183,18 @@ impl Shared {
             link.distrusted.cancel();
             CloseCode::Certificate.close(&link.connection);
         }
+    }
+
+    /// When all links are looked at next. All at once: each by itself would wake an
+    /// idle process once a link.
+    pub(super) fn next_round(&self) -> std::time::Instant {
+        let (age, period) = (
+            self.clock.now().duration_since(self.begun),
+            self.limits.link_idle / 2,
+        );
+        let into = age.as_nanos() % period.as_nanos().max(1);
+        let left = period - Duration::from_nanos(u64::try_from(into).unwrap_or(0));
+        self.begun + age + left
     }
 
     /// The longest body of a class.

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quinn::Endpoint;
+use quinn::{Endpoint, Runtime};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
+use super::clock::Clock;
 use super::events::{Events, events};
 use super::frame::Frame;
 use super::greeting::Farewell;
@@ -55,9 +56,17 @@ impl Transport {
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
+        let clock = Clock::start().map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
-            endpoint::bind(*address, &config.node_secret, &tls, &limits, &metrics)
+            endpoint::bind(
+                *address,
+                &config.node_secret,
+                &tls,
+                &limits,
+                &metrics,
+                &clock,
+            )
         };
         let endpoints = config
             .bind
@@ -96,6 +105,8 @@ impl Transport {
             tasks: TaskTracker::new(),
             endpoints,
             advertised,
+            begun: clock.now(),
+            clock,
             runtime,
             events,
             metrics,
@@ -111,6 +122,11 @@ impl Transport {
     /// This node's id.
     pub fn id(&self) -> PeerId {
         self.shared().me
+    }
+
+    /// The clock of its timers, for those of the host.
+    pub fn clock(&self) -> &Clock {
+        &self.shared().clock
     }
 
     /// This node's name.

@@ -1,0 +1,218 @@
+//! A UDP socket that is told of packets that come, and of room to send only while
+//! somebody waits for room.
+//!
+//! tokio's sockets are told of both, always; and the kernel says that there is room
+//! whenever a packet has gone out, which wakes an idle process once for each packet it
+//! sends.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+
+use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    state: UdpSocketState,
+    socket: AsyncFd<UdpSocket>,
+    /// The same socket under another descriptor, since each can be watched for one
+    /// interest at a time.
+    writing: Arc<UdpSocket>,
+    /// The kernel had no room when something was sent last.
+    is_full: AtomicBool,
+    /// What those wait for who wait for room.
+    room: Mutex<Weak<AsyncFd<Arc<UdpSocket>>>>,
+}
+
+impl Socket {
+    /// Must be called within a tokio runtime.
+    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
+        let writing = Arc::new(socket.try_clone()?);
+        Ok(Self {
+            state: UdpSocketState::new((&socket).into())?,
+            socket: watched(socket, Interest::READABLE)?,
+            writing,
+            is_full: AtomicBool::new(false),
+            room: Mutex::new(Weak::new()),
+        })
+    }
+
+    fn room(&self) -> io::Result<Arc<AsyncFd<Arc<UdpSocket>>>> {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = room.upgrade() {
+            return Ok(room);
+        }
+        let new = Arc::new(watched(self.writing.clone(), Interest::WRITABLE)?);
+        *room = Arc::downgrade(&new);
+        Ok(new)
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "unsound with types that lie about their descriptor; a socket owns it"
+)]
+fn watched<S: std::os::fd::AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, interest)
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Waiting {
+            socket: self,
+            room: None,
+        })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let sent = self.state.send(self.socket.get_ref().into(), transmit);
+        if let Err(error) = &sent
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            self.is_full.store(true, Ordering::Release);
+        }
+        sent
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
+            let received = ready.try_io(|socket| {
+                let socket = socket.get_ref().into();
+                self.state.recv(socket, bufs, meta)
+            });
+            if let Ok(received) = received {
+                return Poll::Ready(received);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.get_ref().local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+}
+
+/// One connection, which may wait for room.
+struct Waiting {
+    socket: Arc<Socket>,
+    room: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>>,
+}
+
+impl UdpPoller for Waiting {
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.room.is_none() {
+            if !self.socket.is_full.load(Ordering::Acquire) {
+                return Poll::Ready(Ok(()));
+            }
+            let room = self.socket.room()?;
+            self.room = Some(Box::pin(async move { room.writable().await.map(drop) }));
+        }
+        let Some(room) = &mut self.room else {
+            return Poll::Ready(Ok(()));
+        };
+        let found = ready!(room.as_mut().poll(cx));
+        self.room = None;
+        self.socket.is_full.store(false, Ordering::Release);
+        Poll::Ready(found)
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    fn loopback() -> Arc<Socket> {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Arc::new(Socket::new(socket).unwrap())
+    }
+
+    async fn received(socket: &Socket) -> Vec<u8> {
+        let mut buffer = [0; 64];
+        let mut meta = [RecvMeta::default()];
+        let count = poll_fn(|cx| {
+            let mut buffers = [IoSliceMut::new(&mut buffer)];
+            socket.poll_recv(cx, &mut buffers, &mut meta)
+        });
+        assert_eq!(count.await.unwrap(), 1);
+        buffer[..meta[0].len].to_vec()
+    }
+
+    fn to(destination: SocketAddr, contents: &[u8]) -> Transmit<'_> {
+        Transmit {
+            destination,
+            ecn: None,
+            contents,
+            segment_size: None,
+            src_ip: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn who_has_room_sends_at_once_and_what_comes_is_read() {
+        let (here, there) = (loopback(), loopback());
+        let mut waiting = here.clone().create_io_poller();
+        let at_once = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll_writable(cx))).await;
+        assert!(matches!(at_once, Poll::Ready(Ok(()))));
+        for word in ["one", "two"] {
+            let transmit = to(there.local_addr().unwrap(), word.as_bytes());
+            here.try_send(&transmit).unwrap();
+            assert_eq!(received(&there).await, word.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn all_who_wait_for_room_are_told_and_nothing_is_watched_afterwards() {
+        let here = loopback();
+        here.is_full.store(true, Ordering::Release);
+        let mut waiting = [
+            here.clone().create_io_poller(),
+            here.clone().create_io_poller(),
+        ];
+        for one in &mut waiting {
+            let first = poll_fn(|cx| Poll::Ready(one.as_mut().poll_writable(cx))).await;
+            assert!(first.is_pending());
+        }
+        let watch = here.room.lock().unwrap().upgrade().expect("watched");
+        assert_eq!(Arc::strong_count(&watch), 3);
+        drop(watch);
+        for one in &mut waiting {
+            poll_fn(|cx| one.as_mut().poll_writable(cx)).await.unwrap();
+        }
+        assert!(!here.is_full.load(Ordering::Acquire));
+        assert!(here.room.lock().unwrap().upgrade().is_none());
+    }
+}
