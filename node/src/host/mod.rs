@@ -20,6 +20,7 @@ mod refusals;
 mod report;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{DialError, DownReason, Events, Transport, TransportEvent};
@@ -55,7 +56,7 @@ const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
 /// How often the counters of the machines are copied to the metrics of who does not
 /// ask for a report, as a scrape does: with the next thing that happens, and a beat is
 /// never far.
-const STATS_PERIOD: Duration = Duration::from_secs(5);
+const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// Bind the transport and prepare the loop.
 pub(crate) fn open(seat: Seat) -> Result<Opened, StartError> {
@@ -119,6 +120,7 @@ impl Host {
         self.feed(Input::Start);
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
+        let mut stopped = pin!(stop.cancelled());
         let mut alarm = self.transport.clock().sleep_until(stats_due.into_std());
         loop {
             // Neither a busy network nor a busy user may starve the other.
@@ -148,7 +150,7 @@ impl Host {
             alarm.reset(self.next_wake(stats_due).into_std());
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break Ended::Asked,
+                () = stopped.as_mut() => break Ended::Asked,
                 event = events.recv() => match event {
                     None => break Ended::Asked,
                     Some(event) => {

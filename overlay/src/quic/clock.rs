@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::task::AbortHandle;
 
 use super::socket::Socket;
 use alarm::Alarm;
@@ -43,7 +43,13 @@ pub struct Clock(Arc<Running>);
 struct Running {
     inner: Arc<Inner>,
     next: AtomicU64,
-    _stop: DropGuard,
+    driver: AbortHandle,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
 }
 
 struct Inner {
@@ -73,18 +79,17 @@ impl Clock {
                 put_off: None,
             }),
         });
-        let stop = CancellationToken::new();
         let ringing = inner.clone();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        let driver = tokio::spawn(async move {
             loop {
                 ringing.alarm.rings().await;
                 ringing.wake_due();
             }
-        }));
+        });
         Ok(Self(Arc::new(Running {
             inner,
             next: AtomicU64::new(0),
-            _stop: stop.drop_guard(),
+            driver: driver.abort_handle(),
         })))
     }
 
