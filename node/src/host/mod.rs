@@ -122,7 +122,7 @@ impl Host {
         let mut commands_open = true;
         let mut stopped = pin!(stop.cancelled());
         let mut alarm = self.transport.clock().sleep_until(stats_due.into_std());
-        loop {
+        let ended = loop {
             // Neither a busy network nor a busy user may starve the other.
             for _ in 0..COMMANDS_PER_TURN {
                 let Ok(command) = commands.try_recv() else {
@@ -169,7 +169,10 @@ impl Host {
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
             }
-        }
+        };
+        // What nobody has asked for yet.
+        self.record_stats();
+        ended
     }
 
     fn next_wake(&self, stats_due: Instant) -> Instant {

@@ -35,6 +35,8 @@ const PUT_OFF_AT_MOST_EVERY: Duration = Duration::from_millis(50);
 /// when it can be put off by more: two acknowledgements follow a beat.
 const PUT_OFF_AT_LEAST_BY: Duration = Duration::from_millis(5);
 
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Timers that share an alarm. Clones are the same clock; it stops with the last of
 /// them and of their [`Sleep`]s.
 #[derive(Clone)]
@@ -95,7 +97,9 @@ impl Clock {
 
     /// A timer that fires in so long.
     pub fn sleep(&self, length: Duration) -> Sleep {
-        self.sleep_until(now() + length)
+        // Longer than anybody waits, if there is no such time.
+        let deadline = now().checked_add(length);
+        self.sleep_until(deadline.unwrap_or_else(|| now() + YEAR))
     }
 
     /// A timer that fires at `deadline`, at once if that is over.
@@ -120,11 +124,11 @@ impl Inner {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, former: Option<Place>, place: Place, waker: Waker, now: Instant) {
+    fn enter(&self, former: Option<Place>, place: Place, waker: Waker) {
         let mut list = self.list();
         let moved = former.and_then(|former| list.waiting.remove(&former));
         let replaced = list.waiting.insert(place, waker);
-        self.set_alarm(&mut list, now);
+        self.set_alarm(&mut list);
         // What a waker holds may have timers too, which take the lock.
         drop(list);
         drop((moved, replaced));
@@ -134,7 +138,7 @@ impl Inner {
         let mut list = self.list();
         let former = list.waiting.remove(&place);
         if list.set == Some(place.0) {
-            self.set_alarm(&mut list, now());
+            self.set_alarm(&mut list);
         }
         drop(list);
         drop(former);
@@ -142,29 +146,32 @@ impl Inner {
 
     /// Wake whose time has come. Whoever is woken asks the clock itself.
     fn wake_due(&self) {
-        let now = now();
         let mut list = self.list();
         list.set = None;
-        let later = list.waiting.split_off(&(now, u64::MAX));
+        let later = list.waiting.split_off(&(now(), u64::MAX));
         let due = std::mem::replace(&mut list.waiting, later);
-        self.set_alarm(&mut list, now);
+        self.set_alarm(&mut list);
         drop(list);
         due.into_values().for_each(Waker::wake);
     }
 
     /// Have the alarm go off at the first deadline, or before.
-    fn set_alarm(&self, list: &mut List, now: Instant) {
+    fn set_alarm(&self, list: &mut List) {
         let Some(first) = list.waiting.keys().next().map(|place| place.0) else {
             return;
         };
         if let Some(set) = list.set.filter(|set| *set <= first) {
+            if first - set < PUT_OFF_AT_LEAST_BY {
+                return;
+            }
+            let now = now();
             let is_soon = |last: Instant| now.duration_since(last) < PUT_OFF_AT_MOST_EVERY;
-            if first - set < PUT_OFF_AT_LEAST_BY || list.put_off.is_some_and(is_soon) {
+            if list.put_off.is_some_and(is_soon) {
                 return;
             }
             list.put_off = Some(now);
         }
-        self.alarm.set(first.saturating_duration_since(now));
+        self.alarm.set(first.saturating_duration_since(now()));
         list.set = Some(first);
     }
 }
@@ -192,8 +199,7 @@ impl Sleep {
     }
 
     fn poll_fired(&mut self, cx: &Context<'_>) -> Poll<()> {
-        let now = now();
-        if now >= self.deadline {
+        if now() >= self.deadline {
             self.unlist();
             return Poll::Ready(());
         }
@@ -202,7 +208,7 @@ impl Sleep {
         if !self.listed.as_ref().is_some_and(is_there) {
             let former = self.listed.take().map(|(place, _)| place);
             let waker = cx.waker().clone();
-            self.clock.0.inner.enter(former, place, waker.clone(), now);
+            self.clock.0.inner.enter(former, place, waker.clone());
             self.listed = Some((place, waker));
         }
         Poll::Pending

@@ -201,7 +201,7 @@ impl Watch {
         let mut drain = self.link.drain.subscribe();
         let clock = &self.shared.clock.clone();
         let mut expiry = clock.sleep_until(self.link.expires.into_std());
-        let mut round = clock.sleep_until(self.shared.next_round());
+        let mut round = self.shared.next_round();
         loop {
             let overdue = overdue(clock, self.drain.as_ref());
             tokio::select! {
@@ -233,7 +233,7 @@ impl Watch {
                 }
                 () = &mut round => {
                     self.on_round().await;
-                    round.reset(self.shared.next_round());
+                    round = self.shared.next_round();
                 }
             }
             if self.part().await {

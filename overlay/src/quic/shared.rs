@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{Book, Contact};
 use super::choice::Direction;
-use super::clock::Clock;
+use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
@@ -187,14 +187,14 @@ impl Shared {
 
     /// When all links are looked at next. All at once: each by itself would wake an
     /// idle process once a link.
-    pub(super) fn next_round(&self) -> std::time::Instant {
+    pub(super) fn next_round(&self) -> Sleep {
         let (age, period) = (
             self.clock.now().duration_since(self.begun),
             self.limits.link_idle / 2,
         );
         let into = age.as_nanos() % period.as_nanos().max(1);
         let left = period - Duration::from_nanos(u64::try_from(into).unwrap_or(0));
-        self.begun + age + left
+        self.clock.sleep(left)
     }
 
     /// The longest body of a class.

@@ -10,52 +10,54 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// How long is waited where the kernel cannot even watch for room.
+const BLIND: Duration = Duration::from_millis(1);
+
 /// The socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     state: UdpSocketState,
     socket: AsyncFd<UdpSocket>,
-    /// The same socket under another descriptor, since each can be watched for one
-    /// interest at a time.
-    writing: Arc<UdpSocket>,
     /// The kernel had no room when something was sent last.
     is_full: AtomicBool,
-    /// What those wait for who wait for room.
-    room: Mutex<Weak<AsyncFd<Arc<UdpSocket>>>>,
 }
 
 impl Socket {
     /// Must be called within a tokio runtime.
     pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
-        let writing = Arc::new(socket.try_clone()?);
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
             socket: watched(socket, Interest::READABLE)?,
-            writing,
             is_full: AtomicBool::new(false),
-            room: Mutex::new(Weak::new()),
         })
     }
 
-    fn room(&self) -> io::Result<Arc<AsyncFd<Arc<UdpSocket>>>> {
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(room) = room.upgrade() {
-            return Ok(room);
+    /// Wait for room, each time anew, and by another descriptor, since each can be
+    /// watched once: so what is found is true now, whoever else waits.
+    fn room(&self) -> Room {
+        let other = self.socket.get_ref().try_clone();
+        match other.and_then(|other| watched(other, Interest::WRITABLE)) {
+            Ok(room) => Box::pin(async move { room.writable().await.map(drop) }),
+            // No descriptor is left. A connection that is told of an error is lost.
+            Err(_) => Box::pin(async {
+                tokio::time::sleep(BLIND).await;
+                Ok(())
+            }),
         }
-        let new = Arc::new(watched(self.writing.clone(), Interest::WRITABLE)?);
-        *room = Arc::downgrade(&new);
-        Ok(new)
     }
 }
+
+type Room = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
 
 #[expect(
     deprecated,
@@ -121,7 +123,7 @@ impl AsyncUdpSocket for Socket {
 /// One connection, which may wait for room.
 struct Waiting {
     socket: Arc<Socket>,
-    room: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>>,
+    room: Option<Room>,
 }
 
 impl UdpPoller for Waiting {
@@ -130,8 +132,7 @@ impl UdpPoller for Waiting {
             if !self.socket.is_full.load(Ordering::Acquire) {
                 return Poll::Ready(Ok(()));
             }
-            let room = self.socket.room()?;
-            self.room = Some(Box::pin(async move { room.writable().await.map(drop) }));
+            self.room = Some(self.socket.room());
         }
         let Some(room) = &mut self.room else {
             return Poll::Ready(Ok(()));
@@ -195,24 +196,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_for_room_are_told_and_nothing_is_watched_afterwards() {
+    async fn who_waits_for_room_is_told_once_whoever_else_waits() {
         let here = loopback();
+        let mut waiting = [here.clone(), here.clone()].map(Socket::create_io_poller);
+        let found = async |one: &mut Pin<Box<dyn UdpPoller>>| {
+            poll_fn(|cx| Poll::Ready(one.as_mut().poll_writable(cx))).await
+        };
         here.is_full.store(true, Ordering::Release);
-        let mut waiting = [
-            here.clone().create_io_poller(),
-            here.clone().create_io_poller(),
-        ];
         for one in &mut waiting {
-            let first = poll_fn(|cx| Poll::Ready(one.as_mut().poll_writable(cx))).await;
-            assert!(first.is_pending());
+            assert!(found(one).await.is_pending());
         }
-        let watch = here.room.lock().unwrap().upgrade().expect("watched");
-        assert_eq!(Arc::strong_count(&watch), 3);
-        drop(watch);
-        for one in &mut waiting {
-            poll_fn(|cx| one.as_mut().poll_writable(cx)).await.unwrap();
-        }
+        let [first, other] = &mut waiting;
+        poll_fn(|cx| first.as_mut().poll_writable(cx))
+            .await
+            .unwrap();
         assert!(!here.is_full.load(Ordering::Acquire));
-        assert!(here.room.lock().unwrap().upgrade().is_none());
+
+        // It fills the socket again before the other has looked.
+        here.is_full.store(true, Ordering::Release);
+        assert!(
+            found(first).await.is_pending(),
+            "room that is there no more"
+        );
+        poll_fn(|cx| first.as_mut().poll_writable(cx))
+            .await
+            .unwrap();
+        poll_fn(|cx| other.as_mut().poll_writable(cx))
+            .await
+            .unwrap();
     }
 }

@@ -126,7 +126,13 @@ impl Idle {
         tokio::time::sleep(Duration::from_secs(self.settle_seconds)).await;
         verified(cluster, self.setup.timeout()).await?;
 
-        let before = self.reading(&members).await?;
+        // The sights take a minute: before and after all that is counted.
+        let before = Reading {
+            sights: self.sights(&members).await,
+            counters: Counters::scrape_all(&members).await?,
+            processor: processor_times(&members)?,
+            sent: Loopback::read()?,
+        };
         let begun = now();
         record::progress(format_args!("counting for {} minutes", self.minutes));
         tokio::time::sleep(Duration::from_secs_f64(self.minutes * 60.0)).await;
@@ -134,22 +140,17 @@ impl Idle {
         let (sent, processor) = (Loopback::read()?, processor_times(&members)?);
         let elapsed = begun.elapsed();
         let after = Reading {
-            sent,
+            counters: Counters::scrape_all(&members).await?,
+            sights: self.sights(&members).await,
             processor,
-            ..self.reading(&members).await?
+            sent,
         };
         Ok(self.row(&before, &after, elapsed))
     }
 
-    async fn reading(&self, members: &[Member]) -> Result<Reading, Failure> {
-        let counters = Counters::scrape_all(members).await?;
+    async fn sights(&self, members: &[Member]) -> Sights {
         let watch = Watch::open(members, Duration::from_secs(60), self.setup.timeout()).await;
-        Ok(Reading {
-            sights: watch.latest().clone(),
-            counters,
-            processor: processor_times(members)?,
-            sent: Loopback::read()?,
-        })
+        watch.latest().clone()
     }
 
     fn row(&self, before: &Reading, after: &Reading, elapsed: Duration) -> Row {
