@@ -56,6 +56,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(flags) => run::run(&flags),
         Command::Up(flags) => {
             let output = Output::stdout(flags.json);
+            // It starts processes and asks them; the work is theirs.
             runtime(2)?.block_on(up::up(flags, output))
         }
         Command::Status(flags) => {

@@ -124,14 +124,8 @@ impl Host {
             rank: placement.rank.0,
             settled,
         });
-        self.placement.send_if_modified(|shown| {
-            let changed = *shown != view;
-            if changed {
-                tracing::debug!(?view, "placement");
-                *shown = view;
-            }
-            changed
-        });
+        tracing::debug!(?view, "placement");
+        self.placement.send_replace(view);
     }
 
     /// The name of a peer, or its id while that is not known.

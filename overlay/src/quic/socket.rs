@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use metrics::{Counter, counter};
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
@@ -30,29 +31,37 @@ pub(super) struct Socket {
     socket: AsyncFd<UdpSocket>,
     /// The kernel had no room when something was sent last.
     is_full: AtomicBool,
+    room_waits: Counter,
+    blind_waits: Counter,
 }
 
 impl Socket {
-    /// Must be called within a tokio runtime.
+    /// Must be called within a tokio runtime. Metrics go to the recorder that is
+    /// current here and now.
     pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
             socket: watched(socket, Interest::READABLE)?,
             is_full: AtomicBool::new(false),
+            room_waits: counter!("binomesh_transport_room_waits_total"),
+            blind_waits: counter!("binomesh_transport_blind_waits_total"),
         })
     }
 
     /// Wait for room, each time anew, and by another descriptor, since each can be
     /// watched once: so what is found is true now, whoever else waits.
-    fn room(&self) -> Room {
-        let other = self.socket.get_ref().try_clone();
+    fn room(&self, other: io::Result<UdpSocket>) -> Room {
+        self.room_waits.increment(1);
         match other.and_then(|other| watched(other, Interest::WRITABLE)) {
             Ok(room) => Box::pin(async move { room.writable().await.map(drop) }),
             // No descriptor is left. A connection that is told of an error is lost.
-            Err(_) => Box::pin(async {
-                tokio::time::sleep(BLIND).await;
-                Ok(())
-            }),
+            Err(_) => {
+                self.blind_waits.increment(1);
+                Box::pin(async {
+                    tokio::time::sleep(BLIND).await;
+                    Ok(())
+                })
+            }
         }
     }
 }
@@ -132,7 +141,8 @@ impl UdpPoller for Waiting {
             if !self.socket.is_full.load(Ordering::Acquire) {
                 return Poll::Ready(Ok(()));
             }
-            self.room = Some(self.socket.room());
+            let other = self.socket.socket.get_ref().try_clone();
+            self.room = Some(self.socket.room(other));
         }
         let Some(room) = &mut self.room else {
             return Poll::Ready(Ok(()));
@@ -224,5 +234,12 @@ mod tests {
         poll_fn(|cx| other.as_mut().poll_writable(cx))
             .await
             .unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_a_descriptor_to_watch_by_it_is_tried_again_and_nothing_is_lost() {
+        let here = loopback();
+        let none_left = io::Error::from_raw_os_error(24);
+        here.room(Err(none_left)).await.unwrap();
     }
 }

@@ -19,11 +19,7 @@ mod linux {
     use tokio::io::unix::AsyncFd;
 
     /// A timer file descriptor.
-    pub(crate) struct Alarm {
-        timer: AsyncFd<OwnedFd>,
-        #[cfg(test)]
-        times_set: std::sync::atomic::AtomicUsize,
-    }
+    pub(crate) struct Alarm(AsyncFd<OwnedFd>);
 
     impl Alarm {
         /// Must be called within a tokio runtime.
@@ -34,11 +30,7 @@ mod linux {
         pub(crate) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            Ok(Self {
-                timer: AsyncFd::with_interest(timer, Interest::READABLE)?,
-                #[cfg(test)]
-                times_set: Default::default(),
-            })
+            Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
         }
 
         /// Go off in so long, and not when it was to go off before.
@@ -52,26 +44,18 @@ mod linux {
                     tv_nsec: after.subsec_nanos().into(),
                 },
             };
-            let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+            let set = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
             debug_assert!(set.is_ok(), "a span is a valid time");
-            #[cfg(test)]
-            self.times_set
-                .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         }
 
         /// Wait until it goes off. The descriptor is not read: setting it anew clears
         /// it, and readiness is told by edges.
         pub(crate) async fn rings(&self) {
-            match self.timer.readable().await {
+            match self.0.readable().await {
                 Ok(mut ready) => ready.clear_ready(),
                 // The runtime ends, and all that waits here with it.
                 Err(_) => std::future::pending().await,
             }
-        }
-
-        #[cfg(test)]
-        pub(crate) fn times_set(&self) -> usize {
-            self.times_set.load(std::sync::atomic::Ordering::SeqCst)
         }
     }
 }
