@@ -141,6 +141,9 @@ fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
 }
 
 fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    if threads == 1 {
+        return small_runtime();
+    }
     let built = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()

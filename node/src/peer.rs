@@ -39,6 +39,26 @@ impl Timer {
             Self::Overlay(overlay::Timer::Beat | overlay::Timer::Watch)
         )
     }
+
+    /// By how much this timer may be late, armed to fire `after` so long, so that an
+    /// idle host need not wake for it alone: what is done by the clock again and again
+    /// is spread by as much in any case.
+    pub(crate) fn slack(self, after: Duration) -> Duration {
+        match self {
+            Self::Overlay(
+                overlay::Timer::Beat
+                | overlay::Timer::Refresh
+                | overlay::Timer::Confirm
+                | overlay::Timer::Probe,
+            ) => after / 8,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The same of a look in the middle of a beat, when it can wait: until the beat.
+    pub(crate) fn slack_of_look(after: Duration) -> Duration {
+        after + Self::Overlay(overlay::Timer::Beat).slack(2 * after)
+    }
 }
 
 /// What happens to a peer.

@@ -7,11 +7,21 @@ use tokio::time::Instant;
 
 /// Timers by deadline. A timer is its own key: arming it again replaces it, so
 /// the queue never holds more timers than there are different ones.
+///
+/// A timer may have slack: it fires at its deadline if the host is awake, and its
+/// host need not wake for it before the slack is used up. The order of firing is
+/// that of the deadlines all the same.
 #[derive(Debug)]
 pub(crate) struct TimerQueue<T> {
-    by_deadline: BTreeMap<(Instant, u64), T>,
+    by_deadline: BTreeMap<(Instant, u64), Armed<T>>,
     by_timer: BTreeMap<T, (Instant, u64)>,
     sequence: u64,
+}
+
+#[derive(Debug)]
+struct Armed<T> {
+    timer: T,
+    slack: Duration,
 }
 
 impl<T: Copy + Ord> TimerQueue<T> {
@@ -23,13 +33,21 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
-    /// Fire `timer` at `deadline` instead of any earlier arrangement.
-    pub(crate) fn arm(&mut self, timer: T, deadline: Instant) {
+    /// Fire `timer` at `deadline`, or `slack` later, instead of any earlier arrangement.
+    pub(crate) fn arm(&mut self, timer: T, deadline: Instant, slack: Duration) {
         self.disarm(timer);
         self.sequence += 1;
         let key = (deadline, self.sequence);
-        self.by_deadline.insert(key, timer);
+        self.by_deadline.insert(key, Armed { timer, slack });
         self.by_timer.insert(timer, key);
+    }
+
+    /// Give `timer` another slack, if it is armed.
+    pub(crate) fn set_slack(&mut self, timer: T, slack: Duration) {
+        let key = self.by_timer.get(&timer);
+        if let Some(armed) = key.and_then(|key| self.by_deadline.get_mut(key)) {
+            armed.slack = slack;
+        }
     }
 
     pub(crate) fn disarm(&mut self, timer: T) {
@@ -38,22 +56,40 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
-    /// The earliest deadline.
+    /// When the host has to be awake.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let (deadline, _) = self.by_deadline.keys().next()?;
-        Some(*deadline)
+        let mut next = None;
+        // Few have slack, so this ends soon.
+        for ((deadline, _), armed) in &self.by_deadline {
+            if next.is_some_and(|next| next <= *deadline) {
+                break;
+            }
+            let latest = *deadline + armed.slack;
+            next = Some(next.map_or(latest, |next: Instant| next.min(latest)));
+        }
+        next
     }
 
-    /// Take one timer that is due, and how late it is.
+    /// Take one timer that is due, and by how much more than its slack it is late.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(T, Duration)> {
         let entry = self.by_deadline.first_entry()?;
         let deadline = entry.key().0;
         if deadline > now {
             return None;
         }
-        let timer = entry.remove();
+        let Armed { timer, slack } = entry.remove();
         self.by_timer.remove(&timer);
-        Some((timer, now - deadline))
+        Some((timer, (now - deadline).saturating_sub(slack)))
+    }
+
+    /// Take the first timer if it is due but nobody has woken for it, since it has slack.
+    pub(crate) fn pop_waiting(&mut self, now: Instant) -> Option<(T, Duration)> {
+        let ((deadline, _), armed) = self.by_deadline.first_key_value()?;
+        let is_waiting = *deadline <= now && now <= *deadline + armed.slack;
+        match is_waiting && !armed.slack.is_zero() {
+            true => self.pop(now),
+            false => None,
+        }
     }
 }
 
@@ -61,21 +97,63 @@ impl<T: Copy + Ord> TimerQueue<T> {
 mod tests {
     use super::*;
 
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn timers_fire_in_order_once_and_with_their_lateness() {
         #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
         let start = Instant::now();
-        let after = |ms| start + Duration::from_millis(ms);
+        let after = |length| start + ms(length);
         let mut queue = TimerQueue::new();
-        queue.arm('b', after(20));
-        queue.arm('a', after(10));
-        queue.arm('c', after(5));
-        queue.arm('b', after(15));
+        queue.arm('b', after(20), ms(0));
+        queue.arm('a', after(10), ms(0));
+        queue.arm('c', after(5), ms(0));
+        queue.arm('b', after(15), ms(0));
         queue.disarm('c');
         assert_eq!(queue.next(), Some(after(10)));
         assert_eq!(queue.pop(after(9)), None);
-        assert_eq!(queue.pop(after(12)), Some(('a', Duration::from_millis(2))));
-        assert_eq!(queue.pop(after(15)), Some(('b', Duration::ZERO)));
+        assert_eq!(queue.pop(after(12)), Some(('a', ms(2))));
+        assert_eq!(queue.pop(after(15)), Some(('b', ms(0))));
         assert_eq!((queue.pop(after(99)), queue.next()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_wakes_for_a_timer_with_slack_and_who_is_awake_fires_it_in_order() {
+        #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
+        let start = Instant::now();
+        let after = |length| start + ms(length);
+        let mut queue = TimerQueue::new();
+        queue.arm('a', after(10), ms(30));
+        queue.arm('b', after(20), ms(0));
+        queue.arm('c', after(15), ms(3));
+        assert_eq!(queue.next(), Some(after(18)));
+        queue.set_slack('c', ms(30));
+        assert_eq!(queue.next(), Some(after(20)));
+        assert_eq!(queue.pop(after(9)), None);
+        assert_eq!(queue.pop(after(16)), Some(('a', ms(0))));
+        assert_eq!(queue.pop(after(50)), Some(('c', ms(5))), "beyond its slack");
+        assert_eq!(queue.pop(after(50)), Some(('b', ms(30))));
+        queue.set_slack('a', ms(1));
+        assert_eq!(queue.next(), None, "it is armed no more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_is_within_its_slack_comes_before_its_time() {
+        #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
+        let start = Instant::now();
+        let after = |length| start + ms(length);
+        let mut queue = TimerQueue::new();
+        queue.arm('a', after(10), ms(5));
+        queue.arm('b', after(20), ms(0));
+        assert_eq!(queue.pop_waiting(after(9)), None);
+        assert_eq!(
+            queue.pop_waiting(after(16)),
+            None,
+            "it is late like any other"
+        );
+        assert_eq!(queue.pop_waiting(after(15)), Some(('a', ms(0))));
+        assert_eq!(queue.pop_waiting(after(20)), None, "it has no slack");
     }
 }

@@ -96,3 +96,35 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
     assert_eq!(origin.answer_all(true), 3);
     assert!(origin.receipts[0].is_complete());
 }
+
+/// Nobody may ever have held a rank of the former epoch: then its names can come one
+/// after another for minutes.
+#[test]
+fn the_former_roster_is_asked_for_so_often_whatever_is_told() {
+    let mut node = Single::new(ORIGIN);
+    node.handle(Input::View(view(1, 64, 0, |rank| ORIGIN + rank.0)));
+    node.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));
+    let mut fired = 0;
+    for rank in 3.. {
+        if !node.timers.contains_key(&Timer::Roster) {
+            break;
+        }
+        fired += 1;
+        node.fire(Timer::Roster);
+        let tell = Message::RosterTell {
+            epoch: epoch(1),
+            start: Rank(rank),
+            peers: vec![ORIGIN + rank],
+        };
+        node.hear(ORIGIN + 2, tell);
+    }
+    assert_eq!(fired, 16);
+    node.sent.clear();
+    let tell = Message::RosterTell {
+        epoch: epoch(1),
+        start: Rank(3 + fired),
+        peers: vec![ORIGIN + 3 + fired],
+    };
+    node.hear(ORIGIN + 2, tell);
+    assert_eq!(node.sent, [], "it is taken in, and no more is asked for");
+}

@@ -12,6 +12,7 @@
 mod answer;
 mod collect;
 mod inventory;
+mod look;
 mod open;
 mod outgoing;
 mod perform;
@@ -76,6 +77,8 @@ struct Host {
     transport: Transport,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
+    /// How long after its beat the look in its middle was due.
+    half_beat: Duration,
     /// How many acknowledgements had come from each watched peer.
     acknowledged: BTreeMap<PeerId, u64>,
     /// The round-trip time to each linked peer that the relay was told last, if it
@@ -121,7 +124,8 @@ impl Host {
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
         let mut stopped = pin!(stop.cancelled());
-        let mut alarm = self.transport.clock().sleep_until(stats_due.into_std());
+        let clock = self.transport.clock().clone();
+        let mut alarm = clock.sleep_until(stats_due.into_std());
         let ended = loop {
             // Neither a busy network nor a busy user may starve the other.
             for _ in 0..COMMANDS_PER_TURN {
@@ -147,6 +151,7 @@ impl Host {
                 self.say_goodbye().await;
                 break Ended::Asked;
             }
+            self.attend_look();
             alarm.reset(self.next_wake(stats_due).into_std());
             tokio::select! {
                 biased;
@@ -154,6 +159,7 @@ impl Host {
                 event = events.recv() => match event {
                     None => break Ended::Asked,
                     Some(event) => {
+                        self.fire_waiting();
                         self.on_event(event);
                         for _ in 1..EVENTS_PER_TURN {
                             let Ok(event) = events.try_recv() else { break };
@@ -168,6 +174,10 @@ impl Host {
                 },
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
+                // The tasks of the connection go first.
+                () = clock.arrival(), if self.peer.overlay().awaits_acknowledgement() => {
+                    tokio::task::yield_now().await;
+                }
             }
         };
         // What nobody has asked for yet.
@@ -189,27 +199,16 @@ impl Host {
     fn fire_timers(&mut self) {
         let now = now();
         while let Some((timer, late)) = self.timers.pop(now) {
-            if timer.is_look() {
-                self.tell_acknowledged();
-                self.tell_round_trips(now);
-            }
-            self.feed(Input::Timer { timer, late });
+            self.fire(timer, late, now);
         }
     }
 
-    /// A neighbour whose transport answers lives, and hears this node.
-    fn tell_acknowledged(&mut self) {
-        let silent: Vec<PeerId> = self.peer.overlay().silent_neighbours().collect();
-        self.acknowledged.retain(|peer, _| silent.contains(peer));
-        for peer in silent {
-            let Some(count) = self.transport.acknowledgements(peer) else {
-                continue;
-            };
-            let before = self.acknowledged.insert(peer, count);
-            if before.unwrap_or(0) != count {
-                self.feed(Input::Acknowledged { peer });
-            }
+    fn fire(&mut self, timer: Timer, late: Duration, now: Instant) {
+        if timer.is_look() {
+            self.tell_acknowledged();
+            self.tell_round_trips(now);
         }
+        self.feed(Input::Timer { timer, late });
     }
 
     fn tell_round_trips(&mut self, now: Instant) {

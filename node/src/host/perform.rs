@@ -16,7 +16,7 @@ impl Host {
         for effect in out.drain() {
             match effect {
                 Effect::Send { to, message } => self.send(to, &message),
-                Effect::Arm { timer, after } => self.timers.arm(timer, super::after(after)),
+                Effect::Arm { timer, after } => self.arm(timer, after),
                 Effect::Disarm { timer } => self.timers.disarm(timer),
                 Effect::Connect(peer) => self.transport.connect(peer),
                 Effect::Disconnect(peer) => self.transport.disconnect(peer),

@@ -76,6 +76,22 @@ impl<I: Id> Detector<I> {
             .is_some_and(|silence| silence.is_asked)
     }
 
+    /// Whether a peer that was sent a beat has not answered yet.
+    pub fn awaits_acknowledgement(&self) -> bool {
+        self.silent.values().any(|silence| silence.owes)
+    }
+
+    /// Whether the next look would only count: then it can come as late as the one
+    /// after it, or just before anything else happens, and nothing is different.
+    pub fn look_can_wait(&self) -> bool {
+        let suspect_after = self.pace.suspect_after;
+        let is_short = |count: u32| count.saturating_add(1) < suspect_after;
+        self.silent.values().all(|silence| {
+            let is_quiet = !silence.owes && !silence.is_asked && !silence.is_roused;
+            is_quiet && is_short(silence.any) && is_short(silence.direct)
+        })
+    }
+
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);

@@ -275,6 +275,56 @@ fn who_owes_an_answer_is_suspected_at_the_next_look() {
 }
 
 #[test]
+fn a_look_that_can_wait_finds_nobody() {
+    let mut noise = Noise::new(11);
+    let mut waited = 0;
+    for step in 0..20_000 {
+        let mut bed = Bed::new(Planted::NONE);
+        for _ in 0..noise.next() % 9 {
+            let peer = 1 + noise.next() as u32 % 3;
+            match noise.next() % 8 {
+                0 => drop(bed.heard(peer)),
+                1 => bed.detector.on_acknowledged(peer),
+                2 => bed.detector.await_acknowledgement([peer].into_iter()),
+                3 => bed.detector.on_link_down(peer),
+                4 => bed.detector.on_carried(peer),
+                5 => drop(bed.rumour(2, 5 + peer, 10)),
+                _ => drop(bed.half_beat()),
+            }
+        }
+        if !bed.detector.look_can_wait() {
+            continue;
+        }
+        waited += 1;
+        bed.sent();
+        assert_eq!((bed.half_beat(), bed.sent()), (vec![], vec![]), "{step}");
+        let suspects = (1..=3).filter(|peer| bed.detector.is_suspect(*peer));
+        assert_eq!(suspects.count(), 0, "{step}");
+    }
+    assert!(waited > 2_000, "{waited}");
+}
+
+#[test]
+fn a_look_waits_neither_for_who_owes_an_answer_nor_for_a_suspect() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.detector.look_can_wait());
+    bed.detector.await_acknowledgement([1].into_iter());
+    assert!(bed.detector.awaits_acknowledgement() && !bed.detector.look_can_wait());
+    bed.detector.on_acknowledged(1);
+    assert!(!bed.detector.awaits_acknowledgement() && bed.detector.look_can_wait());
+    for _ in 0..3 {
+        bed.half_beat();
+        bed.heard(2);
+    }
+    assert!(!bed.detector.look_can_wait(), "the next would suspect 1");
+    bed.half_beat();
+    assert!(
+        !bed.detector.look_can_wait(),
+        "and the one after condemn it"
+    );
+}
+
+#[test]
 fn two_deaths_make_a_node_ask_all_its_links() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 7, 10);

@@ -274,6 +274,18 @@ impl<I: Id> Overlay<I> {
             .flatten()
     }
 
+    /// Whether somebody of [`Self::silent_neighbours`] has been sent a beat and not
+    /// acknowledged it yet.
+    pub fn awaits_acknowledgement(&self) -> bool {
+        self.detector.awaits_acknowledgement()
+    }
+
+    /// Whether [`Timer::Watch`] would find nobody to suspect if it fired now. A host
+    /// may then fire it later: before the next input, or with [`Timer::Beat`].
+    pub fn look_can_wait(&self) -> bool {
+        self.detector.look_can_wait()
+    }
+
     /// The peers that are taken for down.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.down()

@@ -22,6 +22,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::socket::Socket;
@@ -31,6 +32,9 @@ use alarm::Alarm;
 /// cost no system call each. An alarm that comes too early is a look at the list.
 /// Guess: far less than the pause between two beats.
 const PUT_OFF_AT_MOST_EVERY: Duration = Duration::from_millis(50);
+/// By so much it is put off at once: a node that has become idle sleeps on. Guess: a busy
+/// one has nearer timers.
+const PUT_OFF_AT_ONCE_BY: Duration = Duration::from_millis(100);
 /// The alarm is not put off by less than this, so that the next time is still there
 /// when it can be put off by more: two acknowledgements follow a beat.
 const PUT_OFF_AT_LEAST_BY: Duration = Duration::from_millis(5);
@@ -57,6 +61,8 @@ impl Drop for Running {
 struct Inner {
     alarm: Alarm,
     list: Mutex<List>,
+    /// Told by the sockets whenever something has come.
+    arrivals: Arc<Notify>,
 }
 
 /// A timer's place in the list: its deadline, and a number of its own.
@@ -85,6 +91,7 @@ impl Clock {
                 #[cfg(test)]
                 times_set: 0,
             }),
+            arrivals: Arc::default(),
         });
         let ringing = inner.clone();
         let driver = tokio::spawn(async move {
@@ -115,6 +122,14 @@ impl Clock {
             number: self.0.next.fetch_add(1, Ordering::Relaxed),
             listed: None,
         }
+    }
+}
+
+impl Clock {
+    /// Wait until a packet comes, from whomever. What is in it is told by those that it
+    /// is for, and they come to it later.
+    pub async fn arrival(&self) {
+        self.0.inner.arrivals.notified().await;
     }
 }
 
@@ -166,12 +181,11 @@ impl Inner {
             return;
         };
         if let Some(set) = list.set.filter(|set| *set <= first) {
-            if first - set < PUT_OFF_AT_LEAST_BY {
-                return;
-            }
+            let by = first - set;
             let now = now();
             let is_soon = |last: Instant| now.duration_since(last) < PUT_OFF_AT_MOST_EVERY;
-            if list.put_off.is_some_and(is_soon) {
+            let is_seldom = by >= PUT_OFF_AT_ONCE_BY || !list.put_off.is_some_and(is_soon);
+            if by < PUT_OFF_AT_LEAST_BY || !is_seldom {
                 return;
             }
             list.put_off = Some(now);
@@ -265,7 +279,8 @@ impl Runtime for Clock {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket::new(socket)?))
+        let arrivals = self.0.inner.arrivals.clone();
+        Ok(Arc::new(Socket::new(socket, arrivals)?))
     }
 
     fn now(&self) -> Instant {
@@ -362,7 +377,8 @@ mod tests {
         let (clock, start) = (Clock::start().unwrap(), now());
         let mut sleep = clock.sleep_until(start + ms(5));
         for step in 1..=1_000 {
-            sleep.reset(start + step * 10 * PUT_OFF_AT_LEAST_BY);
+            // Ten times as far in all as is worth a call, and not so far that it is at once.
+            sleep.reset(start + ms(5) + step * PUT_OFF_AT_LEAST_BY / 100);
             let _ = poll_fn(|cx| Poll::Ready(sleep.poll_fired(cx))).await;
         }
         let set = clock.0.inner.list().times_set;
@@ -373,6 +389,17 @@ mod tests {
         );
         sleep.reset(now() + ms(5));
         sleep.await;
+    }
+
+    #[tokio::test]
+    async fn the_alarm_is_put_off_at_once_when_there_is_nothing_to_do_for_long() {
+        let (clock, start) = (Clock::start().unwrap(), now());
+        let mut sleep = clock.sleep_until(start + ms(500));
+        for after in [500, 550, 1_000, 60_000] {
+            sleep.reset(start + ms(after));
+            let _ = poll_fn(|cx| Poll::Ready(sleep.poll_fired(cx))).await;
+        }
+        assert_eq!(clock.0.inner.list().set, Some(start + ms(60_000)));
     }
 
     /// Else a runtime would hold the file of each transport that was ever there.

@@ -70,8 +70,8 @@ pub struct Limits {
     pub link_idle: Duration,
     /// Silence after which QUIC gives a peer up; only a backstop. 10 s.
     pub idle_timeout: Duration,
-    /// Keep-alive period, hence how soon a restart is noticed. 1 s: several
-    /// within the idle timeout.
+    /// Keep-alive period, hence how soon the restart of a peer to which nothing is
+    /// sent is noticed. 1 s: several within the idle timeout.
     pub keep_alive: Duration,
     /// First pause between dials of a claimed peer. Guess.
     pub redial_first: Duration,

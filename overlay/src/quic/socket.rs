@@ -20,6 +20,7 @@ use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 
 /// How long is waited where the kernel cannot even watch for room.
 const BLIND: Duration = Duration::from_millis(1);
@@ -31,6 +32,8 @@ pub(super) struct Socket {
     socket: AsyncFd<UdpSocket>,
     /// The kernel had no room when something was sent last.
     is_full: AtomicBool,
+    /// Who waits for anything to come.
+    arrivals: Arc<Notify>,
     room_waits: Counter,
     blind_waits: Counter,
 }
@@ -38,11 +41,12 @@ pub(super) struct Socket {
 impl Socket {
     /// Must be called within a tokio runtime. Metrics go to the recorder that is
     /// current here and now.
-    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
+    pub(super) fn new(socket: UdpSocket, arrivals: Arc<Notify>) -> io::Result<Self> {
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
             socket: watched(socket, Interest::READABLE)?,
             is_full: AtomicBool::new(false),
+            arrivals,
             room_waits: counter!("binomesh_transport_room_waits_total"),
             blind_waits: counter!("binomesh_transport_blind_waits_total"),
         })
@@ -107,6 +111,7 @@ impl AsyncUdpSocket for Socket {
                 self.state.recv(socket, bufs, meta)
             });
             if let Ok(received) = received {
+                self.arrivals.notify_waiters();
                 return Poll::Ready(received);
             }
         }
@@ -168,7 +173,7 @@ mod tests {
 
     fn loopback() -> Arc<Socket> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        Arc::new(Socket::new(socket).unwrap())
+        Arc::new(Socket::new(socket, Arc::default()).unwrap())
     }
 
     async fn received(socket: &Socket) -> Vec<u8> {
@@ -202,6 +207,23 @@ mod tests {
             let transmit = to(there.local_addr().unwrap(), word.as_bytes());
             here.try_send(&transmit).unwrap();
             assert_eq!(received(&there).await, word.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_an_arrival_is_told_of_any() {
+        let arrivals = Arc::<Notify>::default();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (here, there) = (Socket::new(socket, arrivals.clone()).unwrap(), loopback());
+        for _ in 0..2 {
+            let mut told = std::pin::pin!(arrivals.notified());
+            let now = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
+            assert!(now.is_pending());
+            let transmit = to(here.local_addr().unwrap(), b"word");
+            there.try_send(&transmit).unwrap();
+            received(&here).await;
+            let now = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
+            assert!(now.is_ready());
         }
     }
 

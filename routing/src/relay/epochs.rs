@@ -10,8 +10,9 @@ use super::{Config, Effects, Event, Timer, View};
 use crate::packet::Message;
 use crate::roster::Roster;
 
-/// How often a part of the previous epoch's roster is asked for: about 12 s with
-/// the default waits, longer than its fingers are kept.
+/// How often the previous epoch's roster is asked for in all: about 12 s with the
+/// default waits, longer than its fingers are kept. Nobody may ever have held one of
+/// its ranks; then its names come one after another, and nobody needs them any more.
 const PREVIOUS_ATTEMPTS: u32 = 16;
 /// How many names of epochs that are kept no longer are remembered, to refuse
 /// their packets at once; older ones count as unknown.
@@ -175,6 +176,8 @@ pub(super) struct Epochs<I> {
     /// The wait until the roster asks again, and how often it did in vain.
     wait: Duration,
     attempt: u32,
+    /// How often the previous epoch's was asked for, whatever was told.
+    previous_attempts: u32,
 }
 
 impl<I: Id> Epochs<I> {
@@ -185,6 +188,7 @@ impl<I: Id> Epochs<I> {
             gone: VecDeque::new(),
             wait: Duration::ZERO,
             attempt: 0,
+            previous_attempts: 0,
         }
     }
 
@@ -244,6 +248,7 @@ impl<I: Id> Epochs<I> {
                 gone: None,
             };
         }
+        self.previous_attempts = 0;
         self.gone.retain(|epoch| *epoch != view.placement.epoch);
         let roster = Roster::new(me, view.placement, config.roster_max);
         let mut next = EpochView { view, roster };
@@ -280,17 +285,22 @@ impl<I: Id> Epochs<I> {
     pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
         self.wait = config.roster_first;
         self.attempt = 0;
-        self.on_roster_timer(config, out);
+        self.ask_rosters(config, out);
     }
 
     pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
+        self.previous_attempts = self.previous_attempts.saturating_add(1);
+        self.ask_rosters(config, out);
+    }
+
+    fn ask_rosters(&mut self, config: &Config, out: &mut Effects<I>) {
         let mut is_missing = false;
         // The previous epoch's roster tells whom its messages have yet to reach,
         // but a quiet cluster does not ask for it for ever.
         let previous = &self.previous;
         let previous = previous
             .as_ref()
-            .filter(|_| self.attempt < PREVIOUS_ATTEMPTS);
+            .filter(|_| self.previous_attempts < PREVIOUS_ATTEMPTS);
         for view in self.newest.iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
             view.ask_roster(self.attempt, out);
@@ -338,6 +348,7 @@ impl<I: Id> Epochs<I> {
         config: &Config,
         out: &mut Effects<I>,
     ) -> Result<bool, Rejected> {
+        let (is_newest, previous_attempts) = (self.is_newest(epoch), self.previous_attempts);
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
@@ -363,14 +374,18 @@ impl<I: Id> Epochs<I> {
             };
             out.send(asker, tell);
         }
-        view.ask_roster(0, out);
         let is_complete = view.roster.is_complete();
         if is_complete {
             out.event(Event::RosterComplete(epoch));
         }
-        self.wait = config.roster_first;
-        self.attempt = 1;
-        out.arm(Timer::Roster, self.wait);
+        if is_newest || previous_attempts < PREVIOUS_ATTEMPTS {
+            view.ask_roster(0, out);
+        }
+        if is_newest {
+            self.wait = config.roster_first;
+            self.attempt = 1;
+            out.arm(Timer::Roster, self.wait);
+        }
         Ok(is_complete)
     }
 

@@ -10,6 +10,9 @@ use super::trial::{self, Outcome};
 use super::violation::Violation;
 use crate::{parallel, record};
 
+/// How often a campaign says how far it is, where there is no terminal.
+const MILESTONES: u64 = 10;
+
 /// Play a scenario; a panic in it is a violation like any other.
 pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
     let played = catch_unwind(AssertUnwindSafe(|| trial::play(scenario, planted)));
@@ -34,12 +37,22 @@ pub fn outcomes(
     parallel::map(
         count,
         threads,
-        |number| play(&scenario(number), planted),
+        |number| {
+            let outcome = play(&scenario(number), planted);
+            if let Some(violation) = outcome.violations.first() {
+                record::milestone(format_args!("seed {} failed: {violation}", outcome.seed));
+            }
+            outcome
+        },
         |outcome| until_failure && is_bad(outcome),
         |outcomes| {
             let bad = outcomes.values().filter(|outcome| is_bad(outcome)).count();
-            let done = outcomes.len();
-            record::progress(format_args!("{done} of {count} seeds, {bad} failed"));
+            let done = outcomes.len() as u64;
+            let line = format_args!("{done} of {count} seeds, {bad} failed");
+            record::progress(line);
+            if done * MILESTONES / count != (done - 1) * MILESTONES / count {
+                record::milestone(line);
+            }
         },
     )
 }
