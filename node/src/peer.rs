@@ -31,6 +31,10 @@ pub enum Timer {
 }
 
 impl Timer {
+    /// Shorter timers have no slack. Guess: between the beats of the profiles `fast`
+    /// and `default`.
+    const FAST: Duration = Duration::from_millis(250);
+
     /// Whether silence is looked at when it fires: [`Input::Acknowledged`] comes
     /// before it.
     pub(crate) const fn is_look(self) -> bool {
@@ -42,7 +46,7 @@ impl Timer {
 
     /// By how much this timer may be late, armed to fire `after` so long, so that an
     /// idle host need not wake for it alone: what is done by the clock again and again
-    /// is spread by as much in any case.
+    /// is spread by half as much in any case. Whoever beats fast wants to be in time.
     pub(crate) fn slack(self, after: Duration) -> Duration {
         match self {
             Self::Overlay(
@@ -50,7 +54,7 @@ impl Timer {
                 | overlay::Timer::Refresh
                 | overlay::Timer::Confirm
                 | overlay::Timer::Probe,
-            ) => after / 8,
+            ) if after >= Self::FAST => after / 8,
             _ => Duration::ZERO,
         }
     }

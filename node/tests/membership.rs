@@ -308,7 +308,7 @@ fn a_quiet_overlay_changes_nothing() {
     assert!(events.is_empty(), "{:?}", events.first());
     let rate = (world.sent() - before) as f64 / (32.0 * 300.0);
     println!("{rate:.1} messages per node and second when quiet");
-    // Per beat of 500 ms: to and from the parent about three messages a tree
+    // Per beat: to and from the parent about three messages a tree
     // edge, one to the successor; per second one level is confirmed.
     assert!(rate < 16.0, "{rate} messages per node and second");
 }

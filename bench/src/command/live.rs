@@ -6,6 +6,7 @@
 
 pub mod busy;
 pub mod counters;
+pub mod cut;
 pub mod idle;
 pub mod kill;
 pub mod ledger;
@@ -31,6 +32,7 @@ Examples:
   binomesh-bench live pause --profile fast --json
   binomesh-bench live saturate --minutes 10
   binomesh-bench live partition --nodes 16 --seconds 30
+  binomesh-bench live cut --nodes 64 --cut 10%
   binomesh-bench live idle --nodes 64 --minutes 5 --profile quiet
 
 The nodes are processes of the `binomesh` beside this program. They and all else
@@ -54,6 +56,8 @@ pub enum Workload {
     Saturate(saturate::Saturate),
     /// Cut the cluster in two halves for a while.
     Partition(partition::Partition),
+    /// Silence some nodes and broadcast at once.
+    Cut(cut::Cut),
     /// Let it be; count bytes, processor time and changes.
     Idle(idle::Idle),
     /// Keep one core busy until standard input closes.
@@ -68,7 +72,8 @@ impl Live {
             Workload::Kill(kill) => setup::block_on(async |stop| kill.run(stop).await),
             Workload::Pause(pause) => setup::block_on(async |stop| pause.run(stop).await),
             Workload::Saturate(saturate) => setup::block_on(async |stop| saturate.run(stop).await),
-            Workload::Partition(cut) => setup::block_on(async |stop| cut.run(stop).await),
+            Workload::Partition(halves) => setup::block_on(async |stop| halves.run(stop).await),
+            Workload::Cut(cut) => setup::block_on(async |stop| cut.run(stop).await),
             Workload::Idle(idle) => {
                 idle.enter_namespace()?;
                 setup::block_on(async |stop| idle.run(stop).await)

@@ -50,7 +50,7 @@ pub fn outcomes(
             let done = outcomes.len() as u64;
             let line = format_args!("{done} of {count} seeds, {bad} failed");
             record::progress(line);
-            if done * MILESTONES / count != (done - 1) * MILESTONES / count {
+            if count > 1 && done * MILESTONES / count != (done - 1) * MILESTONES / count {
                 record::milestone(line);
             }
         },

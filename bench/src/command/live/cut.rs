@@ -1,0 +1,266 @@
+//! `live cut`: a share of the nodes falls silent and nobody is told; what is sent
+//! from then on must come to all the others all the same.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::time::Duration;
+
+use binomesh::cluster::{Cluster, Member};
+use clap::Args;
+use rand::SeedableRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::receivers::Receivers;
+use super::setup::{Context, Setup, now, quantile};
+use crate::command::heal::Victims;
+use crate::command::{Failure, Finding};
+use crate::record;
+
+/// Broadcasts before the cut, to compare with.
+const BEFORE: u32 = 20;
+/// How long the last ones may take to come.
+const LAST: Duration = Duration::from_secs(10);
+
+/// Silence some nodes and broadcast at once.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench live cut --nodes 64 --cut 10%
+  binomesh-bench live cut --nodes 16 --cut 2 --repeat 5 --json
+
+The nodes that are cut are stopped by SIGSTOP, all at once: no connection is closed,
+no ICMP is sent, and what is sent to them is taken and not answered. The first
+broadcast goes out the moment they are, when nobody can know; others follow for
+--seconds, each from a random node that lives. Every one must come to all others that
+live, once, counted at the receivers; the first within --first-milliseconds. Exit
+status 1 otherwise.")]
+pub struct Cut {
+    /// How many nodes.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]
+    pub nodes: u32,
+    /// How many of them are cut: a number, or a share of all such as 10%.
+    #[arg(long, default_value = "10%", value_parser = Victims::from_str)]
+    pub cut: Victims,
+    /// How long broadcasts go on.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub seconds: u64,
+    /// Between two of them.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub every_milliseconds: u64,
+    /// Within what the first must have come to all that live.
+    #[arg(long, default_value_t = 150.0)]
+    pub first_milliseconds: f64,
+    /// How often, each time with a new cluster and other victims.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// The cluster.
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// How many were cut.
+    pub cut: u32,
+    /// Broadcasts from then on.
+    pub broadcasts: u32,
+    /// Of them, those that their node did not accept.
+    pub refused: u32,
+    /// Deliveries that were due, to others that live.
+    pub due: usize,
+    /// Of them, those that never came.
+    pub undelivered: usize,
+    /// Deliveries beyond the first, at nodes that live.
+    pub duplicates: u64,
+    /// Until a broadcast had come to all before the cut, the median.
+    pub before_milliseconds_p50: Option<f64>,
+    /// The slowest.
+    pub before_milliseconds_max: Option<f64>,
+    /// Until the first after the cut had come to all that live.
+    pub first_milliseconds: Option<f64>,
+    /// Its limit.
+    pub first_milliseconds_limit: f64,
+    /// The same of those that followed, the median.
+    pub later_milliseconds_p50: Option<f64>,
+    /// The slowest of the best 99 in 100.
+    pub later_milliseconds_p99: Option<f64>,
+    /// The slowest.
+    pub later_milliseconds_max: Option<f64>,
+    /// Whether all was as promised.
+    pub ok: bool,
+}
+
+/// A broadcast at its origin.
+struct Sent {
+    topic: String,
+    origin: String,
+    begun: Instant,
+}
+
+impl Cut {
+    /// Run it and print its rows.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
+        let mut all_ok = true;
+        for number in 0..self.repeat {
+            let seed = self.setup.seed.wrapping_add(number.into());
+            let body = async |cluster: &Cluster| self.once(cluster, seed).await;
+            let places = Vec::new();
+            let row = self
+                .setup
+                .with_cluster(self.nodes, places, stop, body)
+                .await?;
+            record::progress_done();
+            self.setup.print(&row)?;
+            all_ok &= row.ok;
+        }
+        Ok(Finding::good_if(all_ok))
+    }
+
+    async fn once(&self, cluster: &Cluster, seed: u64) -> Result<Row, Failure> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut members: Vec<Member> = cluster.members().cloned().collect();
+        members.shuffle(&mut rng);
+        let count = self.cut.of(self.nodes).min(self.nodes - 2);
+        let living = members.split_off(count as usize);
+        let victims: Vec<String> = members.into_iter().map(|member| member.name).collect();
+        let receivers = Receivers::open(&living, "cut/#").await?;
+
+        let period = Duration::from_millis(self.every_milliseconds);
+        let calm = broadcasts("cut/before", &living, BEFORE, period, &mut rng).await;
+        record::progress(format_args!("{count} of {} are cut", self.nodes));
+        for victim in &victims {
+            cluster.pause(victim).await.map_err(Failure::run)?;
+        }
+        let count_after = u32::try_from(self.seconds * 1000 / self.every_milliseconds);
+        let count_after = count_after.unwrap_or(u32::MAX).max(2);
+        let after = broadcasts("cut/after", &living, count_after, period, &mut rng).await;
+
+        let end = now() + LAST;
+        let names: BTreeSet<&str> = living.iter().map(|member| &*member.name).collect();
+        let mut last = now();
+        while last < end
+            && after
+                .sent
+                .iter()
+                .any(|one| one.until(&names, &receivers).is_none())
+        {
+            last += period;
+            sleep_until(last).await;
+        }
+        Ok(self.row(count, &names, &calm, &after, &receivers))
+    }
+
+    fn row(
+        &self,
+        cut: u32,
+        living: &BTreeSet<&str>,
+        calm: &Broadcasts,
+        after: &Broadcasts,
+        receivers: &Receivers,
+    ) -> Row {
+        let milliseconds = |sent: &[Sent]| -> Vec<f64> {
+            let taken = sent.iter().filter_map(|one| one.until(living, receivers));
+            taken.map(|length| length.as_secs_f64() * 1e3).collect()
+        };
+        let before = milliseconds(&calm.sent);
+        let first = after.sent.first();
+        let first = first.and_then(|one| one.until(living, receivers));
+        let later = milliseconds(after.sent.get(1..).unwrap_or_default());
+        let lost = |one: &Sent| {
+            let others = living.iter().filter(|name| **name != one.origin);
+            let lacking = others.filter(|name| receivers.delivered(&one.topic, name).is_none());
+            lacking.count()
+        };
+        let undelivered = after.sent.iter().map(lost).sum();
+        let duplicates = receivers.duplicates();
+        let first = first.map(|length| length.as_secs_f64() * 1e3);
+        let refused = after.refused + calm.refused;
+        let ok = undelivered == 0
+            && duplicates == 0
+            && refused == 0
+            && receivers.missed() == 0
+            && first.is_some_and(|length| length <= self.first_milliseconds);
+        Row {
+            context: self.setup.context("cut", self.nodes),
+            cut,
+            broadcasts: after.refused + u32::try_from(after.sent.len()).unwrap_or(u32::MAX),
+            refused,
+            due: after.sent.len() * living.len().saturating_sub(1),
+            undelivered,
+            duplicates,
+            before_milliseconds_p50: quantile(&before, 0.5),
+            before_milliseconds_max: quantile(&before, 1.0),
+            first_milliseconds: first,
+            first_milliseconds_limit: self.first_milliseconds,
+            later_milliseconds_p50: quantile(&later, 0.5),
+            later_milliseconds_p99: quantile(&later, 0.99),
+            later_milliseconds_max: quantile(&later, 1.0),
+            ok,
+        }
+    }
+}
+
+impl Sent {
+    /// How long it took to come to all others that live; `None` if it did not.
+    fn until(&self, living: &BTreeSet<&str>, receivers: &Receivers) -> Option<Duration> {
+        let mut last = self.begun;
+        for name in living.iter().filter(|name| **name != self.origin) {
+            last = last.max(receivers.delivered(&self.topic, name)?);
+        }
+        Some(last.saturating_duration_since(self.begun))
+    }
+}
+
+/// Broadcasts that were accepted, in order, and how many were not.
+struct Broadcasts {
+    sent: Vec<Sent>,
+    refused: u32,
+}
+
+/// Broadcast so often, each time from a random node.
+async fn broadcasts(
+    topic: &str,
+    living: &[Member],
+    count: u32,
+    period: Duration,
+    rng: &mut ChaCha8Rng,
+) -> Broadcasts {
+    let mut asked = JoinSet::new();
+    let mut next = now();
+    for number in 0..count {
+        let Some(origin) = living.choose(rng) else {
+            break;
+        };
+        let (client, topic) = (origin.client(), format!("{topic}/{number}"));
+        let origin = origin.name.clone();
+        sleep_until(next).await;
+        next += period;
+        asked.spawn(async move {
+            let begun = now();
+            let answer = client.broadcast(&topic, "a word", Some(LAST)).await;
+            // A late receipt is one all the same.
+            let is_accepted = answer.map_or_else(|error| error.is_timeout(), |_| true);
+            let sent = Sent {
+                topic,
+                origin,
+                begun,
+            };
+            (number, is_accepted.then_some(sent))
+        });
+    }
+    let mut all = asked.join_all().await;
+    all.sort_by_key(|(number, _)| *number);
+    let total = all.len();
+    let sent: Vec<Sent> = all.into_iter().filter_map(|(_, sent)| sent).collect();
+    let refused = u32::try_from(total - sent.len()).unwrap_or(u32::MAX);
+    Broadcasts { sent, refused }
+}
