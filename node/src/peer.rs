@@ -59,9 +59,9 @@ impl Timer {
         }
     }
 
-    /// The same of a look in the middle of a beat, when it can wait: until the beat.
-    pub(crate) fn slack_of_look(after: Duration) -> Duration {
-        after + Self::Overlay(overlay::Timer::Beat).slack(2 * after)
+    /// The same of a look in the middle of such a beat, when it can wait: until the beat.
+    pub(crate) fn slack_of_look(beat: Duration) -> Duration {
+        beat / overlay::detector::HALVES + Self::Overlay(overlay::Timer::Beat).slack(beat)
     }
 }
 

@@ -100,7 +100,7 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
 /// Nobody may ever have held a rank of the former epoch: then its names can come one
 /// after another for minutes.
 #[test]
-fn the_former_roster_is_asked_for_so_often_whatever_is_told() {
+fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
     let mut node = Single::new(ORIGIN);
     node.handle(Input::View(view(1, 64, 0, |rank| ORIGIN + rank.0)));
     node.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));
@@ -118,7 +118,7 @@ fn the_former_roster_is_asked_for_so_often_whatever_is_told() {
         };
         node.hear(ORIGIN + 2, tell);
     }
-    assert_eq!(fired, 16);
+    assert_eq!(fired, 16, "the waits of twelve seconds");
     node.sent.clear();
     let tell = Message::RosterTell {
         epoch: epoch(1),

@@ -97,9 +97,13 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 /// Read the credentials again at each SIGHUP. What cannot be used changes nothing.
 async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
     while hangups.recv().await.is_some() {
-        let renewed = match Credentials::load(config) {
-            Ok(credentials) => node.renew(credentials).await.map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
+        let config = config.clone();
+        // Files may be slow, and the node may have this thread alone.
+        let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
+        let renewed = match loaded.await {
+            Ok(Ok(credentials)) => node.renew(credentials).await.map_err(|e| e.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(panic.to_string()),
         };
         match renewed {
             Ok(()) => tracing::info!("credentials renewed"),

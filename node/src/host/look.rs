@@ -4,7 +4,8 @@
 //! the one in the middle finds nobody, and waking for it alone would be a seventh of
 //! all that an idle node does. So the host hears of acknowledgements when they come,
 //! and once nobody owes one the look waits for whatever happens next, or the beat. The
-//! peer sees the same inputs in the same order.
+//! detector sees the same inputs in the same order, but that it hears of
+//! acknowledgements sooner. While somebody is near suspicion neither look nor beat waits.
 
 use std::time::Duration;
 
@@ -14,25 +15,27 @@ use super::{Host, after, now};
 use crate::peer::{Input, Timer};
 
 const LOOK: Timer = Timer::Overlay(overlay::Timer::Watch);
+const BEAT: Timer = Timer::Overlay(overlay::Timer::Beat);
 
 impl Host {
     pub(super) fn arm(&mut self, timer: Timer, length: Duration) {
-        if timer == LOOK {
-            self.half_beat = length;
+        if timer == BEAT {
+            self.beat = length;
         }
         self.timers.arm(timer, after(length), timer.slack(length));
     }
 
-    /// Before the host sleeps: have the look wait if it can.
+    /// Before the host sleeps: have the looks wait if they can.
     pub(super) fn attend_look(&mut self) {
         if self.peer.overlay().awaits_acknowledgement() {
             self.tell_acknowledged();
         }
-        let slack = match self.peer.overlay().look_can_wait() {
-            true => Timer::slack_of_look(self.half_beat),
-            false => Duration::ZERO,
+        let (look, beat) = match self.peer.overlay().look_can_wait() {
+            true => (Timer::slack_of_look(self.beat), BEAT.slack(self.beat)),
+            false => (Duration::ZERO, Duration::ZERO),
         };
-        self.timers.set_slack(LOOK, slack);
+        self.timers.set_slack(LOOK, look);
+        self.timers.set_slack(BEAT, beat);
     }
 
     /// Timers that waited come before what the host was woken by.
@@ -52,7 +55,7 @@ impl Host {
                 continue;
             };
             let before = self.acknowledged.insert(peer, count);
-            if before.unwrap_or(0) != count {
+            if before.is_some_and(|before| before != count) {
                 self.feed(Input::Acknowledged { peer });
             }
         }

@@ -77,8 +77,8 @@ struct Host {
     transport: Transport,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
-    /// How long after its beat the look in its middle was due.
-    half_beat: Duration,
+    /// How long the beat is that was armed last.
+    beat: Duration,
     /// How many acknowledgements had come from each watched peer.
     acknowledged: BTreeMap<PeerId, u64>,
     /// The round-trip time to each linked peer that the relay was told last, if it
@@ -127,6 +127,7 @@ impl Host {
         let clock = self.transport.clock().clone();
         let mut alarm = clock.sleep_until(stats_due.into_std());
         let ended = loop {
+            self.fire_waiting();
             // Neither a busy network nor a busy user may starve the other.
             for _ in 0..COMMANDS_PER_TURN {
                 let Ok(command) = commands.try_recv() else {
@@ -170,7 +171,10 @@ impl Host {
                 command = commands.recv(), if commands_open => match command {
                     // Every handle is gone: the node lives as long as its task.
                     None => commands_open = false,
-                    Some(command) => self.on_command(command),
+                    Some(command) => {
+                        self.fire_waiting();
+                        self.on_command(command);
+                    }
                 },
                 // Timers that are due have fired above.
                 () = &mut alarm => {}

@@ -76,9 +76,11 @@ impl<I: Id> Detector<I> {
             .is_some_and(|silence| silence.is_asked)
     }
 
-    /// Whether a peer that was sent a beat has not answered yet.
+    /// Whether a peer that was sent a beat has not answered yet, and
+    /// [`Self::on_acknowledged`] would be believed.
     pub fn awaits_acknowledgement(&self) -> bool {
-        self.silent.values().any(|silence| silence.owes)
+        let mut owing = self.silent.iter().filter(|(_, silence)| silence.owes);
+        owing.any(|(id, _)| !self.asked.contains_key(id) && !self.rumours.is_down(*id))
     }
 
     /// Whether the next look would only count: then it can come as late as the one

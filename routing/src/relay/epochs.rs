@@ -10,10 +10,10 @@ use super::{Config, Effects, Event, Timer, View};
 use crate::packet::Message;
 use crate::roster::Roster;
 
-/// How often the previous epoch's roster is asked for in all: about 12 s with the
-/// default waits, longer than its fingers are kept. Nobody may ever have held one of
-/// its ranks; then its names come one after another, and nobody needs them any more.
-const PREVIOUS_ATTEMPTS: u32 = 16;
+/// How long the previous epoch's roster is asked for in all: longer than its fingers
+/// are kept. Nobody may ever have held one of its ranks; then its names come one after
+/// another, and nobody needs them any more.
+const PREVIOUS_FOR: Duration = Duration::from_secs(12);
 /// How many names of epochs that are kept no longer are remembered, to refuse
 /// their packets at once; older ones count as unknown.
 const MAX_GONE: usize = 8;
@@ -176,7 +176,10 @@ pub(super) struct Epochs<I> {
     /// The wait until the roster asks again, and how often it did in vain.
     wait: Duration,
     attempt: u32,
-    /// How often the previous epoch's was asked for, whatever was told.
+    /// The wait that runs, or ran last.
+    armed: Duration,
+    /// How long and how often the previous epoch's was asked for, whatever was told.
+    previous_for: Duration,
     previous_attempts: u32,
 }
 
@@ -188,6 +191,8 @@ impl<I: Id> Epochs<I> {
             gone: VecDeque::new(),
             wait: Duration::ZERO,
             attempt: 0,
+            armed: Duration::ZERO,
+            previous_for: Duration::ZERO,
             previous_attempts: 0,
         }
     }
@@ -248,7 +253,7 @@ impl<I: Id> Epochs<I> {
                 gone: None,
             };
         }
-        self.previous_attempts = 0;
+        (self.previous_for, self.previous_attempts) = (Duration::ZERO, 0);
         self.gone.retain(|epoch| *epoch != view.placement.epoch);
         let roster = Roster::new(me, view.placement, config.roster_max);
         let mut next = EpochView { view, roster };
@@ -289,25 +294,27 @@ impl<I: Id> Epochs<I> {
     }
 
     pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
-        self.previous_attempts = self.previous_attempts.saturating_add(1);
+        self.previous_for = self.previous_for.saturating_add(self.armed);
+        self.previous_attempts = self.previous_attempts.wrapping_add(1);
         self.ask_rosters(config, out);
     }
 
     fn ask_rosters(&mut self, config: &Config, out: &mut Effects<I>) {
-        let mut is_missing = false;
         // The previous epoch's roster tells whom its messages have yet to reach,
         // but a quiet cluster does not ask for it for ever.
-        let previous = &self.previous;
-        let previous = previous
-            .as_ref()
-            .filter(|_| self.previous_attempts < PREVIOUS_ATTEMPTS);
-        for view in self.newest.iter().chain(previous) {
+        let is_asked_for = self.previous_for < PREVIOUS_FOR;
+        let previous = self.previous.as_ref().filter(|_| is_asked_for);
+        let newest = self.newest.as_ref().map(|view| (view, self.attempt));
+        let previous = previous.map(|view| (view, self.previous_attempts));
+        let mut is_missing = false;
+        for (view, attempt) in newest.into_iter().chain(previous) {
             is_missing |= view.roster.is_kept() && !view.roster.is_complete();
-            view.ask_roster(self.attempt, out);
+            view.ask_roster(attempt, out);
         }
         self.attempt = self.attempt.wrapping_add(1);
         if is_missing {
             out.arm(Timer::Roster, self.wait);
+            self.armed = self.wait;
             self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
         } else {
             out.disarm(Timer::Roster);
@@ -348,7 +355,8 @@ impl<I: Id> Epochs<I> {
         config: &Config,
         out: &mut Effects<I>,
     ) -> Result<bool, Rejected> {
-        let (is_newest, previous_attempts) = (self.is_newest(epoch), self.previous_attempts);
+        let is_newest = self.is_newest(epoch);
+        let is_asked_for = is_newest || self.previous_for < PREVIOUS_FOR;
         let Some(view) = self.find_mut(epoch) else {
             return Ok(false);
         };
@@ -378,11 +386,12 @@ impl<I: Id> Epochs<I> {
         if is_complete {
             out.event(Event::RosterComplete(epoch));
         }
-        if is_newest || previous_attempts < PREVIOUS_ATTEMPTS {
+        if is_asked_for {
             view.ask_roster(0, out);
         }
         if is_newest {
             self.wait = config.roster_first;
+            self.armed = self.wait;
             self.attempt = 1;
             out.arm(Timer::Roster, self.wait);
         }
