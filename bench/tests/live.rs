@@ -47,6 +47,29 @@ fn rows(line: &str) -> (ExitStatus, Vec<Value>) {
 }
 
 #[test]
+fn what_is_sent_while_some_are_silent_comes_to_all_others_once() {
+    let _alone = alone();
+    // Nothing is that fast: the counts are the test, the status that limits hold.
+    let line = "cut --nodes 8 --cut 2 --seconds 2 --first-milliseconds 0.001";
+    let (status, found) = rows(line);
+    let [row] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    let counts = [
+        "cut",
+        "broadcasts",
+        "due",
+        "undelivered",
+        "duplicates",
+        "refused",
+    ];
+    let counts = counts.map(|name| row[name].as_u64());
+    assert_eq!(counts, [2, 20, 100, 0, 0, 0].map(Some), "{row}");
+    assert!(row["first_milliseconds"].as_f64() > Some(0.001), "{row}");
+    assert!(!status.success() && row["ok"] == false, "{row}");
+}
+
+#[test]
 fn the_dead_are_avoided_and_the_graph_closes_over_the_living() {
     let _alone = alone();
     let line = "kill --nodes 8 --kill 1,30% --repeat 1 --profile fast --seed 3";
