@@ -268,7 +268,7 @@ impl<I: Id> Peer<I> {
                         overlay::Event::Down(peer) => {
                             self.on_relay(routing::Input::PeerDown(peer), out);
                         }
-                        overlay::Event::Up(peer) => {
+                        overlay::Event::Up(peer) | overlay::Event::Expired(peer) => {
                             self.on_relay(routing::Input::PeerUp(peer), out);
                         }
                         overlay::Event::Seeking { .. }

@@ -70,6 +70,9 @@ impl Host {
                 tracing::info!(peer = %self.name_of(*peer), "peer is up again");
                 metrics::counter!("binomesh_peers_up_total").increment(1);
             }
+            overlay::Event::Expired(peer) => {
+                tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
+            }
             overlay::Event::Relinked => {
                 metrics::counter!("binomesh_relinked_total").increment(1);
             }

@@ -84,6 +84,8 @@ pub enum Verdict {
     Cut,
     /// It was taken for down and is no longer.
     Up,
+    /// Nobody has heard of it for so long that it is no longer called down.
+    Expired,
 }
 
 /// What the detector needs to know of a node's links.
@@ -197,7 +199,7 @@ impl<I: Id> Detector<I> {
     /// A beat has passed. Returns who is no longer called down.
     pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let yellowed = self.rumours.on_beat().into_iter();
-        let verdicts = yellowed.map(|id| (id, Verdict::Up)).collect();
+        let verdicts = yellowed.map(|id| (id, Verdict::Expired)).collect();
         // Should a timer have been lost.
         self.is_sharing = false;
         self.share(out);

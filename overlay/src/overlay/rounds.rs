@@ -157,6 +157,10 @@ impl<I: Id> Overlay<I> {
                     self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
+                Verdict::Expired => {
+                    out.event(Event::Expired(peer));
+                    self.greet(peer, out);
+                }
             }
         }
     }

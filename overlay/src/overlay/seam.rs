@@ -92,6 +92,9 @@ pub enum Event<I> {
     Down(I),
     /// A peer that was called down is up.
     Up(I),
+    /// A peer is no longer called down: nobody has heard of it for so long that what
+    /// was said of it has expired. It may be tried again.
+    Expired(I),
     /// The neighbours in the ring are others than before.
     Relinked,
     /// This node stands in a new epoch.

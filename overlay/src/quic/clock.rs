@@ -123,9 +123,7 @@ impl Clock {
             listed: None,
         }
     }
-}
 
-impl Clock {
     /// Wait until a packet comes, from whomever. What is in it is told by those that it
     /// is for, and they come to it later.
     pub async fn arrival(&self) {

@@ -57,6 +57,16 @@ fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
 }
 
 #[test]
+fn an_accusation_expires_and_does_not_say_that_the_peer_is_up() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::Down)]);
+    let life = life_of_rumours(&Pace::default());
+    let verdicts: Vec<_> = (0..2 * life).flat_map(|_| bed.beat()).collect();
+    let of_it: Vec<_> = verdicts.iter().filter(|(id, _)| *id == 9).collect();
+    assert_eq!(of_it, [&(9, Verdict::Expired)]);
+}
+
+#[test]
 fn the_accused_answers_once() {
     let mut bed = Bed::new(Planted::NONE);
     for from in [1, 2, 3] {
