@@ -108,11 +108,14 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// Time stands still here.
+    #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
+    fn after(length: u64) -> Instant {
+        Instant::now() + ms(length)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn timers_fire_in_order_once_and_with_their_lateness() {
-        #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
-        let start = Instant::now();
-        let after = |length| start + ms(length);
         let mut queue = TimerQueue::new();
         queue.arm('b', after(20), ms(0));
         queue.arm('a', after(10), ms(0));
@@ -128,9 +131,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_wakes_for_a_timer_with_slack_and_who_is_awake_fires_it_in_order() {
-        #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
-        let start = Instant::now();
-        let after = |length| start + ms(length);
         let mut queue = TimerQueue::new();
         queue.arm('a', after(10), ms(30));
         queue.arm('b', after(20), ms(0));
@@ -150,9 +150,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_is_within_its_slack_comes_before_its_time() {
-        #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
-        let start = Instant::now();
-        let after = |length| start + ms(length);
         let mut queue = TimerQueue::new();
         queue.arm('a', after(10), ms(5));
         queue.arm('b', after(20), ms(0));

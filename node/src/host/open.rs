@@ -167,6 +167,7 @@ fn limits(config: &NodeConfig) -> Limits {
     let defaults = Limits::default();
     // Beats watch the neighbours; other links only have to stay open, through what
     // stands between. RFC 9000, 10.1.2: most of that forgets after 30 s at the earliest.
+    // `quiet` is for networks whose middleboxes remember longer, or that have none.
     let keep_alive = Duration::from_secs(match config.profile {
         Profile::Default => 29,
         Profile::Fast => 20,

@@ -173,11 +173,9 @@ pub(super) struct Epochs<I> {
     newest: Option<EpochView<I>>,
     previous: Option<EpochView<I>>,
     gone: VecDeque<Epoch<I>>,
-    /// The wait until the roster asks again, and how often it did in vain.
+    /// The wait until rosters are asked for again, and how often the newest was in vain.
     wait: Duration,
     attempt: u32,
-    /// The wait that runs, or ran last.
-    armed: Duration,
     /// How long and how often the previous epoch's was asked for, whatever was told.
     previous_for: Duration,
     previous_attempts: u32,
@@ -191,7 +189,6 @@ impl<I: Id> Epochs<I> {
             gone: VecDeque::new(),
             wait: Duration::ZERO,
             attempt: 0,
-            armed: Duration::ZERO,
             previous_for: Duration::ZERO,
             previous_attempts: 0,
         }
@@ -290,16 +287,17 @@ impl<I: Id> Epochs<I> {
     pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
         self.wait = config.roster_first;
         self.attempt = 0;
-        self.ask_rosters(config, out);
+        self.ask_rosters(out);
     }
 
     pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
-        self.previous_for = self.previous_for.saturating_add(self.armed);
+        self.previous_for = self.previous_for.saturating_add(self.wait);
+        self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
         self.previous_attempts = self.previous_attempts.wrapping_add(1);
-        self.ask_rosters(config, out);
+        self.ask_rosters(out);
     }
 
-    fn ask_rosters(&mut self, config: &Config, out: &mut Effects<I>) {
+    fn ask_rosters(&mut self, out: &mut Effects<I>) {
         // The previous epoch's roster tells whom its messages have yet to reach,
         // but a quiet cluster does not ask for it for ever.
         let is_asked_for = self.previous_for < PREVIOUS_FOR;
@@ -314,8 +312,6 @@ impl<I: Id> Epochs<I> {
         self.attempt = self.attempt.wrapping_add(1);
         if is_missing {
             out.arm(Timer::Roster, self.wait);
-            self.armed = self.wait;
-            self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
         } else {
             out.disarm(Timer::Roster);
         }
@@ -391,7 +387,6 @@ impl<I: Id> Epochs<I> {
         }
         if is_newest {
             self.wait = config.roster_first;
-            self.armed = self.wait;
             self.attempt = 1;
             out.arm(Timer::Roster, self.wait);
         }

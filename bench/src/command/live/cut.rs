@@ -2,7 +2,6 @@
 //! from then on must come to all the others all the same.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 use std::time::Duration;
 
 use binomesh::cluster::{Cluster, Member};
@@ -15,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::kill::Share;
 use super::receivers::Receivers;
 use super::setup::{Context, Setup, now, quantile};
-use crate::command::heal::Victims;
 use crate::command::{Failure, Finding};
 use crate::record;
 
@@ -44,8 +43,8 @@ pub struct Cut {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]
     pub nodes: u32,
     /// How many of them are cut: a number, or a share of all such as 10%.
-    #[arg(long, default_value = "10%", value_parser = Victims::from_str)]
-    pub cut: Victims,
+    #[arg(long, default_value = "10%")]
+    pub cut: Share,
     /// How long broadcasts go on.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub seconds: u64,
@@ -109,27 +108,36 @@ struct Sent {
 impl Cut {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
+        let count = self.count()?;
         let mut all_ok = true;
         for number in 0..self.repeat {
             let seed = self.setup.seed.wrapping_add(number.into());
-            let body = async |cluster: &Cluster| self.once(cluster, seed).await;
-            let places = Vec::new();
+            let body = async |cluster: &Cluster| self.once(cluster, count, seed).await;
             let row = self
                 .setup
-                .with_cluster(self.nodes, places, stop, body)
+                .measure(self.nodes, Vec::new(), stop, body)
                 .await?;
-            record::progress_done();
-            self.setup.print(&row)?;
             all_ok &= row.ok;
         }
         Ok(Finding::good_if(all_ok))
     }
 
-    async fn once(&self, cluster: &Cluster, seed: u64) -> Result<Row, Failure> {
+    /// How many are cut; there must be somebody to send and somebody to receive.
+    fn count(&self) -> Result<u32, Failure> {
+        let (count, most) = (self.cut.of(self.nodes), self.nodes - 2);
+        match count <= most {
+            true => Ok(count),
+            false => Err(Failure::Usage(format!(
+                "--cut leaves fewer than two of {} nodes; cut at most {most}",
+                self.nodes
+            ))),
+        }
+    }
+
+    async fn once(&self, cluster: &Cluster, count: u32, seed: u64) -> Result<Row, Failure> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut members: Vec<Member> = cluster.members().cloned().collect();
         members.shuffle(&mut rng);
-        let count = self.cut.of(self.nodes).min(self.nodes - 2);
         let living = members.split_off(count as usize);
         let victims: Vec<String> = members.into_iter().map(|member| member.name).collect();
         let receivers = Receivers::open(&living, "cut/#").await?;
@@ -263,4 +271,30 @@ async fn broadcasts(
     let sent: Vec<Sent> = all.into_iter().filter_map(|(_, sent)| sent).collect();
     let refused = u32::try_from(total - sent.len()).unwrap_or(u32::MAX);
     Broadcasts { sent, refused }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        cut: Cut,
+    }
+
+    #[test]
+    fn two_nodes_are_left_or_it_is_an_error_that_says_how_many_may_be_cut() {
+        let count = |line: &str| {
+            let words = ["cut"].into_iter().chain(line.split_whitespace());
+            Line::try_parse_from(words).unwrap().cut.count()
+        };
+        assert_eq!(count("--nodes 64").unwrap(), 7);
+        assert_eq!(count("--nodes 4 --cut 2").unwrap(), 2);
+        let error = count("--nodes 4 --cut 3").unwrap_err();
+        assert!(matches!(error, Failure::Usage(_)));
+        assert!(error.to_string().ends_with("cut at most 2"), "{error}");
+    }
 }

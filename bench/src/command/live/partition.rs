@@ -121,10 +121,8 @@ impl Partition {
         let body = async |cluster: &Cluster| self.once(cluster, &relay, &sides, rng).await;
         let row = self
             .setup
-            .with_cluster(self.nodes, relay.places(), stop, body)
+            .measure(self.nodes, relay.places(), stop, body)
             .await?;
-        record::progress_done();
-        self.setup.print(&row)?;
         Ok(Finding::good_if(row.ok))
     }
 

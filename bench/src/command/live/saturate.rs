@@ -77,13 +77,10 @@ impl Saturate {
     /// Run it and print its row.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let body = async |cluster: &Cluster| self.once(cluster).await;
-        let places = Vec::new();
         let row = self
             .setup
-            .with_cluster(self.nodes, places, stop, body)
+            .measure(self.nodes, Vec::new(), stop, body)
             .await?;
-        record::progress_done();
-        self.setup.print(&row)?;
         Ok(Finding::good_if(row.ok))
     }
 

@@ -142,6 +142,20 @@ impl Setup {
         outcome
     }
 
+    /// The same, and print the row that comes of it.
+    pub async fn measure<T: Serialize>(
+        &self,
+        nodes: u32,
+        places: Vec<Place>,
+        stop: &CancellationToken,
+        body: impl AsyncFnOnce(&Cluster) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let row = self.with_cluster(nodes, places, stop, body).await?;
+        record::progress_done();
+        self.print(&row)?;
+        Ok(row)
+    }
+
     fn config(&self, nodes: u32, places: Vec<Place>) -> Result<ClusterConfig, Failure> {
         let mut config = ClusterConfig::new(nodes);
         config.shape = match self.shape {
@@ -235,8 +249,7 @@ pub fn now() -> Instant {
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied()
+    record::quantile(&sorted, share)
 }
 
 #[cfg(test)]
