@@ -80,17 +80,17 @@ impl Default for Limits {
 /// How fast a node beats, judges and repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// The period of the beat to tree and ring neighbours. Default 650 ms: the
-    /// longest with which a death is known everywhere within 2 s, counting jitter, the
-    /// eighth by which an idle host may be late, and a tenth of a second to spread the
-    /// news; of the order of the probe interval of Serf's LAN profile (1 s).
+    /// The period of the beat to tree and ring neighbours. Default 600 ms: with it a
+    /// death is known everywhere within 2 s, counting jitter, the eighth by which an idle
+    /// host may be late, one look that does not count because its host was busy, and
+    /// a tenth of a second to spread the news; of the order of the probe interval of Serf's LAN profile (1 s).
     pub beat: Duration,
     /// Half beats without a sign of life until a neighbour is suspected and others
     /// are asked. Default 4: beats of others drift, and one lost is nothing. Whoever
     /// does not acknowledge a beat within half of one is suspected then.
     pub suspect_after: u32,
     /// Further half beats until the suspect is taken as down. Default 2, that is
-    /// 650 ms; the probe timeout of Serf's LAN profile is 500 ms.
+    /// 600 ms; the probe timeout of Serf's LAN profile is 500 ms.
     pub down_after: u32,
     /// How long what is said of peers is collected before it is passed on.
     /// Default 10 ms (guess: several messages of one death, no visible delay).
@@ -170,7 +170,7 @@ impl Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            beat: Duration::from_millis(650),
+            beat: Duration::from_millis(600),
             suspect_after: 4,
             down_after: 2,
             share: Duration::from_millis(10),

@@ -40,7 +40,7 @@ between them, and broadcasts and unicasts throughout. In the quiet, and when all
 faults have ended, the overlay must become the exact binomial graph within
 --heal-seconds; at the end every open message must get its receipt and silence must
 follow. Deliveries are counted at the receivers and receipts held against them. A
-heal round is one beat of the default profile, 650 ms of virtual time.
+heal round is one beat of the default profile, 600 ms of virtual time.
 A failing seed prints what was broken and the command that replays it; --shrink
 writes the shortest scenario found that still breaks the same promise. The exit
 status is then 1.")]

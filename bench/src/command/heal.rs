@@ -28,7 +28,7 @@ Whole peers in virtual time, on a network of 50 to 500 microseconds one way, wit
 the default profile. 'relinked' is when tree, ring and fingers of the live members
 are as they should be, with the ranks of the dead vacant; 'exact' is when no rank is
 vacant any more: the exact binomial graph of those who live. Both must then stand
-for five seconds. A round is one beat, 650 ms. Time is looked at every 20 ms.
+for five seconds. A round is one beat, 600 ms. Time is looked at every 20 ms.
 Dialled links are those that neither end used before. The exit status is 1 if a
 seed does not heal in time.")]
 pub struct Heal {

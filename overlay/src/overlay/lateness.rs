@@ -65,7 +65,7 @@ impl Lateness {
 mod tests {
     use super::*;
 
-    const BEAT: Duration = Duration::from_millis(650);
+    const BEAT: Duration = Duration::from_millis(600);
 
     #[test]
     fn a_quarter_of_what_a_late_node_sees_counts() {
@@ -85,7 +85,7 @@ mod tests {
         };
         assert_eq!(counted(9), (40, 40), "noise");
         assert_eq!(counted(60), (10, 10));
-        assert_eq!(counted(163), (0, 10), "a look comes again at once");
+        assert_eq!(counted(150), (0, 10), "a look comes again at once");
     }
 
     #[test]
