@@ -119,6 +119,31 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
     assert_ne!(found[0]["leaves_max"], 0);
 }
 
+#[test]
+fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
+    let _alone = alone();
+    let (status, found) = rows("stall --nodes 5 --volume-mib 24 --message-kib 64");
+    assert!(status.success(), "{found:?}");
+    let [paused, unread] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    for row in [paused, unread] {
+        assert_eq!(row["broadcasts"], 384);
+        assert_eq!((&row["lacking"], &row["broken"]), (&0.into(), &0.into()));
+    }
+    // It stood still, and was there before and after.
+    let promised = paused["promised"].as_u64().unwrap();
+    assert!((1..384).contains(&promised), "{paused}");
+    assert_eq!(paused["kept_delivered"], 16);
+    // 24 MiB are more than a subscriber's buffer, and all of them are accounted for.
+    assert_eq!(unread["promised"], 384);
+    assert_ne!(unread["missed"], 0);
+
+    // Nobody has so little memory.
+    let (status, _) = rows("stall --nodes 4 --how unread --volume-mib 1 --memory-mib 1");
+    assert_eq!(status.code(), Some(1));
+}
+
 /// The processes whose parent is `pid`.
 fn children(pid: u32) -> BTreeSet<u32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");

@@ -86,12 +86,15 @@ impl ClusterConfig {
 }
 
 /// Where a node listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The address that it binds.
     pub bind: SocketAddr,
     /// The address that it tells others, if that is another one.
     pub advertise: Option<SocketAddr>,
+    /// The network namespace that its process is to be in, such as `/proc/PID/ns/net`; this
+    /// process's own if not given. `nsenter` (util-linux) leads there.
+    pub namespace: Option<PathBuf>,
 }
 
 /// A local cluster. Dropping it kills its processes and removes its folder.

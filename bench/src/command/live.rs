@@ -7,9 +7,11 @@
 pub mod busy;
 pub mod counters;
 pub mod cut;
+pub mod hosts;
 pub mod idle;
 pub mod kill;
 pub mod ledger;
+pub mod listener;
 pub mod namespace;
 pub mod partition;
 pub mod pause;
@@ -17,7 +19,9 @@ pub mod receivers;
 pub mod saturate;
 pub mod setup;
 pub mod sight;
+pub mod stall;
 pub mod udp_relay;
+pub mod uplink;
 pub mod watch;
 
 use clap::{Args, Subcommand};
@@ -33,6 +37,8 @@ Examples:
   binomesh-bench live saturate --minutes 10
   binomesh-bench live partition --nodes 16 --seconds 30
   binomesh-bench live cut --nodes 64 --cut 10%
+  binomesh-bench live stall --how paused
+  binomesh-bench live uplink --nodes 16 --megabits 200
   binomesh-bench live idle --nodes 64 --minutes 5 --profile quiet
 
 The nodes are processes of the `binomesh` beside this program. They and all else
@@ -58,6 +64,10 @@ pub enum Workload {
     Partition(partition::Partition),
     /// Silence some nodes and broadcast at once.
     Cut(cut::Cut),
+    /// Stop one receiver, or read nothing there, while much is broadcast.
+    Stall(stall::Stall),
+    /// Send a file to all hosts over slow uplinks.
+    Uplink(uplink::Uplink),
     /// Let it be; count bytes, processor time and changes.
     Idle(idle::Idle),
     /// Keep one core busy until standard input closes.
@@ -74,6 +84,11 @@ impl Live {
             Workload::Saturate(saturate) => setup::block_on(async |stop| saturate.run(stop).await),
             Workload::Partition(halves) => setup::block_on(async |stop| halves.run(stop).await),
             Workload::Cut(cut) => setup::block_on(async |stop| cut.run(stop).await),
+            Workload::Stall(stall) => setup::block_on(async |stop| stall.run(stop).await),
+            Workload::Uplink(uplink) => {
+                uplink.enter_namespace()?;
+                setup::block_on(async |stop| uplink.run(stop).await)
+            }
             Workload::Idle(idle) => {
                 idle.enter_namespace()?;
                 setup::block_on(async |stop| idle.run(stop).await)

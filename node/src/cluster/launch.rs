@@ -1,5 +1,6 @@
 //! From a place in the deployment tree to a process that listens.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -73,7 +74,18 @@ impl Cluster {
         let home = self.dir.path().join(&config.name);
         let log = home.join("log");
         let binary = self.binary.clone();
-        let mut command = tokio::process::Command::new(&binary);
+        let number = config.slot.and_then(|slot| usize::try_from(slot).ok());
+        let place = number.and_then(|number| self.config.places.get(number));
+        let mut command = match place.and_then(|place| place.namespace.as_ref()) {
+            None => tokio::process::Command::new(&binary),
+            Some(namespace) => {
+                let mut command = tokio::process::Command::new("nsenter");
+                let mut option = OsString::from("--net=");
+                option.push(namespace);
+                command.arg(option).arg("--").arg(&binary);
+                command
+            }
+        };
         command
             .arg("run")
             .arg("--config")

@@ -214,7 +214,7 @@ impl Kill {
         let begun = now();
         cluster.kill_all(&names).await.map_err(Failure::run)?;
 
-        let grace = Duration::from_secs(self.setup.grace_seconds);
+        let grace = Duration::from_secs(self.setup.grace());
         let until = begun + self.setup.timeout() + grace;
         let mut times = Times::default();
         while let Some(seen) = watch.next(until).await {
@@ -247,7 +247,7 @@ impl Kill {
             Profile::Quiet => [None; 3],
         };
         let [avoid, relink, graph] = stated;
-        let graph = graph.filter(|_| self.setup.grace_seconds == 0);
+        let graph = graph.filter(|_| self.setup.grace() == 0);
         [
             self.avoid_seconds.or(avoid),
             self.relink_seconds.or(relink),

@@ -29,7 +29,9 @@ Examples:
 SIGSTOP of a random node for half the detection timeout: nothing may happen, no
 epoch and no verdict, at any node. Then of a random node for five times as long:
 the others see one leave and one return in at most --epochs epochs, count nobody
-else less, call nobody else down, and the exact graph of all stands again. The timeout is two
+else less, call nobody else down, and the exact graph of all stands again. (Without a
+grace a rank is given away before those behind the paused node have found another
+place, so that they too may not be counted for a moment.) The timeout is two
 and a half of the profile's beats, unless given. Exit status 1 otherwise.")]
 pub struct Pause {
     /// How many nodes.
@@ -91,11 +93,13 @@ pub struct Row {
 impl Pause {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
-        let places = Vec::new();
-        let body = async |cluster: &Cluster| self.all(cluster).await;
-        self.setup
-            .with_cluster(self.nodes, places, stop, body)
-            .await
+        let usual = Self {
+            setup: self.setup.with_usual_grace(),
+            ..self.clone()
+        };
+        let body = async |cluster: &Cluster| usual.all(cluster).await;
+        let setup = &usual.setup;
+        setup.with_cluster(self.nodes, Vec::new(), stop, body).await
     }
 
     async fn all(&self, cluster: &Cluster) -> Result<Finding, Failure> {

@@ -26,9 +26,10 @@ pub struct Setup {
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
     pub shape: Shape,
-    /// How long a dead node's rank stays vacant.
-    #[arg(long, default_value_t = 0)]
-    pub grace_seconds: u64,
+    /// How long a dead node's rank stays vacant; `pause` and `stall` take what nodes have by
+    /// default (30), the others 0.
+    #[arg(long)]
+    pub grace_seconds: Option<u64>,
     /// Draws whatever is random: victims, halves, origins.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -71,6 +72,22 @@ pub struct Context {
 }
 
 impl Setup {
+    /// The same with the grace that nodes have by default, unless another is given.
+    pub fn with_usual_grace(&self) -> Self {
+        let grace_seconds = self
+            .grace_seconds
+            .unwrap_or(Pace::default().grace.as_secs());
+        Self {
+            grace_seconds: Some(grace_seconds),
+            ..self.clone()
+        }
+    }
+
+    /// How long a dead node's rank stays vacant, in seconds.
+    pub fn grace(&self) -> u64 {
+        self.grace_seconds.unwrap_or(0)
+    }
+
     /// What every row says.
     pub fn context(&self, workload: &'static str, nodes: u32) -> Context {
         Context {
@@ -78,7 +95,7 @@ impl Setup {
             nodes,
             profile: self.profile.to_string(),
             shape: self.shape.to_string(),
-            grace_seconds: self.grace_seconds,
+            grace_seconds: self.grace(),
             seed: self.seed,
             cores: cores(),
             version: record::VERSION,
@@ -163,7 +180,7 @@ impl Setup {
             shape => shape,
         };
         config.profile = self.profile;
-        config.grace_seconds = self.grace_seconds;
+        config.grace_seconds = self.grace();
         config.places = places;
         config.log.clone_from(&self.log);
         config.binary = Some(match &self.binary {

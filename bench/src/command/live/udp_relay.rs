@@ -136,6 +136,7 @@ fn places(nodes: usize, pid: u32) -> Result<Vec<Place>, Failure> {
         Some(Place {
             bind: address(128),
             advertise: Some(address(192)),
+            namespace: None,
         })
     };
     let places: Option<Vec<Place>> = (0..nodes).map(place).collect();

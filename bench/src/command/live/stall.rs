@@ -1,0 +1,445 @@
+//! `live stall`: one receiver stands still, or reads nothing, while much is broadcast;
+//! memory stays bounded, the others lose nothing, and what receipts say holds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh::cluster::{Cluster, Member};
+use binomesh::{Due, Receipt, SendOptions};
+use binomesh_routing::PacketId;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::counters::{Counters, peak_memory};
+use super::listener::{Heard, Listener};
+use super::setup::{Context, Setup, now, verified};
+use crate::command::{Failure, Finding};
+use crate::record;
+
+/// How many messages are kept for the one that stands still.
+const KEPT: u32 = 16;
+/// The length of each, in bytes.
+const KEPT_BYTES: usize = 64 << 10;
+/// How often it is looked whether all has come.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Stop one receiver, or read nothing there, while much is broadcast.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench live stall
+  binomesh-bench live stall --how unread --volume-mib 128 --json
+
+--how paused: SIGSTOP of one node from the first eighth of the broadcasts to the last.
+Every other node must get each of them once, and the stopped one all that it has
+according to their receipts, none twice; what was kept for it (16 messages, as with
+--until-seconds) must come to it once and in order.
+--how unread: a subscriber of one node reads nothing until the end. All nodes must get
+everything as usual; the subscriber is given what its buffer holds and told how many
+it missed. In both no node may ever take more memory than --memory-mib. Exit status 1
+otherwise.")]
+pub struct Stall {
+    /// How many nodes.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]
+    pub nodes: u32,
+    /// What the one does; both, one after another, if not given.
+    #[arg(long)]
+    pub how: Option<How>,
+    /// How much is broadcast.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub volume_mib: u32,
+    /// In messages of this length.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub message_kib: u32,
+    /// So many of them have no receipt yet at a time.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub open: u32,
+    /// The most memory that a node may ever have taken; what its bounds add up to, see
+    /// docs/relay.md.
+    #[arg(long, default_value_t = 512)]
+    pub memory_mib: u64,
+    /// The cluster.
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// What the one receiver does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// Its process is stopped.
+    Paused,
+    /// Its subscriber reads nothing.
+    Unread,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// What the one did.
+    pub how: How,
+    /// Broadcasts that were accepted.
+    pub broadcasts: u64,
+    /// Those that were not.
+    pub refused: u32,
+    /// Their length.
+    pub message_bytes: usize,
+    /// From the first to the last receipt.
+    pub seconds: f64,
+    /// Deliveries at the other receivers that never came, by their counters.
+    pub lacking: u64,
+    /// Deliveries there beyond the first.
+    pub duplicates: u64,
+    /// Receipts that name another one than the one as not reached.
+    pub others_unreached: usize,
+    /// What receipts promise of the one, and what it was given.
+    #[serde(flatten)]
+    pub promise: Promise,
+    /// The most memory that the origin has ever taken.
+    pub memory_origin_mib: f64,
+    /// The one.
+    pub memory_stalled_mib: f64,
+    /// Whoever took most.
+    pub memory_max_mib: f64,
+    /// Whoever took most before the first broadcast.
+    pub memory_before_max_mib: f64,
+    /// The limit.
+    pub memory_limit_mib: u64,
+    /// Whether all was as promised.
+    pub ok: bool,
+}
+
+impl Stall {
+    /// Run it and print its rows.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
+        let setup = self.setup.with_usual_grace();
+        let mut all_ok = true;
+        for how in [How::Paused, How::Unread] {
+            if self.how.is_some_and(|only| only != how) {
+                continue;
+            }
+            let body = async |cluster: &Cluster| self.once(cluster, how).await;
+            let row = setup.measure(self.nodes, Vec::new(), stop, body).await?;
+            all_ok &= row.ok;
+        }
+        Ok(Finding::good_if(all_ok))
+    }
+
+    async fn once(&self, cluster: &Cluster, how: How) -> Result<Row, Failure> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
+        let mut members: Vec<Member> = cluster.members().cloned().collect();
+        members.shuffle(&mut rng);
+        let [origin, stalled, others @ ..] = &members[..] else {
+            return Err(Failure::Run("a cluster of less than two".to_owned()));
+        };
+        let before = Counters::scrape_all(others).await?;
+        let most_before = peaks(&members)?.most;
+        let listener = Listener::open(stalled, "stall/#", how == How::Paused).await?;
+        let sent = self.broadcasts(cluster, origin, stalled, how).await?;
+        if how == How::Paused {
+            verified(cluster, self.setup.timeout()).await?;
+        }
+        listener.read();
+        let promise = self.settle(&listener, &sent, &stalled.name).await;
+        let after = Counters::scrape_all(others).await?;
+        let peaks = peaks(&members)?;
+
+        let due = sent.receipts.len() as u64;
+        let delivered = |counters: &Counters| {
+            counters.total("binomesh_relay_events_total", "event=\"delivered\"") as u64
+        };
+        let came = before.iter().zip(&after);
+        let came: Vec<u64> = came
+            .map(|(before, after)| delivered(after) - delivered(before))
+            .collect();
+        let mut row = Row {
+            context: self.setup.with_usual_grace().context("stall", self.nodes),
+            how,
+            broadcasts: due,
+            refused: sent.refused,
+            message_bytes: self.message_bytes(),
+            seconds: sent.seconds,
+            lacking: came.iter().map(|came| due.saturating_sub(*came)).sum(),
+            duplicates: came.iter().map(|came| came.saturating_sub(due)).sum(),
+            others_unreached: sent.others_unreached(&stalled.name),
+            promise,
+            memory_origin_mib: peaks.of(origin),
+            memory_stalled_mib: peaks.of(stalled),
+            memory_max_mib: peaks.most,
+            memory_before_max_mib: most_before,
+            memory_limit_mib: self.memory_mib,
+            ok: false,
+        };
+        row.ok = row.is_as_promised();
+        Ok(row)
+    }
+
+    /// All broadcasts with their receipts. What is done to the one is done meanwhile.
+    async fn broadcasts(
+        &self,
+        cluster: &Cluster,
+        origin: &Member,
+        stalled: &Member,
+        how: How,
+    ) -> Result<Sent, Failure> {
+        let total = (self.volume_mib << 10).div_ceil(self.message_kib);
+        let payload = Bytes::from(vec![0x5a; self.message_bytes()]);
+        let (pause_at, resume_at) = (total / 8, total - total / 8 - 1);
+        let (mut asked, mut kept) = (JoinSet::new(), JoinSet::new());
+        let (mut sent, begun) = (Sent::default(), now());
+        for number in 0..total {
+            if how == How::Paused && number == pause_at {
+                cluster.pause(&stalled.name).await.map_err(Failure::run)?;
+                kept.spawn(keep(origin.clone(), stalled.clone(), self.setup.timeout()));
+            }
+            if how == How::Paused && number == resume_at {
+                cluster.resume(&stalled.name).await.map_err(Failure::run)?;
+            }
+            if asked.len() >= self.open as usize
+                && let Some(answer) = asked.join_next().await
+            {
+                sent.note(answer.map_err(Failure::run)?);
+            }
+            if number.is_multiple_of(64) {
+                record::progress(format_args!("{number} of {total} are sent"));
+            }
+            let (client, payload) = (origin.client(), payload.clone());
+            let patience = self.setup.timeout();
+            asked.spawn(async move {
+                let topic = format!("stall/{number}");
+                let answer = client.broadcast(&topic, payload, Some(patience)).await;
+                (topic, answer.ok())
+            });
+        }
+        while let Some(answer) = asked.join_next().await {
+            sent.note(answer.map_err(Failure::run)?);
+        }
+        sent.seconds = begun.elapsed().as_secs_f64();
+        sent.kept = kept.join_all().await.concat();
+        Ok(sent)
+    }
+
+    /// What the one was given, once that is all that was promised, or too late for it.
+    async fn settle(&self, listener: &Listener, sent: &Sent, stalled: &str) -> Promise {
+        let mut next = now();
+        let end = next + self.setup.timeout();
+        loop {
+            let promise = sent.promise(&listener.heard(), stalled);
+            if next >= end || promise.is_kept() {
+                return promise;
+            }
+            next += LOOK;
+            sleep_until(next).await;
+        }
+    }
+
+    const fn message_bytes(&self) -> usize {
+        (self.message_kib as usize) << 10
+    }
+}
+
+impl Row {
+    fn is_as_promised(&self) -> bool {
+        self.broadcasts > 0
+            && self.refused == 0
+            && self.lacking == 0
+            && self.duplicates == 0
+            && self.others_unreached == 0
+            && self.promise.is_kept()
+            && self.memory_max_mib <= self.memory_limit_mib as f64
+    }
+}
+
+/// What receipts promise of the one receiver, and what its subscriber was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Promise {
+    /// Broadcasts that it has, as their receipts say.
+    pub promised: usize,
+    /// Of them, those that its subscriber was neither given nor told that it missed.
+    pub broken: u64,
+    /// Broadcasts that it was given though their receipts promise nothing.
+    pub beyond: usize,
+    /// How many its subscriber was told that it missed.
+    pub missed: u64,
+    /// Messages that it was given more than once.
+    pub repeated: usize,
+    /// Messages that came to it when it was back, as their receipts say.
+    pub kept_promised: usize,
+    /// Of them, those that its subscriber was given.
+    pub kept_delivered: usize,
+    /// Whether these came in order.
+    pub kept_in_order: bool,
+}
+
+impl Promise {
+    const fn is_kept(&self) -> bool {
+        self.broken == 0
+            && self.repeated == 0
+            && self.kept_promised == self.kept_delivered
+            && self.kept_in_order
+    }
+}
+
+/// What was sent and what became of it.
+#[derive(Default)]
+struct Sent {
+    /// The broadcasts that have a receipt, by topic.
+    receipts: Vec<(String, Receipt)>,
+    refused: u32,
+    seconds: f64,
+    /// The same of what was kept for the one, in order.
+    kept: Vec<(String, Receipt)>,
+}
+
+impl Sent {
+    fn note(&mut self, (topic, receipt): (String, Option<Receipt>)) {
+        match receipt {
+            Some(receipt) => self.receipts.push((topic, receipt)),
+            None => self.refused += 1,
+        }
+    }
+
+    fn others_unreached(&self, stalled: &str) -> usize {
+        let names_other =
+            |receipt: &Receipt| receipt.unreached.iter().any(|one| one.name != stalled);
+        let receipts = self.receipts.iter();
+        receipts.filter(|(_, receipt)| names_other(receipt)).count()
+    }
+
+    fn promise(&self, heard: &Heard, stalled: &str) -> Promise {
+        let has = |receipt: &Receipt| receipt.reached.iter().any(|name| name == stalled);
+        let (promised, others): (Vec<_>, Vec<_>) =
+            self.receipts.iter().partition(|(_, receipt)| has(receipt));
+        let given = |topic: &str| heard.first.contains_key(topic);
+        let lacking = promised.iter().filter(|(topic, _)| !given(topic)).count() as u64;
+        let kept = self.kept.iter().filter(|(_, receipt)| has(receipt));
+        let kept: Vec<Option<&usize>> = kept.map(|(topic, _)| heard.first.get(topic)).collect();
+        let came: Vec<&usize> = kept.iter().copied().flatten().collect();
+        Promise {
+            promised: promised.len(),
+            broken: lacking.saturating_sub(heard.missed),
+            beyond: others.iter().filter(|(topic, _)| given(topic)).count(),
+            missed: heard.missed,
+            repeated: heard.repeated,
+            kept_promised: kept.len(),
+            kept_delivered: came.len(),
+            kept_in_order: came.is_sorted(),
+        }
+    }
+}
+
+/// Have messages be kept for the one until it is back; in the order of their sequences.
+async fn keep(origin: Member, stalled: Member, patience: Duration) -> Vec<(String, Receipt)> {
+    let mut asked = JoinSet::new();
+    for number in 0..KEPT {
+        let (client, to) = (origin.client(), vec![stalled.name.clone()]);
+        asked.spawn(async move {
+            let name = format!("stall/kept/{number:02}");
+            let topic = name.parse().ok()?;
+            let options = SendOptions {
+                topic,
+                due: Due::Until(patience),
+                ..SendOptions::default()
+            };
+            let answer = client
+                .send_with(&to, vec![0x5a; KEPT_BYTES], &options)
+                .await;
+            Some((name, answer.ok()?))
+        });
+    }
+    // They are asked for at once; what they are called says in which order they came.
+    let all = asked.join_all().await.into_iter().flatten();
+    let mut all: Vec<(u64, (String, Receipt))> = all
+        .filter_map(|sent| {
+            let id: PacketId<String> = sent.1.id.parse().ok()?;
+            Some((id.sequence, sent))
+        })
+        .collect();
+    all.sort_unstable_by_key(|(sequence, _)| *sequence);
+    all.into_iter().map(|(_, sent)| sent).collect()
+}
+
+/// The most memory that each process has ever taken, in MiB.
+struct Peaks {
+    by_pid: BTreeMap<u32, f64>,
+    most: f64,
+}
+
+impl Peaks {
+    fn of(&self, member: &Member) -> f64 {
+        self.by_pid.get(&member.pid).copied().unwrap_or(0.0)
+    }
+}
+
+fn peaks(members: &[Member]) -> Result<Peaks, Failure> {
+    let mut by_pid = BTreeMap::new();
+    for member in members {
+        by_pid.insert(
+            member.pid,
+            peak_memory(member.pid)? as f64 / f64::from(1 << 20),
+        );
+    }
+    let most = by_pid.values().copied().fold(0.0, f64::max);
+    Ok(Peaks { by_pid, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(reached: &[&str]) -> Receipt {
+        let text = serde_json::json!({
+            "id": "a/1", "epoch": "e", "origin": "a", "expected_count": 2,
+            "reached_count": reached.len(), "reached": reached, "unreached": [],
+            "absent": [], "redelegated": 0, "replaced": [], "confirmation": "relayed",
+            "replies": [], "unacknowledged": [], "elapsed_seconds": 0.1,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn sent(topics: &[(&str, &[&str])]) -> Vec<(String, Receipt)> {
+        let all = topics.iter();
+        all.map(|(topic, reached)| ((*topic).to_owned(), receipt(reached)))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_promised_and_not_given_is_broken_unless_it_was_told_to_be_missed() {
+        let sent = Sent {
+            receipts: sent(&[("a", &["x", "y"]), ("b", &["x"]), ("c", &["y"])]),
+            kept: sent(&[("k1", &["y"]), ("k2", &["y"])]),
+            ..Sent::default()
+        };
+        let mut heard = Heard::default();
+        for (place, topic) in ["b", "k2", "k1"].into_iter().enumerate() {
+            heard.first.insert(topic.to_owned(), place);
+        }
+        let promise = sent.promise(&heard, "y");
+        let expected = Promise {
+            promised: 2,
+            broken: 2,
+            beyond: 1,
+            missed: 0,
+            repeated: 0,
+            kept_promised: 2,
+            kept_delivered: 2,
+            kept_in_order: false,
+        };
+        assert_eq!(promise, expected);
+        heard.missed = 1;
+        assert_eq!(sent.promise(&heard, "y").broken, 1);
+        heard.first.insert("a".to_owned(), 3);
+        heard.first.insert("k2".to_owned(), 4);
+        assert!(sent.promise(&heard, "y").is_kept());
+    }
+}
