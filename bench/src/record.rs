@@ -133,7 +133,7 @@ pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     sorted.get(place.saturating_sub(1)).copied()
 }
 
-/// What this process takes of the machine's memory.
+/// What a process takes of the machine's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Now.
@@ -145,7 +145,12 @@ pub struct Memory {
 impl Memory {
     /// As the kernel counts it.
     pub fn now() -> io::Result<Self> {
-        let status = std::fs::read_to_string("/proc/self/status")?;
+        Self::of(std::process::id())
+    }
+
+    /// What another process takes.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let number = line.and_then(|line| line.split_whitespace().next());

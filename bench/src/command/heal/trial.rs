@@ -7,6 +7,7 @@ use binomesh::world::{Defect, Fault, Memory, Network, Shape, World};
 use binomesh_overlay::Placement;
 use rand::seq::index;
 
+use super::traffic::{Delivered, Traffic};
 use super::{FaultName, ShapeName};
 
 /// Forming takes seconds; more would be a fault of its own.
@@ -33,6 +34,8 @@ pub(super) struct Case {
     pub(super) grace: Duration,
     /// When to give up, from the fault on.
     pub(super) limit: Duration,
+    /// How many broadcasts go out from then on.
+    pub(super) broadcasts: u32,
 }
 
 /// What became of it.
@@ -46,8 +49,17 @@ pub(super) struct Outcome {
     pub(super) relinked: Option<Healed>,
     /// No rank was vacant any more.
     pub(super) exact: Option<Healed>,
+    /// What came of the broadcasts.
+    pub(super) delivered: Delivered,
     /// What was wrong when it was given up.
     pub(super) defect: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the graph stands again and nobody has missed anything.
+    pub(super) const fn is_good(&self) -> bool {
+        self.exact.is_some() && self.delivered.lacking == 0 && self.delivered.repeated == 0
+    }
 }
 
 /// The cost of one stage.
@@ -76,9 +88,10 @@ pub(super) fn play(case: &Case) -> Outcome {
         depth: 0,
         relinked: None,
         exact: None,
+        delivered: Delivered::default(),
         defect: None,
     };
-    let formed = watch(&mut world, FORMING);
+    let formed = watch(&mut world, FORMING, &mut Traffic::default());
     if formed.exact.is_none() {
         outcome.defect = formed
             .defect
@@ -89,11 +102,17 @@ pub(super) fn play(case: &Case) -> Outcome {
     outcome.depth = depths.max().unwrap_or(0) as u32;
     let before = Sight::of(&world);
     disturb(&mut world, case);
-    let watched = watch(&mut world, case.limit);
+    let mut traffic = Traffic::new(case.broadcasts, world.now());
+    let watched = watch(&mut world, case.limit, &mut traffic);
+    outcome.delivered = traffic.judge(&world);
     let cost = |sight: &Sight| sight.since(&before);
     outcome.exact = watched.exact.as_ref().map(cost);
     outcome.relinked = watched.relinked.as_ref().map(cost);
-    outcome.defect = watched.defect.map(|defect| format!("{defect:?}"));
+    outcome.defect = match (watched.defect, outcome.delivered) {
+        (Some(defect), _) => Some(format!("{defect:?}")),
+        (None, delivered) if !outcome.is_good() => Some(format!("{delivered:?}")),
+        (None, _) => None,
+    };
     outcome
 }
 
@@ -156,10 +175,11 @@ struct Watched {
 }
 
 /// Watch until the exact graph stands for good, or for `limit`.
-fn watch(world: &mut World, limit: Duration) -> Watched {
+fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
     let end = world.now() + limit;
     let (mut relinked, mut exact) = (Stood::default(), Stood::default());
     loop {
+        traffic.pass(world);
         let defect = world.defect_or_vacancy();
         relinked.look(world, matches!(defect, None | Some(Defect::Vacant(_))));
         exact.look(world, defect.is_none());

@@ -85,21 +85,6 @@ pub fn processor_time(pid: u32) -> Result<Duration, Failure> {
     Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
 }
 
-/// The most memory that a process has ever taken, in bytes (`VmHWM`).
-pub fn peak_memory(pid: u32) -> Result<u64, Failure> {
-    let path = format!("/proc/{pid}/status");
-    let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|error| Failure::Run(format!("cannot read {path}: {error}")))?;
-    peak(&text).ok_or_else(|| Failure::Run(format!("{path} is not understood")))
-}
-
-fn peak(status: &str) -> Option<u64> {
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
-}
-
 /// utime and stime: the 14th and 15th field. The second, the program's name in
 /// parentheses, may hold anything.
 fn ticks(stat: &str) -> Option<u64> {
@@ -164,7 +149,5 @@ mod tests {
         let sent = Loopback::parse(dev).unwrap();
         assert_eq!((sent.bytes, sent.packets), (900, 10));
         assert!(processor_time(std::process::id()).is_ok());
-        assert_eq!(peak("VmPeak:\t 9 kB\nVmHWM:\t  3 kB\n"), Some(3072));
-        assert!(peak_memory(std::process::id()).is_ok());
     }
 }

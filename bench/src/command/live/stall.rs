@@ -17,11 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::counters::{Counters, peak_memory};
+use super::counters::Counters;
 use super::listener::{Heard, Listener};
 use super::setup::{Context, Setup, now, verified};
 use crate::command::{Failure, Finding};
-use crate::record;
+use crate::record::{self, Memory};
 
 /// How many messages are kept for the one that stands still.
 const KEPT: u32 = 16;
@@ -250,7 +250,12 @@ impl Stall {
 
 impl Row {
     fn is_as_promised(&self) -> bool {
-        self.broadcasts > 0
+        let is_told_all = match self.how {
+            How::Paused => self.promise.kept_promised == KEPT as usize,
+            How::Unread => self.promise.promised as u64 == self.broadcasts,
+        };
+        is_told_all
+            && self.broadcasts > 0
             && self.refused == 0
             && self.lacking == 0
             && self.duplicates == 0
@@ -384,10 +389,8 @@ impl Peaks {
 fn peaks(members: &[Member]) -> Result<Peaks, Failure> {
     let mut by_pid = BTreeMap::new();
     for member in members {
-        by_pid.insert(
-            member.pid,
-            peak_memory(member.pid)? as f64 / f64::from(1 << 20),
-        );
+        let memory = Memory::of(member.pid).map_err(Failure::run)?;
+        by_pid.insert(member.pid, memory.peak_kib as f64 / 1024.0);
     }
     let most = by_pid.values().copied().fold(0.0, f64::max);
     Ok(Peaks { by_pid, most })

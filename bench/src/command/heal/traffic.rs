@@ -1,0 +1,142 @@
+//! Broadcasts in the middle of it, and who got them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use binomesh::peer::Event;
+use binomesh::world::{Id, World};
+use binomesh_routing::packet::Confirmation;
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{self as routing, Destination, PacketId, Publish, Topic};
+use bytes::Bytes;
+use rand::seq::IteratorRandom;
+
+/// From one broadcast to the next.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Broadcasts that go out one after another, each from a node that lives.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    /// How many are to go out yet, and when the next is.
+    left: u32,
+    next: Duration,
+    sent: BTreeMap<PacketId<Id>, Sent>,
+    /// How often each came to whom, by life.
+    came: BTreeMap<(PacketId<Id>, Id, u64), u32>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    at: Duration,
+    last: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Delivered {
+    /// How many went out.
+    pub(super) broadcasts: u64,
+    /// Deliveries that never came, at nodes that live.
+    pub(super) lacking: u64,
+    /// Deliveries beyond the first.
+    pub(super) repeated: u64,
+    /// From a broadcast to its last delivery, at most.
+    pub(super) longest: Duration,
+}
+
+impl Traffic {
+    /// So many, from now on.
+    pub(super) fn new(count: u32, now: Duration) -> Self {
+        Self {
+            left: count,
+            next: now,
+            ..Self::default()
+        }
+    }
+
+    /// Send what is due, and note what has come.
+    pub(super) fn pass(&mut self, world: &mut World) {
+        if self.left > 0 && world.now() >= self.next {
+            self.send(world);
+            self.next += PERIOD;
+        }
+        for told in world.take_events() {
+            if let Event::Relay(routing::Event::Deliver { id, .. }) = told.event {
+                *self.came.entry((id, told.by, told.boot)).or_default() += 1;
+                if let Some(sent) = self.sent.get_mut(&id) {
+                    sent.last = sent.last.max(told.at);
+                }
+            }
+        }
+    }
+
+    /// From a node that has a place; later if none has, or it takes none.
+    fn send(&mut self, world: &mut World) {
+        let peers = world.peers();
+        let placed = peers.filter(|(_, peer)| peer.relay().placement().is_some());
+        let placed: Vec<Id> = placed.map(|(id, _)| id).collect();
+        let from = placed.into_iter().choose(world.rng());
+        let (Some(from), Ok(topic)) = (from, Topic::new("heal")) else {
+            return;
+        };
+        let publish = Publish {
+            topic,
+            payloads: Bytes::from_static(b"a word").into(),
+            destination: Destination::All,
+            strategy: Strategy::default(),
+            due: None.into(),
+            confirmation: Confirmation::Relayed,
+        };
+        let at = world.now();
+        if let Some(Ok(id)) = world.with_peer(from, |peer, out| peer.publish(publish, out)) {
+            self.left -= 1;
+            self.sent.insert(id, Sent { at, last: at });
+        }
+    }
+
+    /// Against who lives now. What was not sent is lacking everywhere.
+    pub(super) fn judge(&self, world: &World) -> Delivered {
+        let living: Vec<(Id, u64)> = world.peers().map(|(id, _)| (id, world.boot(id))).collect();
+        let mut lacking = u64::from(self.left) * living.len() as u64;
+        for id in self.sent.keys() {
+            let others = living.iter().filter(|(node, _)| *node != id.origin);
+            let missing =
+                others.filter(|(node, boot)| !self.came.contains_key(&(*id, *node, *boot)));
+            lacking += missing.count() as u64;
+        }
+        let lengths = self.sent.values().map(|sent| sent.last - sent.at);
+        Delivered {
+            broadcasts: self.sent.len() as u64,
+            lacking,
+            repeated: self.came.values().map(|times| u64::from(*times) - 1).sum(),
+            longest: lengths.max().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binomesh::world::{Network, Shape};
+
+    use super::*;
+
+    #[test]
+    fn who_did_not_get_a_broadcast_is_counted() {
+        let mut world = World::new(1, Network::local());
+        world.deploy(8, Shape::Binomial, |_| {});
+        world.run_for(Duration::from_secs(5));
+        let mut traffic = Traffic::new(2, world.now());
+        traffic.pass(&mut world);
+        let unsent_and_under_way = 8 + 7;
+        assert_eq!(traffic.judge(&world).lacking, unsent_and_under_way);
+        world.run_for(PERIOD);
+        traffic.pass(&mut world);
+        world.run_for(PERIOD);
+        traffic.pass(&mut world);
+        let all = traffic.judge(&world);
+        assert_eq!((all.broadcasts, all.lacking, all.repeated), (2, 0, 0));
+        assert!(all.longest > Duration::ZERO);
+        traffic.came.values_mut().for_each(|times| *times += 1);
+        assert_eq!(traffic.judge(&world).repeated, 14);
+    }
+}
