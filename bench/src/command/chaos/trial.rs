@@ -117,7 +117,8 @@ struct Trial<'a> {
     kinds: BTreeSet<&'static str>,
     published: u64,
     broadcasts: u64,
-    /// How much was told, but for verdicts that expire: nobody does anything then.
+    /// How much was told, but for verdicts that expire: that is a memory that ends, a
+    /// minute after what made it was told.
     told: usize,
     /// The first thing that was told since they were counted.
     first_told: String,
