@@ -235,6 +235,11 @@ impl Heal {
         if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
             return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
         }
+        if self.broadcasts > 0 && self.fault != FaultName::Crash {
+            let problem = "--broadcasts: only beside --fault crash; who restarts or is scrambled \
+                           may lack what was sent meanwhile";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
         self.leaves_survivors()?;
         let row = self.measure();
         record::progress_done();

@@ -11,7 +11,6 @@ pub mod hosts;
 pub mod idle;
 pub mod kill;
 pub mod ledger;
-pub mod listener;
 pub mod namespace;
 pub mod partition;
 pub mod pause;
@@ -80,11 +79,17 @@ impl Live {
     pub fn run(self) -> Result<Finding, Failure> {
         match self.workload {
             Workload::Kill(kill) => setup::block_on(async |stop| kill.run(stop).await),
-            Workload::Pause(pause) => setup::block_on(async |stop| pause.run(stop).await),
+            Workload::Pause(mut pause) => {
+                pause.setup.take_usual_grace();
+                setup::block_on(async |stop| pause.run(stop).await)
+            }
             Workload::Saturate(saturate) => setup::block_on(async |stop| saturate.run(stop).await),
             Workload::Partition(halves) => setup::block_on(async |stop| halves.run(stop).await),
             Workload::Cut(cut) => setup::block_on(async |stop| cut.run(stop).await),
-            Workload::Stall(stall) => setup::block_on(async |stop| stall.run(stop).await),
+            Workload::Stall(mut stall) => {
+                stall.setup.take_usual_grace();
+                setup::block_on(async |stop| stall.run(stop).await)
+            }
             Workload::Uplink(uplink) => {
                 uplink.enter_namespace()?;
                 setup::block_on(async |stop| uplink.run(stop).await)

@@ -72,6 +72,7 @@ impl Host {
             }
             overlay::Event::Expired(peer) => {
                 tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
+                metrics::counter!("binomesh_verdicts_expired_total").increment(1);
             }
             overlay::Event::Relinked => {
                 metrics::counter!("binomesh_relinked_total").increment(1);

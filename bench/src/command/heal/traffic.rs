@@ -14,6 +14,9 @@ use rand::seq::IteratorRandom;
 /// From one broadcast to the next.
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// How long the last may be under way.
+const LAST: Duration = Duration::from_secs(5);
+
 /// Broadcasts that go out one after another, each from a node that lives.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
@@ -68,6 +71,11 @@ impl Traffic {
                 }
             }
         }
+    }
+
+    /// Whether all are out, and the last has had its time.
+    pub(super) fn is_over(&self, now: Duration) -> bool {
+        self.left == 0 && now >= self.next + LAST
     }
 
     /// From a node that has a place; later if none has, or it takes none.

@@ -183,7 +183,7 @@ fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
         let defect = world.defect_or_vacancy();
         relinked.look(world, matches!(defect, None | Some(Defect::Vacant(_))));
         exact.look(world, defect.is_none());
-        if exact.is_for_good || world.now() >= end {
+        if exact.is_for_good && traffic.is_over(world.now()) || world.now() >= end {
             let exact = exact.for_good();
             return Watched {
                 // Ranks may have been compacted before the ring had stood for long.

@@ -93,13 +93,10 @@ pub struct Row {
 impl Pause {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
-        let usual = Self {
-            setup: self.setup.with_usual_grace(),
-            ..self.clone()
-        };
-        let body = async |cluster: &Cluster| usual.all(cluster).await;
-        let setup = &usual.setup;
-        setup.with_cluster(self.nodes, Vec::new(), stop, body).await
+        let body = async |cluster: &Cluster| self.all(cluster).await;
+        self.setup
+            .with_cluster(self.nodes, Vec::new(), stop, body)
+            .await
     }
 
     async fn all(&self, cluster: &Cluster) -> Result<Finding, Failure> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use binomesh::client::SubscriptionEvent;
+use binomesh::client::{Events, SubscriptionEvent};
 use binomesh::cluster::Member;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use crate::command::Failure;
 #[derive(Debug, Default)]
 pub struct Receivers {
     log: Arc<Mutex<Log>>,
-    _readers: JoinSet<()>,
+    readers: JoinSet<()>,
 }
 
 /// What was delivered where.
@@ -30,28 +30,22 @@ struct Log {
 impl Receivers {
     /// Subscribe at every member; each has confirmed when this returns.
     pub async fn open(members: &[Member], filter: &str) -> Result<Self, Failure> {
-        let (log, mut readers) = (Arc::default(), JoinSet::new());
+        let mut receivers = Self::default();
         for member in members {
             let events = member.client().subscribe(filter).await;
-            let mut events = events.map_err(Failure::run)?;
-            let (log, name): (Arc<Mutex<Log>>, String) = (Arc::clone(&log), member.name.clone());
-            readers.spawn(async move {
-                while let Some(Ok(event)) = events.next().await {
-                    let mut log = lock(&log);
-                    match event {
-                        SubscriptionEvent::Delivery(delivery) => {
-                            let key = (delivery.topic, name.clone());
-                            log.deliveries.entry(key).or_insert((now(), 0)).1 += 1;
-                        }
-                        SubscriptionEvent::Missed(count) => log.missed += count,
-                    }
-                }
-            });
+            receivers.read(&member.name, events.map_err(Failure::run)?);
         }
-        Ok(Self {
-            log,
-            _readers: readers,
-        })
+        Ok(receivers)
+    }
+
+    /// Note what a subscription at a node yields, from now on.
+    pub fn read(&mut self, node: &str, mut events: Events) {
+        let (log, node) = (Arc::clone(&self.log), node.to_owned());
+        self.readers.spawn(async move {
+            while let Some(Ok(event)) = events.next().await {
+                lock(&log).note(&node, event);
+            }
+        });
     }
 
     /// When the message on `topic` came to a node, if it did.
@@ -70,6 +64,26 @@ impl Receivers {
     /// Messages that a subscription left out.
     pub fn missed(&self) -> u64 {
         lock(&self.log).missed
+    }
+}
+
+impl Log {
+    fn note(&mut self, node: &str, event: SubscriptionEvent) {
+        match event {
+            SubscriptionEvent::Delivery(delivery) => {
+                let key = (delivery.topic, node.to_owned());
+                self.deliveries.entry(key).or_insert((now(), 0)).1 += 1;
+            }
+            SubscriptionEvent::Missed(count) => self.missed += count,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Receivers {
+    /// As if a subscription at `node` had yielded this.
+    pub(super) fn note(&self, node: &str, event: SubscriptionEvent) {
+        lock(&self.log).note(node, event);
     }
 }
 

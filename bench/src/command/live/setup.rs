@@ -72,15 +72,10 @@ pub struct Context {
 }
 
 impl Setup {
-    /// The same with the grace that nodes have by default, unless another is given.
-    pub fn with_usual_grace(&self) -> Self {
-        let grace_seconds = self
-            .grace_seconds
-            .unwrap_or(Pace::default().grace.as_secs());
-        Self {
-            grace_seconds: Some(grace_seconds),
-            ..self.clone()
-        }
+    /// Take the grace that nodes have by default, unless another was asked for.
+    pub fn take_usual_grace(&mut self) {
+        let usual = Pace::default().grace.as_secs();
+        self.grace_seconds.get_or_insert(usual);
     }
 
     /// How long a dead node's rank stays vacant, in seconds.

@@ -1,6 +1,8 @@
 //! `live stall`: one receiver stands still, or reads nothing, while much is broadcast;
 //! memory stays bounded, the others lose nothing, and what receipts say holds.
 
+mod promise;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,10 +20,12 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
-use super::listener::{Heard, Listener};
+use super::receivers::Receivers;
 use super::setup::{Context, Setup, now, verified};
 use crate::command::{Failure, Finding};
 use crate::record::{self, Memory};
+pub use promise::Promise;
+use promise::Sent;
 
 /// How many messages are kept for the one that stands still.
 const KEPT: u32 = 16;
@@ -122,14 +126,16 @@ pub struct Row {
 impl Stall {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
-        let setup = self.setup.with_usual_grace();
         let mut all_ok = true;
         for how in [How::Paused, How::Unread] {
             if self.how.is_some_and(|only| only != how) {
                 continue;
             }
             let body = async |cluster: &Cluster| self.once(cluster, how).await;
-            let row = setup.measure(self.nodes, Vec::new(), stop, body).await?;
+            let row = self
+                .setup
+                .measure(self.nodes, Vec::new(), stop, body)
+                .await?;
             all_ok &= row.ok;
         }
         Ok(Finding::good_if(all_ok))
@@ -144,13 +150,20 @@ impl Stall {
         };
         let before = Counters::scrape_all(others).await?;
         let most_before = peaks(&members)?.most;
-        let listener = Listener::open(stalled, "stall/#", how == How::Paused).await?;
+        let events = stalled.client().subscribe("stall/#").await;
+        let mut events = Some(events.map_err(Failure::run)?);
+        let mut receivers = Receivers::default();
+        if let Some(events) = events.take_if(|_| how == How::Paused) {
+            receivers.read(&stalled.name, events);
+        }
         let sent = self.broadcasts(cluster, origin, stalled, how).await?;
         if how == How::Paused {
             verified(cluster, self.setup.timeout()).await?;
         }
-        listener.read();
-        let promise = self.settle(&listener, &sent, &stalled.name).await;
+        if let Some(events) = events {
+            receivers.read(&stalled.name, events);
+        }
+        let promise = self.settle(&receivers, &sent, &stalled.name).await;
         let after = Counters::scrape_all(others).await?;
         let peaks = peaks(&members)?;
 
@@ -160,10 +173,10 @@ impl Stall {
         };
         let came = before.iter().zip(&after);
         let came: Vec<u64> = came
-            .map(|(before, after)| delivered(after) - delivered(before))
+            .map(|(before, after)| delivered(after).saturating_sub(delivered(before)))
             .collect();
         let mut row = Row {
-            context: self.setup.with_usual_grace().context("stall", self.nodes),
+            context: self.setup.context("stall", self.nodes),
             how,
             broadcasts: due,
             refused: sent.refused,
@@ -230,11 +243,11 @@ impl Stall {
     }
 
     /// What the one was given, once that is all that was promised, or too late for it.
-    async fn settle(&self, listener: &Listener, sent: &Sent, stalled: &str) -> Promise {
+    async fn settle(&self, receivers: &Receivers, sent: &Sent, stalled: &str) -> Promise {
         let mut next = now();
         let end = next + self.setup.timeout();
         loop {
-            let promise = sent.promise(&listener.heard(), stalled);
+            let promise = sent.promise(receivers, stalled);
             if next >= end || promise.is_kept() {
                 return promise;
             }
@@ -262,84 +275,6 @@ impl Row {
             && self.others_unreached == 0
             && self.promise.is_kept()
             && self.memory_max_mib <= self.memory_limit_mib as f64
-    }
-}
-
-/// What receipts promise of the one receiver, and what its subscriber was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Promise {
-    /// Broadcasts that it has, as their receipts say.
-    pub promised: usize,
-    /// Of them, those that its subscriber was neither given nor told that it missed.
-    pub broken: u64,
-    /// Broadcasts that it was given though their receipts promise nothing.
-    pub beyond: usize,
-    /// How many its subscriber was told that it missed.
-    pub missed: u64,
-    /// Messages that it was given more than once.
-    pub repeated: usize,
-    /// Messages that came to it when it was back, as their receipts say.
-    pub kept_promised: usize,
-    /// Of them, those that its subscriber was given.
-    pub kept_delivered: usize,
-    /// Whether these came in order.
-    pub kept_in_order: bool,
-}
-
-impl Promise {
-    const fn is_kept(&self) -> bool {
-        self.broken == 0
-            && self.repeated == 0
-            && self.kept_promised == self.kept_delivered
-            && self.kept_in_order
-    }
-}
-
-/// What was sent and what became of it.
-#[derive(Default)]
-struct Sent {
-    /// The broadcasts that have a receipt, by topic.
-    receipts: Vec<(String, Receipt)>,
-    refused: u32,
-    seconds: f64,
-    /// The same of what was kept for the one, in order.
-    kept: Vec<(String, Receipt)>,
-}
-
-impl Sent {
-    fn note(&mut self, (topic, receipt): (String, Option<Receipt>)) {
-        match receipt {
-            Some(receipt) => self.receipts.push((topic, receipt)),
-            None => self.refused += 1,
-        }
-    }
-
-    fn others_unreached(&self, stalled: &str) -> usize {
-        let names_other =
-            |receipt: &Receipt| receipt.unreached.iter().any(|one| one.name != stalled);
-        let receipts = self.receipts.iter();
-        receipts.filter(|(_, receipt)| names_other(receipt)).count()
-    }
-
-    fn promise(&self, heard: &Heard, stalled: &str) -> Promise {
-        let has = |receipt: &Receipt| receipt.reached.iter().any(|name| name == stalled);
-        let (promised, others): (Vec<_>, Vec<_>) =
-            self.receipts.iter().partition(|(_, receipt)| has(receipt));
-        let given = |topic: &str| heard.first.contains_key(topic);
-        let lacking = promised.iter().filter(|(topic, _)| !given(topic)).count() as u64;
-        let kept = self.kept.iter().filter(|(_, receipt)| has(receipt));
-        let kept: Vec<Option<&usize>> = kept.map(|(topic, _)| heard.first.get(topic)).collect();
-        let came: Vec<&usize> = kept.iter().copied().flatten().collect();
-        Promise {
-            promised: promised.len(),
-            broken: lacking.saturating_sub(heard.missed),
-            beyond: others.iter().filter(|(topic, _)| given(topic)).count(),
-            missed: heard.missed,
-            repeated: heard.repeated,
-            kept_promised: kept.len(),
-            kept_delivered: came.len(),
-            kept_in_order: came.is_sorted(),
-        }
     }
 }
 
@@ -394,55 +329,4 @@ fn peaks(members: &[Member]) -> Result<Peaks, Failure> {
     }
     let most = by_pid.values().copied().fold(0.0, f64::max);
     Ok(Peaks { by_pid, most })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn receipt(reached: &[&str]) -> Receipt {
-        let text = serde_json::json!({
-            "id": "a/1", "epoch": "e", "origin": "a", "expected_count": 2,
-            "reached_count": reached.len(), "reached": reached, "unreached": [],
-            "absent": [], "redelegated": 0, "replaced": [], "confirmation": "relayed",
-            "replies": [], "unacknowledged": [], "elapsed_seconds": 0.1,
-        });
-        serde_json::from_value(text).unwrap()
-    }
-
-    fn sent(topics: &[(&str, &[&str])]) -> Vec<(String, Receipt)> {
-        let all = topics.iter();
-        all.map(|(topic, reached)| ((*topic).to_owned(), receipt(reached)))
-            .collect()
-    }
-
-    #[test]
-    fn what_is_promised_and_not_given_is_broken_unless_it_was_told_to_be_missed() {
-        let sent = Sent {
-            receipts: sent(&[("a", &["x", "y"]), ("b", &["x"]), ("c", &["y"])]),
-            kept: sent(&[("k1", &["y"]), ("k2", &["y"])]),
-            ..Sent::default()
-        };
-        let mut heard = Heard::default();
-        for (place, topic) in ["b", "k2", "k1"].into_iter().enumerate() {
-            heard.first.insert(topic.to_owned(), place);
-        }
-        let promise = sent.promise(&heard, "y");
-        let expected = Promise {
-            promised: 2,
-            broken: 2,
-            beyond: 1,
-            missed: 0,
-            repeated: 0,
-            kept_promised: 2,
-            kept_delivered: 2,
-            kept_in_order: false,
-        };
-        assert_eq!(promise, expected);
-        heard.missed = 1;
-        assert_eq!(sent.promise(&heard, "y").broken, 1);
-        heard.first.insert("a".to_owned(), 3);
-        heard.first.insert("k2".to_owned(), 4);
-        assert!(sent.promise(&heard, "y").is_kept());
-    }
 }
