@@ -314,6 +314,8 @@ pub struct Relay<I> {
     budget: Budget,
     /// For parts that a hop had no way to.
     searches: Budget,
+    /// For parts behind a rank that nobody finds.
+    skips: Budget,
     /// Broadcasts do not wait for the newest roster any more.
     is_impatient: bool,
     draining: bool,
@@ -341,6 +343,7 @@ impl<I: Id> Relay<I> {
             owed: Vec::new(),
             budget: Budget::full(config.redelegation_burst, config.redelegation_percent),
             searches: Budget::full(config.search_burst, config.search_percent),
+            skips: Budget::full(config.search_burst, config.search_percent),
             is_impatient: false,
             draining: false,
             drained: false,

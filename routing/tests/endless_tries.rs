@@ -213,3 +213,43 @@ fn members_that_never_were_cost_little() {
         "{bounded} of {endless}, {over}"
     );
 }
+
+/// Nobody ever finds some members, dead or false. Those who stand behind them on the
+/// ring get every broadcast all the same, in the epoch in which it was published.
+#[test]
+fn a_rank_that_nobody_finds_hides_no_others() {
+    for seed in seeds(40) {
+        let n = 6 + seed as u32 * 7 % 59;
+        let mut network = Network::unplaced(n, seed, Conditions::default(), Config::default());
+        let members = network.members.clone();
+        let unreal = 1 + seed as usize % 3;
+        network.place_without(&members, &members[1..=unreal]);
+        network.run_for(4_000_000);
+        let real: Vec<u32> = members
+            .iter()
+            .copied()
+            .filter(|id| !members[1..=unreal].contains(id))
+            .collect();
+        let limit = Some(Duration::from_secs(60));
+        let ids: Vec<_> = real
+            .iter()
+            .map(|origin| {
+                network
+                    .publish_to(*origin, Destination::All, 16, limit)
+                    .unwrap()
+            })
+            .collect();
+        network.run_for(5_000_000);
+        for (origin, id) in real.iter().zip(ids) {
+            let lacking: Vec<u32> = real
+                .iter()
+                .copied()
+                .filter(|to| to != origin && network.delivered(id, *to) == 0)
+                .collect();
+            assert!(
+                lacking.is_empty(),
+                "seed {seed}, N = {n}: {id:?} did not come to {lacking:?}"
+            );
+        }
+    }
+}

@@ -77,6 +77,7 @@ impl Host {
             ("redelegations", stats.redelegations),
             ("over_budget", stats.over_budget),
             ("over_search", stats.over_search),
+            ("skipped", stats.skipped),
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("kept", stats.kept),

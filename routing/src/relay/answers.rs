@@ -4,7 +4,6 @@ use binomesh_overlay::Id;
 
 use super::custody::{answer_to, custody_of};
 use super::duty::{Delegation, Duty, Phase};
-use super::exceptions::unconfirmed;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Refusal, Span, State};
 use crate::runs::Runs;
@@ -280,9 +279,7 @@ impl<I: Id> Relay<I> {
                 self.search(number, duty, &handed, &astray, out);
             }
         } else {
-            for span in astray {
-                self.except(duty, unconfirmed(span, None, Reason::NoRoute));
-            }
+            self.give_up(number, duty, &astray, handed.generation, out);
         }
     }
 
@@ -313,9 +310,7 @@ impl<I: Id> Relay<I> {
             return self.detour(number, duty, handed, spans, out);
         }
         self.stats.over_search += 1;
-        for span in spans {
-            self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
-        }
+        self.give_up(number, duty, spans, handed.generation, out);
     }
 
     /// Spans that a hop could not get any further: another hop, or no route.
@@ -327,24 +322,21 @@ impl<I: Id> Relay<I> {
         spans: &[Span],
         out: &mut Effects<I>,
     ) {
-        if self.has_detour(duty, handed) {
-            let generation = handed.generation.saturating_add(1);
-            // What a delegate excepts may overlap and be in any order. What only
-            // adjoins stays apart: each has a head of its own.
-            let mut sorted = spans.to_vec();
-            sorted.sort_unstable();
-            let mut end = 0;
-            for span in &mut sorted {
-                span.start = span.start.max(end);
-                end = end.max(span.end);
-            }
-            sorted.retain(|span| !span.is_empty());
-            self.route(number, duty, &sorted, generation, &handed.tried, out);
-        } else {
-            for span in spans {
-                self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
-            }
+        let generation = handed.generation.saturating_add(1);
+        if !self.has_detour(duty, handed) {
+            return self.give_up(number, duty, spans, generation, out);
         }
+        // What a delegate excepts may overlap and be in any order. What only
+        // adjoins stays apart: each has a head of its own.
+        let mut sorted = spans.to_vec();
+        sorted.sort_unstable();
+        let mut end = 0;
+        for span in &mut sorted {
+            span.start = span.start.max(end);
+            end = end.max(span.end);
+        }
+        sorted.retain(|span| !span.is_empty());
+        self.route(number, duty, &sorted, generation, &handed.tried, out);
     }
 
     /// A late delegate whose remainder went to others may be done with all of

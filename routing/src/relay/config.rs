@@ -66,7 +66,8 @@ pub struct Config {
     pub route_backtrack: usize,
     /// Further tries for what a hop had no way to, per hundred sends; one more with
     /// each re-issue of an own message. Used up: no route, and the origin tries
-    /// again later. A guess.
+    /// again later. As many parts behind a rank that nobody finds are handed to the
+    /// next one. A guess.
     pub search_percent: u32,
     /// How many of these may come at once. A guess.
     pub search_burst: u32,

@@ -139,7 +139,7 @@ impl<I: Id> Relay<I> {
                     self.hand(number, duty, (rank, peer), part, generation, vec![], out);
                 }
                 Some(hop) => by_hop.entry(hop).or_default().push(span),
-                None => self.except(duty, unconfirmed(span, None, Reason::NoRoute)),
+                None => self.give_up(number, duty, &[span], generation, out),
             }
         }
         let visited: Vec<Rank> = duty.visited().iter().copied().chain(mine).collect();
@@ -201,6 +201,33 @@ impl<I: Id> Relay<I> {
         let first = delegation.part.spans().first();
         delegation.tried.len() < self.config.route_tries
             && first.is_some_and(|span| self.next_hop(duty, *span, &delegation.tried).is_some())
+    }
+
+    /// Nobody has a way to the heads of these spans. A hop says so to its giver, who
+    /// may know another hop. Who answers for a range excepts the heads alone, and
+    /// hands what is behind them to those in their place: a rank that nobody finds
+    /// shall hide no others.
+    pub(super) fn give_up(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        spans: &[Span],
+        generation: u32,
+        out: &mut Effects<I>,
+    ) {
+        for span in spans {
+            let is_hop = !duty.visited().is_empty();
+            if is_hop || span.len() <= 1 || !self.skips.take() {
+                self.except(duty, unconfirmed(*span, None, Reason::NoRoute));
+                continue;
+            }
+            self.stats.skipped += 1;
+            let head = Span::single(span.start);
+            self.except(duty, unconfirmed(head, None, Reason::NoRoute));
+            for heir in heirs(duty, *span) {
+                self.delegate(number, duty, heir, generation.saturating_add(1), out);
+            }
+        }
     }
 
     /// Note an exception.

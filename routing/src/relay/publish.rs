@@ -294,6 +294,7 @@ impl<I: Id> Relay<I> {
             message.begin_round(epoch, issued);
             self.stats.reissues += 1;
             self.searches.grant();
+            self.skips.grant();
             self.issue(sequence, &spans, named, false, out);
         }
     }

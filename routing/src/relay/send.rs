@@ -103,6 +103,7 @@ impl<I: Id> Relay<I> {
             self.stats.packets_sent += 1;
             self.budget.earn();
             self.searches.earn();
+            self.skips.earn();
             out.send(handed.to, Message::Packet(duty.packet_for(handed)));
         }
         self.await_custody(number, duty, delegation, out);

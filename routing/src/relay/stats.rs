@@ -30,6 +30,8 @@ pub struct RelayStats {
     pub over_budget: u64,
     /// Searches that ended because the budget for them was used up.
     pub over_search: u64,
+    /// Ranks that nobody found, and that were passed over for those behind them.
+    pub skipped: u64,
     /// Parts handed out in the place of a delegate that had no room.
     pub taken_over: u64,
     /// Parts taken from a delegate that answered nothing, to find another way.
