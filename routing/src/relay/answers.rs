@@ -274,6 +274,7 @@ impl<I: Id> Relay<I> {
         if duty.is_own {
             self.open.confirm(&duty.key, &duty.distances(&reached));
         }
+        let astray = apart(astray);
         if duty.visited().len() < self.config.route_backtrack {
             if !astray.is_empty() {
                 self.search(number, duty, &handed, &astray, out);
@@ -326,17 +327,7 @@ impl<I: Id> Relay<I> {
         if !self.has_detour(duty, handed) {
             return self.give_up(number, duty, spans, generation, out);
         }
-        // What a delegate excepts may overlap and be in any order. What only
-        // adjoins stays apart: each has a head of its own.
-        let mut sorted = spans.to_vec();
-        sorted.sort_unstable();
-        let mut end = 0;
-        for span in &mut sorted {
-            span.start = span.start.max(end);
-            end = end.max(span.end);
-        }
-        sorted.retain(|span| !span.is_empty());
-        self.route(number, duty, &sorted, generation, &handed.tried, out);
+        self.route(number, duty, spans, generation, &handed.tried, out);
     }
 
     /// A late delegate whose remainder went to others may be done with all of
@@ -414,6 +405,19 @@ impl<I: Id> Relay<I> {
         }
         self.delegate_rest(number, duty, (span, handed.to), generation, out);
     }
+}
+
+/// What a delegate excepts may overlap and be in any order. What only adjoins stays
+/// apart: each has a head of its own.
+fn apart(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut end = 0;
+    for span in &mut spans {
+        span.start = span.start.max(end);
+        end = end.max(span.end);
+    }
+    spans.retain(|span| !span.is_empty());
+    spans
 }
 
 /// A part of an exception; a refusal speaks for one member only.
