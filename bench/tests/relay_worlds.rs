@@ -1,7 +1,7 @@
 //! [SFT06] §4: the protocol verified, by searching what the shipped relays can do.
 //! `binomesh-bench check --layer relays` searches further.
 
-use binomesh_bench::checker::relays::{Found, Full, Post, Relays, search};
+use binomesh_bench::checker::relays::{Found, Full, Post, Relays, Schedules, search, walk};
 use binomesh_routing::router::{Aware, Chosen};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
@@ -78,4 +78,93 @@ fn done_before_custody_goes_red_in_a_world_of_relays() {
     let found = search(world, 2);
     let script = found.counterexample.unwrap_or_default();
     assert!(script.starts_with("truth fails"), "{script}");
+}
+
+const SOME: Schedules = Schedules {
+    first_seed: 0,
+    count: 200,
+    to_the_end: true,
+};
+
+/// Everybody broadcasts, with an inbox of one message and room for one duty.
+fn all_to_all(nodes: u32, strategy: Strategy) -> Relays {
+    Relays::all_to_all(nodes, Config::default(), strategy)
+}
+
+#[test]
+fn four_that_all_broadcast_with_buffers_of_one_reach_all() {
+    for strategy in [TREE, Strategy::Binomial] {
+        let mut world = all_to_all(4, strategy);
+        // `check` lets each begin at any time, which takes longer.
+        world.at_any_time = false;
+        (world.answers_at_once, world.is_uncounted) = (true, true);
+        world.depth_first = true;
+        is_green(&search(world, 2));
+    }
+}
+
+/// Above this no rosters are kept, so whoever is no neighbour is routed to.
+fn nameless() -> Config {
+    Config {
+        roster_max: 1,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
+    for strategy in [TREE, Strategy::Binomial] {
+        for (nodes, config) in [
+            (4, Config::default()),
+            (5, Config::default()),
+            (6, nameless()),
+        ] {
+            let world = Relays::all_to_all(nodes, config, strategy);
+            let walked = walk(&world, SOME, 2, |_| ());
+            let script = walked.counterexample.as_deref().unwrap_or_default();
+            assert_eq!(walked.failures, 0, "{script}");
+            assert_eq!(walked.schedules, SOME.count);
+            assert_eq!(walked, walk(&world, SOME, 1, |_| ()));
+            // By `binomial` each of up to five answers for the part of one other.
+            let is_crowded = nodes == 6 || strategy == TREE;
+            assert_eq!(walked.busy > 0, is_crowded, "{walked:?}");
+            let routes = !world.unreached().contains(&"mcast");
+            assert_eq!(routes, nodes == 6);
+        }
+    }
+}
+
+#[test]
+fn blocking_inboxes_deadlock_when_all_send() {
+    for nodes in 4..=6 {
+        let mut world = all_to_all(nodes, Strategy::Binomial);
+        world.full = Full::Blocks;
+        let walked = walk(&world, SOME, 2, |_| ());
+        assert!(walked.failures > SOME.count / 2, "{walked:?}");
+        let script = walked.counterexample.unwrap_or_default();
+        assert!(script.starts_with("delivery fails"), "{script}");
+    }
+}
+
+/// With room for one duty, nodes that wait for each other's do so for ever.
+#[cfg(feature = "planted")]
+#[test]
+fn wait_for_room_goes_red_when_all_send() {
+    let planted = binomesh_overlay::Planted::new(binomesh_overlay::Bug::WaitForRoom);
+    let mut stop = Vec::new();
+    for (nodes, config) in [
+        (4, Config::default()),
+        (5, Config::default()),
+        (6, Config::default()),
+        (6, nameless()),
+    ] {
+        let config = Config { planted, ..config };
+        let mut world = Relays::all_to_all(nodes, config, Strategy::Binomial);
+        world.limit = std::time::Duration::from_secs(20);
+        let walked = walk(&world, SOME, 2, |_| ());
+        let script = walked.counterexample.unwrap_or_default();
+        assert!(script.starts_with("progress fails"), "{nodes}: {script}");
+        stop.push(walked.failures);
+    }
+    assert!(stop.iter().all(|failures| *failures > 10), "{stop:?}");
 }

@@ -22,6 +22,9 @@ pub enum Bug {
     DoneBeforeCustody,
     /// The relay drops a duplicate together with the larger duty it brings.
     DropDuplicateDuty,
+    /// The relay waits until a delegate that has no room has some, even for a copy that
+    /// is for the delegate alone.
+    WaitForRoom,
     /// A node that is called down does not answer.
     DroppedRefutation,
     /// Silence alone makes a peer down, after one beat and unasked.
@@ -42,13 +45,14 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug, in the order of their declaration.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Rule4Guard,
         Self::LevelBound,
         Self::MissingRefresh,
         Self::LostBConnect,
         Self::DoneBeforeCustody,
         Self::DropDuplicateDuty,
+        Self::WaitForRoom,
         Self::DroppedRefutation,
         Self::VerdictWithoutProbe,
         Self::UnfrozenOffsets,
@@ -67,6 +71,7 @@ impl Bug {
             Self::LostBConnect => "lost-b-connect",
             Self::DoneBeforeCustody => "done-before-custody",
             Self::DropDuplicateDuty => "drop-duplicate-duty",
+            Self::WaitForRoom => "wait-for-room",
             Self::DroppedRefutation => "dropped-refutation",
             Self::VerdictWithoutProbe => "verdict-without-probe",
             Self::UnfrozenOffsets => "unfrozen-offsets",

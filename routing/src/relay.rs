@@ -421,6 +421,12 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// Count from zero again. Nothing that a relay does depends on what it counted, so who
+    /// searches all that it can do need not tell apart what differs in that alone.
+    pub fn reset_counters(&mut self) {
+        self.stats = RelayStats::default();
+    }
+
     fn on_message(&mut self, from: I, message: Message<I>, out: &mut Effects<I>) {
         self.on_contact(from, out);
         if message.is_answer() {

@@ -52,3 +52,42 @@ fn done_before_custody_goes_red() {
 fn dropping_a_duplicate_with_its_duty_goes_red() {
     assert!(red_worlds(Planted::new(Bug::DropDuplicateDuty)) > 0);
 }
+
+/// Twenty nodes of which some are dead, with room for two duties each and too many to know
+/// each other's ranks, all broadcast: so steps on the way to a rank want room, too.
+fn receipts_of_a_crowd(planted: Planted) -> (usize, usize) {
+    let config = Config {
+        max_duties: 2,
+        roster_max: 8,
+        planted,
+        ..Config::default()
+    };
+    let mut network = Network::new(20, 1, Conditions::default(), config);
+    for rank in [3, 7, 8, 14, 17] {
+        network.crash(network.members[rank]);
+    }
+    network.run_for(1_000_000);
+    let mut published = 0;
+    for origin in network.members.clone() {
+        for _ in 0..4 {
+            if network.is_alive(origin) {
+                network.publish(origin, 10).unwrap();
+                published += 1;
+            }
+        }
+    }
+    network.run_for(120_000_000);
+    (network.receipts.len(), published)
+}
+
+#[test]
+fn nobody_waits_for_room_in_a_crowd() {
+    let (receipts, published) = receipts_of_a_crowd(Planted::default());
+    assert_eq!(receipts, published);
+}
+
+#[test]
+fn wait_for_room_goes_red() {
+    let (receipts, published) = receipts_of_a_crowd(Planted::new(Bug::WaitForRoom));
+    assert!(receipts < published / 2, "{receipts} of {published}");
+}

@@ -15,6 +15,7 @@
 
 mod run;
 mod search;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use stateright::{Model, Property};
 
 pub use search::{Found, search};
+pub use walk::{Schedules, Walked, walk};
 
 /// A node, by its rank.
 pub type Id = u32;
@@ -75,10 +77,19 @@ pub struct Relays {
     pub config: Config,
     /// What is published.
     pub posts: Vec<Post>,
+    /// Each at any time, and not all at the start in this order.
+    pub at_any_time: bool,
     /// How many messages an inbox holds.
     pub capacity: usize,
     /// What becomes of more.
     pub full: Full,
+    /// Answers and questions are handled as soon as they are sent, in their order, and
+    /// copies alone wait in inboxes.
+    pub answers_at_once: bool,
+    /// States that differ in what was counted alone are the same.
+    pub is_uncounted: bool,
+    /// Deep paths are searched first, which takes little memory and shows long ones.
+    pub depth_first: bool,
     /// How many links may fail.
     pub failures: usize,
     /// How long an execution may take, on its own clock.
@@ -102,12 +113,16 @@ pub const HANDLERS: [&str; 8] = [
 pub struct State {
     relays: Vec<Arc<Relay<Id>>>,
     inboxes: Vec<VecDeque<(Id, Message<Id>)>>,
+    /// Answers that are handled at once: from whom, to whom.
+    answers: VecDeque<(Id, Id, Message<Id>)>,
     /// Of a blocked sender: what it could not send.
     stuck: Vec<VecDeque<(Id, Message<Id>)>>,
     /// Who shall be told when an inbox has room.
     starved: Vec<BTreeSet<Id>>,
     timers: Vec<BTreeMap<Timer, Duration>>,
     failed: BTreeSet<(Id, Id)>,
+    /// Which posts are still to be published.
+    due: BTreeSet<usize>,
     clock: Duration,
     delivered: Vec<BTreeMap<Id, u8>>,
     /// Of each post: whether its receipt says that all were reached.
@@ -117,6 +132,8 @@ pub struct State {
 /// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// This post is published.
+    Post(usize),
     /// A node handles the first message of its inbox.
     Serve(Id),
     /// A node learns that another's inbox has room.
@@ -139,6 +156,7 @@ pub const TRUTH: &str = "truth";
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Post(post) => write!(f, "post {post} is published"),
             Self::Serve(id) => write!(f, "{id} handles its next message"),
             Self::Room(sender, id) => write!(f, "{sender} learns that {id} has room"),
             Self::Fail(a, b) => write!(f, "the link between {a} and {b} fails"),
@@ -160,14 +178,33 @@ impl Relays {
             nodes,
             config,
             posts,
+            at_any_time: false,
             capacity: 4,
             full: Full::Refused,
+            answers_at_once: false,
+            is_uncounted: false,
+            depth_first: false,
             failures: 0,
             limit: Duration::from_secs(120),
             state_limit: usize::MAX,
             progress: |_| (),
             judged: AtomicUsize::new(0),
             handled: AtomicU32::new(0),
+        }
+    }
+
+    /// Every node broadcasts, each at any time, and all buffers are as small as can be:
+    /// an inbox of one message, and room for one duty.
+    pub fn all_to_all(nodes: u32, config: Config, strategy: Strategy) -> Self {
+        let post = |from| Post::new(from, Destination::All, strategy);
+        let config = Config {
+            max_duties: 1,
+            ..config
+        };
+        Self {
+            capacity: 1,
+            at_any_time: true,
+            ..Self::new(nodes, config, (0..nodes).map(post).collect())
         }
     }
 
@@ -237,6 +274,25 @@ impl Relays {
         })
     }
 
+    /// The property that a state breaks, if it is not the last one.
+    fn broken(&self, state: &State) -> Option<&'static str> {
+        let broken = [
+            (PROGRESS, self.is_endless(state)),
+            (ONCE, Self::is_twice(state)),
+            (TRUTH, !self.is_true(state)),
+        ];
+        broken.iter().find(|(_, is)| *is).map(|(name, _)| *name)
+    }
+
+    fn is_endless(&self, state: &State) -> bool {
+        state.clock >= self.limit
+    }
+
+    fn is_twice(state: &State) -> bool {
+        let mut counts = state.delivered.iter().flat_map(BTreeMap::values);
+        counts.any(|count| *count > 1)
+    }
+
     fn is_judged(&self) -> bool {
         if self.is_cut() {
             return false;
@@ -273,22 +329,7 @@ impl Model for Relays {
 
     fn next_state(&self, state: &State, step: Step) -> Option<State> {
         let mut next = state.clone();
-        match step {
-            Step::Serve(id) => self.serve(&mut next, id),
-            Step::Room(sender, id) => {
-                next.starved[id as usize].remove(&sender);
-                self.handle(&mut next, sender, Input::Writable(id));
-            }
-            Step::Fail(a, b) => {
-                for (from, to) in [(a, b), (b, a)] {
-                    next.failed.insert((from, to));
-                    next.inboxes[to as usize].retain(|(sender, _)| *sender != from);
-                    next.starved[to as usize].remove(&from);
-                }
-                self.unblock(&mut next);
-            }
-            Step::Fire(id) => self.fire(&mut next, id),
-        }
+        self.take(&mut next, step);
         Some(next)
     }
 
@@ -298,12 +339,9 @@ impl Model for Relays {
                 !world.is_judged() || !world.ends_badly(state)
             }),
             Property::always(PROGRESS, |world: &Self, state: &State| {
-                state.clock < world.limit
+                !world.is_endless(state)
             }),
-            Property::always(ONCE, |_: &Self, state: &State| {
-                let mut counts = state.delivered.iter().flat_map(BTreeMap::values);
-                counts.all(|count| *count == 1)
-            }),
+            Property::always(ONCE, |_: &Self, state: &State| !Self::is_twice(state)),
             Property::always(TRUTH, Self::is_true),
         ]
     }

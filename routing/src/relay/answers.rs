@@ -1,6 +1,6 @@
 //! What delegates answer: custody, done, refusals.
 
-use binomesh_overlay::Id;
+use binomesh_overlay::{Bug, Id};
 
 use super::custody::{answer_to, custody_of};
 use super::duty::{Delegation, Duty, Phase};
@@ -167,6 +167,13 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get(&delegation).cloned() else {
             return;
         };
+        if self.config.planted.has(Bug::WaitForRoom) {
+            // As if it had it: it is asked again and again.
+            if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                (handed.phase, handed.attempts, handed.unanswered) = (Phase::Custody, 0, 0);
+            }
+            return self.arm(number, delegation, self.config.inquire_after, out);
+        }
         match &handed.part {
             Part::Range(span) if span.len() > 1 => {
                 self.stats.taken_over += 1;

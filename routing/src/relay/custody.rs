@@ -183,7 +183,8 @@ impl<I: Id> Relay<I> {
         let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
         // What is for me alone waits for nobody and takes no room, so that every
         // duty anywhere can always be brought to its end.
-        if is_full && !is_alone {
+        let needs_room = !is_alone || self.config.planted.has(Bug::WaitForRoom);
+        if is_full && needs_room {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
         if known.is_some_and(|duty| duty.contradicts(&packet)) {

@@ -20,10 +20,12 @@ impl Relays {
         let mut state = State {
             relays: Vec::new(),
             inboxes: vec![VecDeque::new(); count],
+            answers: VecDeque::new(),
             stuck: vec![VecDeque::new(); count],
             starved: vec![BTreeSet::new(); count],
             timers: vec![BTreeMap::new(); count],
             failed: BTreeSet::new(),
+            due: BTreeSet::new(),
             clock: Duration::ZERO,
             delivered: vec![BTreeMap::new(); self.posts.len()],
             receipts: vec![None; self.posts.len()],
@@ -69,20 +71,59 @@ impl Relays {
             ..Self::new(self.nodes, self.config, self.posts.clone())
         };
         let mut state = gathering.placed()?;
-        for post in &self.posts {
-            let mut out = Outbox::new();
-            let relay = Arc::make_mut(state.relays.get_mut(post.from as usize)?);
-            relay.publish(post.publish.clone(), &mut out).ok()?;
-            self.perform(&mut state, post.from, &mut out);
+        state.due = (0..self.posts.len()).collect();
+        while let Some(post) = state.due.first().filter(|_| !self.at_any_time) {
+            let post = *post;
+            self.post(&mut state, post)?;
         }
         Some(state)
+    }
+
+    /// Publish a post. `None`: it was not accepted.
+    fn post(&self, state: &mut State, number: usize) -> Option<()> {
+        state.due.remove(&number);
+        let post = self.posts.get(number)?;
+        let mut out = Outbox::new();
+        let relay = Arc::make_mut(state.relays.get_mut(post.from as usize)?);
+        relay.publish(post.publish.clone(), &mut out).ok()?;
+        self.perform(state, post.from, &mut out);
+        Some(())
+    }
+
+    /// What a step makes of a state.
+    pub(super) fn take(&self, state: &mut State, step: Step) {
+        match step {
+            // One that is not accepted never gets a receipt, which is an error.
+            Step::Post(number) => _ = self.post(state, number),
+            Step::Serve(id) => self.serve(state, id),
+            Step::Room(sender, id) => {
+                state.starved[id as usize].remove(&sender);
+                self.handle(state, sender, Input::Writable(id));
+            }
+            Step::Fail(a, b) => {
+                for (from, to) in [(a, b), (b, a)] {
+                    state.failed.insert((from, to));
+                    state.inboxes[to as usize].retain(|(sender, _)| *sender != from);
+                    state.starved[to as usize].remove(&from);
+                }
+                self.unblock(state);
+            }
+            Step::Fire(id) => self.fire(state, id),
+        }
+        while let Some((from, to, message)) = state.answers.pop_front() {
+            self.handle(state, to, Input::Message { from, message });
+        }
     }
 
     pub(super) fn handle(&self, state: &mut State, id: Id, input: Input<Id>) {
         self.note(&input);
         let mut out = Outbox::new();
         if let Some(relay) = state.relays.get_mut(id as usize) {
-            Arc::make_mut(relay).handle(input, &mut out);
+            let relay = Arc::make_mut(relay);
+            relay.handle(input, &mut out);
+            if self.is_uncounted {
+                relay.reset_counters();
+            }
         }
         self.perform(state, id, &mut out);
     }
@@ -121,6 +162,9 @@ impl Relays {
     fn send(&self, state: &mut State, from: Id, to: Id, message: Message<Id>) {
         if state.failed.contains(&(from, to)) {
             return;
+        }
+        if self.answers_at_once && !matches!(message, Message::Packet(_)) {
+            return state.answers.push_back((from, to, message));
         }
         let is_blocked = !state.stuck[from as usize].is_empty();
         let has_room = state.inboxes[to as usize].len() < self.capacity;
@@ -179,6 +223,11 @@ impl Relays {
     pub(super) fn steps(&self, state: &State, steps: &mut Vec<Step>) {
         let is_blocked = |id: Id| !state.stuck[id as usize].is_empty();
         let ids = 0..self.nodes;
+        let due = state.due.iter().copied();
+        steps.extend(
+            due.filter(|post| !is_blocked(self.posts[*post].from))
+                .map(Step::Post),
+        );
         let waiting = ids
             .clone()
             .filter(|id| !state.inboxes[*id as usize].is_empty());
@@ -196,7 +245,8 @@ impl Relays {
                 .collect();
             steps.extend(links.into_iter().map(|(a, b)| Step::Fail(a, b)));
         }
-        let is_quiet = state.inboxes.iter().all(VecDeque::is_empty)
+        let is_quiet = state.due.is_empty()
+            && state.inboxes.iter().all(VecDeque::is_empty)
             && state.stuck.iter().all(VecDeque::is_empty)
             && state.starved.iter().all(BTreeSet::is_empty);
         if is_quiet && !Self::has_ended(state) && state.clock < self.limit {

@@ -21,12 +21,17 @@ pub struct Found {
 
 /// Search a world with so many threads, until it is exhausted, cut or wrong.
 pub fn search(world: Relays, threads: usize) -> Found {
-    let checker = world
-        .checker()
-        .threads(threads)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
+    let is_deep = world.depth_first;
+    let builder = world.checker().threads(threads);
+    let builder = builder.finish_when(HasDiscoveries::AnyFailures);
+    if is_deep {
+        found(builder.spawn_dfs().join())
+    } else {
+        found(builder.spawn_bfs().join())
+    }
+}
+
+fn found(checker: impl Checker<Relays>) -> Found {
     let world = checker.model();
     let (states, is_cut) = (world.judged(), world.is_cut());
     let unreached = world.unreached();

@@ -1,4 +1,6 @@
-//! `check --layer relays`: [SFT06] §4, with the shipped relays.
+//! `check --layer relays`: [SFT06] §4, and all nodes at once, with the shipped relays.
+
+mod walks;
 
 use binomesh_routing::router::{Aware, Chosen};
 use binomesh_routing::strategy::Strategy;
@@ -12,6 +14,8 @@ use crate::record::{self, Stopwatch};
 
 /// How many nodes: a full binary tree of three levels.
 const NODES: u32 = 7;
+/// How many that all broadcast.
+const ALL: u32 = 4;
 /// More than the largest of these worlds has.
 const STATES: usize = 20_000_000;
 
@@ -51,7 +55,11 @@ impl Check {
     pub(super) fn relays(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let mut unreached: Vec<&'static str> = HANDLERS.to_vec();
-        for plan in plans() {
+        for mut plan in plans() {
+            if !self.is_wanted(plan.world.nodes) {
+                continue;
+            }
+            plan.world.config.planted = self.planted();
             let (row, missing) = self.search_relays(plan);
             unreached.retain(|handler| missing.contains(handler));
             is_good &= row.ok;
@@ -69,10 +77,19 @@ impl Check {
                 println!("{script}");
             }
         }
+        is_good &= self.walks()?;
+        if self.nodes.is_some() {
+            unreached.clear();
+        }
         if !unreached.is_empty() {
             eprintln!("in no world ran: {}", unreached.join(" "));
         }
         Ok(is_good && unreached.is_empty())
+    }
+
+    /// Whether worlds of this size are to be checked.
+    fn is_wanted(&self, nodes: u32) -> bool {
+        self.nodes.is_none_or(|wanted| u32::from(wanted) == nodes)
     }
 
     fn search_relays(&self, plan: Plan) -> (Row, Vec<&'static str>) {
@@ -86,7 +103,7 @@ impl Check {
         let mut row = Row {
             layer: "relays",
             world: plan.name,
-            nodes: NODES,
+            nodes: world.nodes,
             fanout: world.config.fanout.get(),
             packets: world.posts.len(),
             link_failures_max: world.failures,
@@ -128,7 +145,7 @@ impl Check {
     }
 }
 
-fn plans() -> [Plan; 3] {
+fn plans() -> [Plan; 6] {
     let tree = Strategy::SiblingTree { fanout: 2 };
     let broadcast = |from| Post::new(from, Destination::All, tree);
     let multicast = Post::new(6, Destination::Peers(vec![1, 4]), tree);
@@ -147,6 +164,14 @@ fn plans() -> [Plan; 3] {
     busy.failures = 1;
     let mut blocking = Relays::new(NODES, config, vec![broadcast(0), broadcast(1)]);
     (blocking.full, blocking.capacity) = (Full::Blocks, 1);
+    let everybody = |strategy| {
+        let mut world = Relays::all_to_all(ALL, config, strategy);
+        (world.answers_at_once, world.is_uncounted) = (true, true);
+        world.depth_first = true;
+        world
+    };
+    let mut everybody_blocking = Relays::all_to_all(ALL, config, Strategy::Binomial);
+    everybody_blocking.full = Full::Blocks;
     [
         Plan {
             name: "two links fail",
@@ -161,6 +186,21 @@ fn plans() -> [Plan; 3] {
         Plan {
             name: "full inboxes block their senders: must deadlock",
             world: blocking,
+            must_deadlock: true,
+        },
+        Plan {
+            name: "all broadcast, one copy per inbox, one duty per node",
+            world: everybody(Strategy::Binomial),
+            must_deadlock: false,
+        },
+        Plan {
+            name: "all broadcast down the tree, one copy per inbox, one duty per node",
+            world: everybody(tree),
+            must_deadlock: false,
+        },
+        Plan {
+            name: "all broadcast, full inboxes block their senders: must deadlock",
+            world: everybody_blocking,
             must_deadlock: true,
         },
     ]

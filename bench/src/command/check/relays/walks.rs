@@ -1,0 +1,161 @@
+//! Seeded schedules of worlds in which all nodes broadcast, with buffers of one.
+
+use binomesh_overlay::Planted;
+use binomesh_routing::Config;
+use binomesh_routing::router::{Aware, Chosen};
+use binomesh_routing::strategy::Strategy;
+use serde::Serialize;
+
+use super::super::Check;
+use crate::checker::relays::{DELIVERY, Full, PROGRESS, Relays, Schedules, walk};
+use crate::command::Failure;
+use crate::record::{self, Stopwatch};
+
+/// Of a world that must deadlock, or has a bug planted, this many schedules are tried at
+/// most, all of them, and counted.
+const RED: u64 = 1_000;
+
+/// How the schedules of one world went.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    layer: &'static str,
+    world: &'static str,
+    nodes: u32,
+    packets: usize,
+    inbox_capacity: usize,
+    duties_max: usize,
+    names_known: bool,
+    schedules: u64,
+    first_seed: u64,
+    steps: u64,
+    depth: usize,
+    /// How often a node said that it had no room.
+    busy: u64,
+    /// The longest schedule, by the clock of the world.
+    virtual_seconds_max: f64,
+    failures: u64,
+    deadlock: bool,
+    ok: bool,
+    counterexample: Option<String>,
+    wall_seconds: f64,
+    version: &'static str,
+}
+
+/// A world; it must deadlock if inboxes block their senders.
+struct Plan {
+    world: Relays,
+    names_known: bool,
+}
+
+impl Check {
+    /// Walk through all worlds and print their rows; whether they are as they should be.
+    pub(super) fn walks(&self) -> Result<bool, Failure> {
+        let mut is_good = true;
+        for plan in plans() {
+            if !self.is_wanted(plan.world.nodes) {
+                continue;
+            }
+            let row = self.walk(plan);
+            is_good &= row.ok;
+            record::progress_done();
+            if self.json {
+                record::print_json(&row)?;
+                continue;
+            }
+            let script = row.counterexample.clone();
+            record::print_table(&Row {
+                counterexample: None,
+                ..row
+            })?;
+            if let Some(script) = script {
+                println!("{script}");
+            }
+        }
+        Ok(is_good)
+    }
+
+    fn walk(&self, plan: Plan) -> Row {
+        let watch = Stopwatch::start();
+        let mut world = plan.world;
+        world.config.planted = self.planted();
+        let is_planted = world.config.planted != Planted::NONE;
+        let must_deadlock = world.full == Full::Blocks;
+        let share = self.schedules;
+        let schedules = Schedules {
+            first_seed: self.seed,
+            count: match must_deadlock || is_planted {
+                true => share.min(RED),
+                false => share,
+            },
+            to_the_end: must_deadlock || is_planted,
+        };
+        let walked = walk(&world, schedules, self.threads, |done| {
+            record::progress(format_args!("{done} schedules of this world"));
+        });
+        let script = walked.counterexample.as_deref();
+        let stops = |script: &str| script.starts_with(DELIVERY) || script.starts_with(PROGRESS);
+        let deadlock = script.is_some_and(stops);
+        Row {
+            layer: "relays",
+            world: name_of(&world),
+            nodes: world.nodes,
+            packets: world.posts.len(),
+            inbox_capacity: world.capacity,
+            duties_max: world.config.max_duties,
+            names_known: plan.names_known,
+            schedules: walked.schedules,
+            first_seed: self.seed,
+            steps: walked.steps,
+            depth: walked.depth,
+            busy: walked.busy,
+            virtual_seconds_max: walked.longest.as_secs_f64(),
+            failures: walked.failures,
+            deadlock,
+            ok: deadlock == must_deadlock && (must_deadlock || script.is_none()),
+            counterexample: walked.counterexample,
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            version: record::VERSION,
+        }
+    }
+}
+
+fn name_of(world: &Relays) -> &'static str {
+    let strategy = world.posts.first().map(|post| post.publish.strategy);
+    match (world.full, strategy) {
+        (Full::Blocks, _) => "all broadcast, full inboxes block their senders: must deadlock",
+        (_, Some(Strategy::Binomial)) => "all broadcast, in seeded orders",
+        _ => "all broadcast down the tree, in seeded orders",
+    }
+}
+
+fn plans() -> Vec<Plan> {
+    let known = Config {
+        router: Chosen::new(&Aware),
+        ..Config::default()
+    };
+    // Above this no rosters are kept: whoever is no neighbour is routed to.
+    let unknown = Config {
+        roster_max: 1,
+        ..known
+    };
+    let mut plans = Vec::new();
+    for nodes in 4..=6 {
+        // In a graph of fewer everybody is everybody's neighbour.
+        let configs = [(known, true), (unknown, false)].into_iter();
+        for (config, names_known) in configs.take(if nodes < 6 { 1 } else { 2 }) {
+            for strategy in [Strategy::Binomial, Strategy::SiblingTree { fanout: 2 }] {
+                plans.push(Plan {
+                    world: Relays::all_to_all(nodes, config, strategy),
+                    names_known,
+                });
+            }
+        }
+        let mut world = Relays::all_to_all(nodes, known, Strategy::Binomial);
+        world.full = Full::Blocks;
+        plans.push(Plan {
+            world,
+            names_known: true,
+        });
+    }
+    plans
+}
