@@ -13,9 +13,10 @@
 //!
 //! Suppression of duplicates applies to delivery, never to duty. Duties go only
 //! clockwise as seen from the origin, and routed steps never return to a rank in
-//! their transit list, so waiting is acyclic.
+//! their transit list, so waiting is acyclic; and nobody waits for room (`docs/relay.md`,
+//! *Why waiting ends*).
 //!
-//! Not here: connections, flow control by credits, chunks of large payloads.
+//! Not here: connections, chunks of large payloads.
 
 mod answers;
 mod budget;

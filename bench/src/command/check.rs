@@ -38,8 +38,8 @@ once, bounded inboxes, and links that fail at the worst moment. Everything is
 delivered once, every execution ends, receipts are true, every handler runs; and with
 inboxes that block their senders it deadlocks, as it should. And all of 4 nodes
 broadcast, each at any time, with an inbox of one copy and room for one duty: every
-order in which copies are handled; and seeded orders of all messages with 4, 5 and 6.
-Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
+order in which copies are handled, by binomial and, with --layer relays, down the tree;
+and seeded orders of all messages with 4, 5 and 6. Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
 apply to them.")]
 pub struct Check {
     /// What to check; all if not given.

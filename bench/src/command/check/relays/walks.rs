@@ -15,6 +15,9 @@ use crate::record::{self, Stopwatch};
 /// most, all of them, and counted.
 const RED: u64 = 1_000;
 
+/// After so many a log is told how far it is.
+const MILESTONE: u64 = 50_000;
+
 /// How the schedules of one world went.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
@@ -80,17 +83,19 @@ impl Check {
         world.config.planted = self.planted();
         let is_planted = world.config.planted != Planted::NONE;
         let must_deadlock = world.full == Full::Blocks;
-        let share = self.schedules;
         let schedules = Schedules {
             first_seed: self.seed,
             count: match must_deadlock || is_planted {
-                true => share.min(RED),
-                false => share,
+                true => self.schedules.min(RED),
+                false => self.schedules,
             },
             to_the_end: must_deadlock || is_planted,
         };
         let walked = walk(&world, schedules, self.threads, |done| {
             record::progress(format_args!("{done} schedules of this world"));
+            if done.is_multiple_of(MILESTONE) {
+                record::milestone(format_args!("{done} schedules of this world"));
+            }
         });
         let script = walked.counterexample.as_deref();
         let stops = |script: &str| script.starts_with(DELIVERY) || script.starts_with(PROGRESS);
