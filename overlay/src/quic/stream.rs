@@ -123,6 +123,11 @@ impl Writer {
                     () = ready.notified() => {}
                     _ = drain.changed() => {}
                 }
+                // Answers go after the packets that this thread is about to pass on,
+                // and those that come meanwhile go along.
+                if self.class == PlainClass::Control {
+                    tokio::task::yield_now().await;
+                }
             }
         }
         while out.large.join_next().await.is_some() {}
