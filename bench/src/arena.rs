@@ -13,6 +13,7 @@ pub mod convergence;
 pub mod mailbox;
 pub mod member;
 pub mod repetition;
+pub mod single_fault;
 pub mod synchronous;
 pub mod tree;
 

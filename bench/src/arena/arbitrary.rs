@@ -6,7 +6,10 @@
 //! disturb the ring.
 //!
 //! The layers below are stable but late: the tree stands from the start, and the
-//! census corrects each process's N (and placement) in one of the first phases.
+//! census corrects each process's N (and placement) in one of the first phases,
+//! which is a change like any other and brings the back-off to its minimum. Where
+//! N is known from the start, as in the paper, a corrupted timer may hold out for
+//! its maximum.
 
 use binomesh_overlay::backoff::{Backoff, Limits};
 use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
@@ -32,6 +35,13 @@ pub struct Trial {
     pub nodes: usize,
     /// Everything random comes from here.
     pub seed: u64,
+    /// The shape of the tree; else any, of any depth, chains among them.
+    pub shape: Option<Shape>,
+    /// Garbage messages per process at the start.
+    pub garbage: usize,
+    /// The phase by which the census has spoken to everybody; 0 if all know N
+    /// (and their placement) from the start.
+    pub census_phases: u64,
     /// How the processes behave.
     pub rules: Rules,
     /// Their back-off.
@@ -53,17 +63,14 @@ pub struct Trial {
 pub struct Outcome {
     /// The first phase from whose end on ring and graph stood for good.
     pub phases: Option<u64>,
+    /// The depth of the tree: the `Info` of its last leaf climbs that far.
+    pub depth: u32,
     /// Messages received per process and phase once they stood.
     pub quiet_traffic: f64,
     /// The most UP/DN that one process received in one phase, on average over
     /// the quiet phases.
     pub quiet_introductions: f64,
 }
-
-/// The phase by which the census has spoken to everybody.
-const CENSUS_PHASES: u64 = 4;
-/// Garbage messages per process at the start: a guess, a few per neighbour.
-const GARBAGE: usize = 6;
 
 impl Trial {
     /// Run it.
@@ -102,7 +109,7 @@ impl Trial {
         mark: impl Fn(&mut ChaCha8Rng) -> S::Mark,
     ) -> Outcome {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        let tree = random_tree(self.nodes, &mut random);
+        let tree = random_tree(self.nodes, self.shape, &mut random);
         let repetition = Repetition::Backoff {
             limits: self.limits,
             visit_period: self.visit_period,
@@ -113,7 +120,12 @@ impl Trial {
             let tables = [(); 2].map(|()| random_table(processes, &mut random));
             let [clockwise, counterclockwise] = tables;
             let (size, wrong) = (random_size(&mut random), wrong_stamp(&mut random));
-            let fingers = Fingers::corrupted(me, size, wrong, clockwise, counterclockwise);
+            let mut fingers = Fingers::corrupted(me, size, wrong, clockwise, counterclockwise);
+            if self.census_phases == 0 {
+                let size = Population::new(self.nodes as u32).unwrap_or(Population::ONE);
+                // Nobody is told: the start is what it is.
+                let _ = fingers.renumber(size, stamp(me.index() as u32));
+            }
             let ring = Ring {
                 predecessor: somebody(processes, &mut random),
                 successor: somebody(processes, &mut random),
@@ -121,7 +133,7 @@ impl Trial {
             let backoff = Backoff::corrupted(random.random(), random.random(), random.random());
             arena.corrupt(me, ring, fingers, backoff);
         }
-        let mut garbage: Vec<_> = (0..processes * GARBAGE)
+        let mut garbage: Vec<_> = (0..processes * self.garbage)
             .map(|_| random_letter(processes, &mut random, &mark))
             .collect();
         if let Some(discipline) = self.asynchronous {
@@ -146,9 +158,10 @@ impl Trial {
         let members = arena.members();
         let population = Population::new(members as u32).unwrap_or(Population::ONE);
         let told: Vec<u64> = (0..members)
-            .map(|_| random.random_range(1..=CENSUS_PHASES))
+            .map(|_| random.random_range(self.census_phases.min(1)..=self.census_phases))
             .collect();
         let calm = u64::from(self.limits.maximum.max(1)) * 3;
+        let depth = arena.tree().depth();
         let mut standing_since = None;
         for phase in 1..=self.phase_limit {
             for me in (0..members).filter(|&me| told[me] == phase) {
@@ -171,6 +184,7 @@ impl Trial {
                 let introductions: u32 = received.iter().map(|one| one.introductions).sum();
                 return Outcome {
                     phases: Some(since),
+                    depth,
                     quiet_traffic: messages as f64 * share,
                     quiet_introductions: f64::from(introductions) * share,
                 };
@@ -178,18 +192,20 @@ impl Trial {
         }
         Outcome {
             phases: None,
+            depth,
             quiet_traffic: f64::NAN,
             quiet_introductions: f64::NAN,
         }
     }
 }
 
-fn random_tree(nodes: usize, random: &mut ChaCha8Rng) -> Tree {
+fn random_tree(nodes: usize, shape: Option<Shape>, random: &mut ChaCha8Rng) -> Tree {
     let shapes = [Shape::Binomial, Shape::Binary, Shape::Flat, Shape::Chain];
-    let shape = match random.random_range(0..8) {
+    let any = match random.random_range(0..8) {
         place @ 0..4 => shapes[place],
         _ => Shape::Random,
     };
+    let shape = shape.unwrap_or(any);
     let randomness = Randomness {
         seed: random.random(),
         depth: random.random_range(1..=12),

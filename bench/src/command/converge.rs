@@ -30,14 +30,16 @@ Examples:
   binomesh-bench converge --shape binary --nodes 1023 --scheduler async --json
   binomesh-bench converge --nodes 4096 --forwarding literal --repeat
   binomesh-bench converge --arbitrary --nodes 2..32 --seeds 200
+  binomesh-bench converge --arbitrary --nodes 32 --shape binary --census-phases 0
 
 ring_phases and bmg_phases count from the start. In a clean start spontaneous
 rules are repeated until the ring neighbours are known, as in the paper's own
 simulation; with --arbitrary they follow the back-off.")]
 pub struct Converge {
-    /// The shape of the deployment tree.
-    #[arg(long, value_enum, default_value = "binomial")]
-    pub shape: Shape,
+    /// The shape of the deployment tree [default: binomial; with --arbitrary any
+    /// of any depth, chains among them].
+    #[arg(long, value_enum)]
+    pub shape: Option<Shape>,
     /// How many processes; A..B for every size from A to B.
     #[arg(long, default_value = "1024")]
     pub nodes: Sizes,
@@ -73,15 +75,22 @@ pub struct Converge {
     /// How many arbitrary states of each size.
     #[arg(long, default_value_t = 200, requires = "arbitrary")]
     pub seeds: u64,
+    /// Arbitrary states: garbage messages per process at the start.
+    #[arg(long, default_value_t = 3, requires = "arbitrary")]
+    pub garbage: usize,
+    /// Arbitrary states: the phase by which everybody has heard its right N from
+    /// the census, which wakes it; 0 if all know N from the start.
+    #[arg(long, default_value_t = 4, requires = "arbitrary")]
+    pub census_phases: u64,
     /// Arbitrary states: entries are proved by epoch and rank, with visits.
     #[arg(long, requires = "arbitrary")]
     pub stamped: bool,
     /// Arbitrary states: the shortest wait of the back-off, in turns. It should
-    /// be slow against the rate at which inboxes drain [default: 2; async: 16].
+    /// be slow against the rate at which inboxes drain [default: 1; async: 16].
     #[arg(long, requires = "arbitrary")]
     pub backoff_minimum: Option<u32>,
     /// Arbitrary states: the longest wait of the back-off, in turns
-    /// [default: 64; async: 256].
+    /// [default: 128; async: 256].
     #[arg(long, requires = "arbitrary")]
     pub backoff_maximum: Option<u32>,
     /// Run with this bug, to see the check go red.
@@ -162,16 +171,24 @@ pub struct Row {
 /// What many arbitrary states of one size took.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArbitraryRow {
+    /// Any, if none was asked for.
+    shape: Option<Shape>,
     nodes: usize,
     scheduler: SchedulerName,
     reading: Reading,
     stamped: bool,
+    garbage: usize,
+    census_phases: u64,
+    backoff_minimum: u32,
+    backoff_maximum: u32,
     seeds: u64,
     first_seed: u64,
     converged: u64,
     first_failing_seed: Option<u64>,
     phases_mean: f64,
     phases_max: u64,
+    /// The most phases that a trial took beyond the depth of its tree.
+    phases_beyond_depth_max: i64,
     quiet_messages_per_process_phase: f64,
     quiet_up_dn_per_process_phase: f64,
     wall_seconds: f64,
@@ -262,7 +279,7 @@ impl Converge {
             depth: self.depth,
             degree: self.degree,
         };
-        let tree = Tree::new(self.shape, nodes, randomness);
+        let tree = Tree::new(self.clean_shape(), nodes, randomness);
         let mut arena = Arena::new(tree, self.rules(), Repetition::UntilQuiet, |_| ());
         use Discipline::{Channels, Inbox, Slots};
         use synchronous::Reading::{NextPhase, SamePhase};
@@ -275,7 +292,7 @@ impl Converge {
         };
         let seconds = |phases: u64| phases as f64 * 50e-6;
         Row {
-            shape: self.shape,
+            shape: self.clean_shape(),
             nodes,
             scheduler: self.scheduler,
             reading,
@@ -323,17 +340,24 @@ impl Converge {
     /// Many arbitrary states of one size.
     pub fn arbitrary(&self, nodes: usize, reading: Reading) -> ArbitraryRow {
         let watch = Stopwatch::start();
+        let limits = self.limits();
         let mut row = ArbitraryRow {
+            shape: self.shape,
             nodes,
             scheduler: self.scheduler,
             reading,
             stamped: self.stamped,
+            garbage: self.garbage,
+            census_phases: self.census_phases,
+            backoff_minimum: limits.minimum,
+            backoff_maximum: limits.maximum,
             seeds: self.seeds,
             first_seed: self.seed,
             converged: 0,
             first_failing_seed: None,
             phases_mean: 0.0,
             phases_max: 0,
+            phases_beyond_depth_max: i64::MIN,
             quiet_messages_per_process_phase: 0.0,
             quiet_up_dn_per_process_phase: 0.0,
             wall_seconds: 0.0,
@@ -346,6 +370,8 @@ impl Converge {
                 row.converged += 1;
                 row.phases_mean += phases as f64;
                 row.phases_max = row.phases_max.max(phases);
+                let beyond = phases as i64 - i64::from(outcome.depth);
+                row.phases_beyond_depth_max = row.phases_beyond_depth_max.max(beyond);
                 row.quiet_messages_per_process_phase += outcome.quiet_traffic;
                 row.quiet_up_dn_per_process_phase += outcome.quiet_introductions;
             } else {
@@ -358,6 +384,10 @@ impl Converge {
         row.quiet_up_dn_per_process_phase *= share;
         row.wall_seconds = watch.elapsed().as_secs_f64();
         row
+    }
+
+    fn clean_shape(&self) -> Shape {
+        self.shape.unwrap_or(Shape::Binomial)
     }
 
     fn limits(&self) -> Limits {
@@ -378,6 +408,9 @@ impl Converge {
         Trial {
             nodes,
             seed,
+            shape: self.shape,
+            garbage: self.garbage,
+            census_phases: self.census_phases,
             rules: self.rules(),
             limits: self.limits(),
             visit_period: if self.stamped { 8 } else { 0 },

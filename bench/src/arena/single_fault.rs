@@ -1,0 +1,211 @@
+//! One fault in a quiet legitimate system: a single wrong variable, or a single
+//! garbage message. Every back-off has grown to its maximum before, so nothing
+//! but the fault itself wakes anybody.
+
+use binomesh_overlay::Population;
+use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::fingers::{self, Fingers, Rules};
+use binomesh_overlay::placement::MAX_LEVELS;
+use binomesh_overlay::ring;
+
+use super::convergence::Scheduler;
+use super::member::Member;
+use super::synchronous::{Reading, Synchronous};
+use super::tree::Tree;
+use super::{Arena, Letter, Repetition};
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Another predecessor.
+    Predecessor(Member, Option<Member>),
+    /// Another successor.
+    Successor(Member, Option<Member>),
+    /// Another finger clockwise.
+    Clockwise(Member, usize, Option<Member>),
+    /// Another finger counterclockwise.
+    Counterclockwise(Member, usize, Option<Member>),
+    /// A back-off at this interval and so many ticks from its next firing.
+    Backoff(Member, u32, u32),
+    /// A message that nobody should have sent.
+    Letter(Letter<()>),
+}
+
+/// A system that stands and has been quiet for long.
+#[derive(Debug, Clone)]
+pub struct Quiet {
+    arena: Arena<()>,
+    scheduler: Synchronous<()>,
+    limits: Limits,
+}
+
+impl Quiet {
+    /// The binomial graph on `tree` after four of the longest waits; `None` if it
+    /// does not stand or a message is on its way.
+    pub fn on(tree: Tree, rules: Rules, limits: Limits) -> Option<Self> {
+        let repetition = Repetition::Backoff {
+            limits,
+            visit_period: 0,
+        };
+        let mut arena = Arena::new(tree, rules, repetition, |_| ());
+        let mut scheduler = Synchronous::new(Reading::SamePhase);
+        for _ in 0..4 * limits.maximum {
+            scheduler.phase(&mut arena);
+        }
+        while Scheduler::<()>::waiting(&scheduler) > 0 {
+            scheduler.phase(&mut arena);
+        }
+        let stands = arena.is_ring() && arena.is_binomial_graph();
+        stands.then_some(Self {
+            arena,
+            scheduler,
+            limits,
+        })
+    }
+
+    /// Every value of every single variable, and every single message.
+    pub fn faults(&self) -> Vec<Fault> {
+        let all: Vec<Member> = (0..self.arena.members()).map(Member::at).collect();
+        let values: Vec<_> = all.iter().copied().map(Some).chain([None]).collect();
+        let levels = Population::new(all.len() as u32).map_or(0, Population::levels);
+        let longest = self.limits.maximum;
+        let waits = [0, 1, longest / 2, longest, u32::MAX];
+        let mut faults = Vec::new();
+        for &me in &all {
+            for &value in &values {
+                faults.push(Fault::Predecessor(me, value));
+                faults.push(Fault::Successor(me, value));
+                for level in 0..levels {
+                    faults.push(Fault::Clockwise(me, level, value));
+                    faults.push(Fault::Counterclockwise(me, level, value));
+                }
+            }
+            let pairs = waits.iter().flat_map(|&a| waits.map(|b| (a, b)));
+            faults.extend(pairs.map(|(a, b)| Fault::Backoff(me, a, b)));
+            for from in all.iter().copied().filter(|&from| from != me) {
+                let letters = said(&all, levels).into_iter().map(|message| {
+                    Fault::Letter(Letter {
+                        to: me,
+                        from,
+                        message,
+                    })
+                });
+                faults.extend(letters);
+            }
+        }
+        faults
+    }
+
+    /// The phases after which it stands again with nothing wrong on its way, if
+    /// that comes within `limit`; it has to stand for two of the longest waits.
+    pub fn recovery(&self, fault: Fault, limit: u64) -> Option<u64> {
+        let Self {
+            mut arena,
+            mut scheduler,
+            limits,
+        } = self.clone();
+        arena.inflict(fault, &mut scheduler);
+        let mut since = None;
+        for phase in 0..=limit + 2 * u64::from(limits.maximum) {
+            if phase > 0 {
+                scheduler.phase(&mut arena);
+            }
+            if arena.is_ring() && arena.is_binomial_graph() {
+                since.get_or_insert(phase);
+            } else {
+                since = None;
+            }
+        }
+        since.filter(|&phase| phase <= limit)
+    }
+}
+
+impl Arena<()> {
+    fn inflict(&mut self, fault: Fault, scheduler: &mut Synchronous<()>) {
+        match fault {
+            Fault::Predecessor(me, value) => self.rings[me.index()].predecessor = value,
+            Fault::Successor(me, value) => self.rings[me.index()].successor = value,
+            Fault::Clockwise(me, level, value) => self.set(me, |it, _| it[level] = value),
+            Fault::Counterclockwise(me, level, value) => self.set(me, |_, it| it[level] = value),
+            Fault::Backoff(me, interval, remaining) => {
+                let seed = me.index() as u16;
+                self.backoffs[me.index()] = Backoff::corrupted(seed, interval, remaining);
+            }
+            Fault::Letter(letter) => Scheduler::<()>::post(scheduler, &mut vec![letter]),
+        }
+    }
+
+    fn set(&mut self, me: Member, put: impl FnOnce(&mut Table, &mut Table)) {
+        let fingers = &mut self.fingers[me.index()];
+        let mut tables = [fingers.clockwise(), fingers.counterclockwise()].map(|known| {
+            let mut table = [None; MAX_LEVELS];
+            table[..known.len()].copy_from_slice(known);
+            table
+        });
+        let [clockwise, counterclockwise] = &mut tables;
+        put(clockwise, counterclockwise);
+        let [clockwise, counterclockwise] = tables;
+        let population = fingers.population();
+        *fingers = Fingers::corrupted(me, population, (), clockwise, counterclockwise);
+    }
+}
+
+type Table = [Option<Member>; MAX_LEVELS];
+
+/// Everything that one process may say to another, also at a level that does not exist
+/// and about anybody at all.
+fn said(all: &[Member], levels: usize) -> Vec<super::Message<()>> {
+    use fingers::{Direction, Message};
+    let mark = ();
+    let mut said: Vec<super::Message<()>> = vec![
+        ring::Message::FConnect.into(),
+        ring::Message::BConnect.into(),
+    ];
+    for &subject in all {
+        said.push(ring::Message::Info(subject).into());
+        said.push(ring::Message::AskConnect(subject).into());
+    }
+    for level in (0..=levels).map(|level| level as u8) {
+        for &subject in all {
+            let (up, down) = (
+                Message::Up {
+                    level,
+                    subject,
+                    mark,
+                },
+                Message::Down {
+                    level,
+                    subject,
+                    mark,
+                },
+            );
+            said.extend([up, down].map(super::Message::from));
+        }
+        for direction in [Direction::Clockwise, Direction::Counterclockwise] {
+            let about_a_visit = [
+                Message::Confirm {
+                    level,
+                    direction,
+                    mark,
+                },
+                Message::Confirmed {
+                    level,
+                    direction,
+                    mark,
+                },
+                Message::Deny {
+                    level,
+                    direction,
+                    mark,
+                },
+                Message::Seek {
+                    level,
+                    direction,
+                    mark,
+                },
+            ];
+            said.extend(about_a_visit.map(super::Message::from));
+        }
+    }
+    said
+}
