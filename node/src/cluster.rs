@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use crate::certificate::{Authority, Validity};
 use crate::process::{Process, Signal};
-use crate::settings::{Inventory, Profile, Router};
+use crate::settings::{Inventory, Profile, Router, Signatures};
 use crate::shape::{Shape, widest};
 use crate::state::replace;
 pub use error::ClusterError;
@@ -50,6 +50,8 @@ pub struct ClusterConfig {
     pub router: Router,
     /// The children of a full node in the sibling tree.
     pub fanout: u32,
+    /// Whether their messages are signed.
+    pub signatures: Signatures,
     /// Where each node listens, by its number; those beyond take a free port.
     pub places: Vec<Place>,
     /// The program to run; this one if not given.
@@ -74,6 +76,7 @@ impl ClusterConfig {
             expect: Inventory::default(),
             router: Router::default(),
             fanout: 2,
+            signatures: Signatures::default(),
             places: Vec::new(),
             binary: None,
             log: "info".to_owned(),

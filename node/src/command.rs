@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::BindError;
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::credentials::Credentials;
+use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
 use crate::settings::Strategy;
 use crate::subscription::Subscriber;
@@ -61,7 +61,7 @@ pub(crate) enum Command {
         /// The checked credentials.
         credentials: Credentials,
         /// Told when they hold, or why nothing changed.
-        reply: oneshot::Sender<Result<(), BindError>>,
+        reply: oneshot::Sender<Result<(), RenewError>>,
     },
     /// Finish what is open for at most `drain`, say goodbye, and end the loop.
     Leave {

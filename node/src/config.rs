@@ -32,7 +32,7 @@ const PARSED: [&str; 13] = [
     "config",
 ];
 
-const TAKEN: [&str; 16] = [
+const TAKEN: [&str; 17] = [
     "name",
     "bind",
     "parent",
@@ -44,6 +44,7 @@ const TAKEN: [&str; 16] = [
     "profile",
     "expect",
     "router",
+    "signatures",
     "admin_socket",
     "metrics",
     "push_dir",
@@ -335,6 +336,7 @@ mod tests {
             ("max_children = -1", "max_children", "-1"),
             ("seeds = [\"x\"]", "seeds", "name@address:port"),
             ("profile = \"loud\"", "profile", "loud"),
+            ("signatures = \"on\"", "signatures", "require"),
             (
                 "grace_seconds = 604801",
                 "grace_seconds",

@@ -63,6 +63,6 @@ pub use node::{
 };
 pub use recorded::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
-pub use settings::{NodeConfig, Profile, Router, Seed, Strategy};
+pub use settings::{NodeConfig, Profile, Router, Seed, Signatures, Strategy};
 pub use subscription::{Message, Received, Subscription};
 pub use topic::{Topic, TopicFilter};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{BindError, Clock};
+use binomesh_overlay::quic::{BindError, Clock, NotaryError};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -85,6 +85,11 @@ pub enum StartError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Nothing can be signed with the certificate's key.
+    #[error(
+        "cannot sign as `signatures` asks: {0}; set it to \"off\", or issue another certificate"
+    )]
+    Signing(#[from] NotaryError),
     /// The transport refused its settings.
     #[error("cannot start the transport: {0}")]
     Transport(String),
@@ -331,7 +336,7 @@ impl Node {
         let (reply, renewed) = oneshot::channel();
         let asked = self.ask(Command::Renew { credentials, reply }).await;
         asked.map_err(|Stopped| RenewError::Stopped)?;
-        Ok(renewed.await.map_err(|_| RenewError::Stopped)??)
+        renewed.await.map_err(|_| RenewError::Stopped)?
     }
 
     /// Leave the overlay: finish what is open for at most `drain`, tell the
@@ -505,6 +510,9 @@ pub enum RenewError {
     /// They are of another node, or TLS does not accept them.
     #[error(transparent)]
     Refused(#[from] BindError),
+    /// Nothing can be signed with them.
+    #[error(transparent)]
+    Signing(#[from] NotaryError),
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
 use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
+use binomesh_routing::packet::{Content, Errand, Refusal, Signature};
 use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
 
 /// A message between two peers.
@@ -77,6 +78,16 @@ pub enum Input<I> {
         /// What it says.
         message: Message<I>,
     },
+    /// A copy of a message came that is not signed by its origin as it ought to be: see
+    /// [`routing::Input::Unproven`].
+    Unproven {
+        /// Who sent it.
+        from: I,
+        /// What it asked.
+        errand: Errand<I>,
+        /// What is wrong.
+        reason: Refusal,
+    },
     /// The transport of a linked peer has acknowledged something since it was
     /// looked at last.
     Acknowledged {
@@ -129,6 +140,7 @@ impl<I> Input<I> {
             self,
             Self::Writable { .. }
                 | Self::RoundTrip { .. }
+                | Self::Unproven { .. }
                 | Self::Message {
                     message: Message::Relay(_),
                     ..
@@ -197,7 +209,19 @@ impl<I: Id> Peer<I> {
         publish: Publish<I>,
         out: &mut Out<I>,
     ) -> Result<routing::PacketId<I>, PublishError<I>> {
-        let published = self.relay.publish(publish, &mut self.relay_out);
+        self.publish_signed(publish, |_| None, out)
+    }
+
+    /// As [`Peer::publish`], with a signature: see [`Relay::publish_signed`].
+    pub fn publish_signed(
+        &mut self,
+        publish: Publish<I>,
+        sign: impl FnOnce(Content<'_, I>) -> Option<Signature>,
+        out: &mut Out<I>,
+    ) -> Result<routing::PacketId<I>, PublishError<I>> {
+        let published = self
+            .relay
+            .publish_signed(publish, sign, &mut self.relay_out);
         self.flush_relay(out);
         published
     }
@@ -219,6 +243,19 @@ impl<I: Id> Peer<I> {
                     self.on_relay(routing::Input::Message { from, message }, out);
                 }
             },
+            Input::Unproven {
+                from,
+                errand,
+                reason,
+            } => {
+                self.on_overlay(overlay::Input::Heard { peer: from }, out);
+                let input = routing::Input::Unproven {
+                    from,
+                    errand,
+                    reason,
+                };
+                self.on_relay(input, out);
+            }
             Input::Timer { timer, late } => match timer {
                 Timer::Overlay(timer) => {
                     self.on_overlay(overlay::Input::Timer { timer, late }, out);

@@ -221,6 +221,9 @@ pub struct Delivery {
     pub sequence: u64,
     /// The topic it was published on.
     pub topic: String,
+    /// Whether its origin has signed it, and the node has verified that.
+    #[serde(default)]
+    pub signed: bool,
     /// Whether its origin waits for an answer of the application.
     #[serde(default)]
     pub wants_reply: bool,

@@ -3,6 +3,7 @@
 mod inventory;
 mod routing;
 mod seed;
+mod signatures;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use inventory::{InvalidInventory, Inventory};
 pub use routing::{Router, Strategy, UnknownStrategy};
 pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
+pub use signatures::Signatures;
 
 /// The settings of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +75,9 @@ pub struct NodeConfig {
     /// A router of one's own, in the place of `router`.
     #[serde(skip)]
     pub custom_router: Option<Chosen>,
+    /// Whether messages are signed by their origins.
+    #[serde(default)]
+    pub signatures: Signatures,
     /// Which tree wins a merge of two of equal size: that of the smaller.
     #[serde(default)]
     pub priority: u32,
@@ -188,6 +193,7 @@ impl NodeConfig {
             router: Router::default(),
             fanout: two(),
             custom_router: None,
+            signatures: Signatures::default(),
             priority: 0,
             max_payload_bytes: one_mebibyte(),
             admin_socket: None,

@@ -30,6 +30,9 @@ pub struct Message {
     /// What its origin asks of this node. The node answers by itself, but for
     /// [`Confirmation::Acknowledged`]: that is for [`crate::Node::reply`].
     pub confirmation: Confirmation,
+    /// Whether its origin has signed it, which this node has verified. Otherwise whoever
+    /// handed it on is believed.
+    pub is_signed: bool,
     /// What was sent.
     pub payload: Bytes,
 }
@@ -43,6 +46,7 @@ impl From<&Message> for crate::report::Delivery {
             origin: message.origin_name.to_string(),
             sequence: message.id.sequence,
             topic: message.topic.to_string(),
+            signed: message.is_signed,
             wants_reply: message.confirmation == Confirmation::Acknowledged,
             size_bytes: message.payload.len() as u64,
             blake3: blake3::hash(&message.payload).to_hex().to_string(),
@@ -288,6 +292,7 @@ mod tests {
             origin_name: "node-0".into(),
             topic: "jobs/a".parse().unwrap(),
             confirmation: Confirmation::Relayed,
+            is_signed: false,
             payload: Bytes::from_static(b"x"),
         }
     }

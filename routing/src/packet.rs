@@ -21,6 +21,7 @@
 mod message;
 mod outcome;
 mod payloads;
+mod signature;
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +34,7 @@ pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
 pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfirmation};
 pub use payloads::Payloads;
+pub use signature::{Content, Signature};
 
 /// The name of one published message, the same for every copy and re-issue. A packet
 /// goes by the name of the first message in it.
@@ -222,6 +224,8 @@ pub struct Header<I> {
     /// Who is meant at each distance of the part, in order; empty if whoever stands
     /// there is meant. Of one message, epoch and round every copy has the same.
     pub names: Vec<I>,
+    /// The origin's word for the content, checked before it came here.
+    pub signature: Option<Signature>,
 }
 
 impl<I: Copy> Header<I> {
@@ -252,12 +256,31 @@ pub struct Packet<I> {
     pub payloads: Payloads,
 }
 
-impl<I> Packet<I> {
-    /// What payloads and names take in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        let names = self.header.names.len();
-        self.payloads.len().saturating_add(names_bytes::<I>(names))
+impl<I: Copy> Packet<I> {
+    /// What the origin signs of it.
+    pub fn content(&self) -> Content<'_, I> {
+        let header = &self.header;
+        Content {
+            id: header.errand.id,
+            confirmation: header.confirmation,
+            topic: &header.topic,
+            payloads: &self.payloads,
+        }
     }
+
+    /// What payloads, names and signature take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = names_bytes::<I>(self.header.names.len());
+        self.payloads
+            .len()
+            .saturating_add(names)
+            .saturating_add(signature_bytes(self.header.signature.as_ref()))
+    }
+}
+
+/// What a signature takes in memory.
+pub(crate) fn signature_bytes(signature: Option<&Signature>) -> usize {
+    signature.map_or(0, |signature| signature.bytes().len())
 }
 
 /// What this many names take in memory, with their distances.

@@ -86,6 +86,16 @@ pub enum Input<I> {
         /// What it says.
         message: Message<I>,
     },
+    /// A copy from an authenticated peer that is not signed by its origin as it ought to
+    /// be. Of its content the relay hears nothing.
+    Unproven {
+        /// Who sent it.
+        from: I,
+        /// What it asked.
+        errand: Errand<I>,
+        /// What is wrong: [`Refusal::Unsigned`] or [`Refusal::Signature`].
+        reason: Refusal,
+    },
     /// An armed timer fired.
     Timer {
         /// Which.
@@ -150,6 +160,8 @@ pub enum Event<I> {
         confirmation: Confirmation,
         /// What it is about.
         topic: Topic,
+        /// Its origin has signed it.
+        is_signed: bool,
         /// The user's bytes.
         payload: Bytes,
     },
@@ -358,6 +370,11 @@ impl<I: Id> Relay<I> {
         match input {
             Input::View(view) => self.on_view(view, out),
             Input::Message { from, message } => self.on_message(from, message, out),
+            Input::Unproven {
+                from,
+                errand,
+                reason,
+            } => self.on_unproven(from, errand, reason, out),
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
             Input::PeerDown(peer) => self.on_peer_down(peer, out),
             Input::PeerUp(peer) => self.on_peer_up(peer, out),

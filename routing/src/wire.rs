@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 5 | head (postcard) | payload, to the end of the frame |
+//!   | version 6 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -18,7 +18,7 @@ use crate::packet::{Errand, Exception, Message, Part};
 use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
@@ -46,10 +46,15 @@ pub enum DecodeError {
 #[error("relay message cannot be encoded: {0}")]
 pub struct EncodeError(String);
 
+impl EncodeError {
+    pub(crate) fn of(error: postcard::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// The head of a message, version byte included, and the payload behind it.
 pub fn encode<I: Id + Serialize>(message: &Message<I>) -> Result<(Bytes, Bytes), EncodeError> {
-    let head = postcard::to_extend(message, head_buffer())
-        .map_err(|error| EncodeError(error.to_string()))?;
+    let head = postcard::to_extend(message, head_buffer()).map_err(EncodeError::of)?;
     let payload = match message {
         Message::Packet(packet) => packet.payloads.bytes().clone(),
         _ => Bytes::new(),
@@ -95,6 +100,10 @@ fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
             let id = &packet.header.errand.id;
             if id.sequence.checked_add(packet.payloads.count()).is_none() {
                 return Err(DecodeError::OutOfBounds("sequence"));
+            }
+            let signature = packet.header.signature.as_ref();
+            if signature.is_some_and(|signature| !signature.is_within_bounds()) {
+                return Err(DecodeError::OutOfBounds("signature"));
             }
             if packet.header.is_named_in_full() {
                 Ok(())

@@ -37,6 +37,7 @@ fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
+        signature: None,
     };
     let payloads = Payloads::from(Bytes::from(vec![7; payload]));
     Message::Packet(Packet { header, payloads })

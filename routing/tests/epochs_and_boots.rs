@@ -137,6 +137,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             confirmation: Default::default(),
             topic: Topic::new("test").unwrap(),
             names: Vec::new(),
+            signature: None,
         },
         payloads: Bytes::from_static(b"x").into(),
     })

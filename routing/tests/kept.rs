@@ -290,7 +290,8 @@ fn who_is_no_member_can_be_awaited() {
 fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
     let config = Config {
         max_kept: 2,
-        max_kept_bytes: 10,
+        // The first one's signature of 32 bytes counts as well.
+        max_kept_bytes: 42,
         ..Config::default()
     };
     let mut network = Network::new(4, 1, Conditions::default(), config);
@@ -301,7 +302,7 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
         let due = kept(MINUTE, &[]);
         network.publish_all(origin, Destination::All, payload.into(), due)
     };
-    assert_eq!(send(&mut network, 11), Err(PublishError::KeptFull(0)));
+    assert_eq!(send(&mut network, 43), Err(PublishError::KeptFull(0)));
     assert!(send(&mut network, 9).is_ok());
     assert_eq!(send(&mut network, 2), Err(PublishError::KeptFull(1)));
     assert!(send(&mut network, 1).is_ok());

@@ -164,6 +164,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 confirmation: Default::default(),
                 topic: Topic::new("forged").unwrap(),
                 names: Vec::new(),
+                signature: None,
             };
             let payload = Bytes::from_static(b"forged");
             let forged = Message::Packet(Packet {
@@ -271,6 +272,7 @@ fn the_origin_knows_best_where_it_stands() {
         confirmation: Default::default(),
         topic: Topic::new("forged").unwrap(),
         names: Vec::new(),
+        signature: None,
     };
     let payload = Bytes::from_static(b"forged");
     let forged = Message::Packet(Packet {
@@ -317,6 +319,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
+                signature: None,
             },
             payloads: Default::default(),
         })

@@ -233,6 +233,7 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: names.to_vec(),
+        signature: None,
     };
     let payload = Bytes::from_static(b"x");
     Message::Packet(Packet {

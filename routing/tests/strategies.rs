@@ -501,6 +501,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
                 names: Vec::new(),
+                signature: None,
             },
             payloads: Bytes::from_static(b"x").into(),
         });
@@ -597,6 +598,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
         names: Vec::new(),
+        signature: None,
     };
     let payload = Bytes::from_static(b"x");
     let message = Message::Packet(Packet {

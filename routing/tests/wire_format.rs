@@ -6,7 +6,7 @@ use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::Topic;
 use binomesh_routing::packet::{
     Confirmation, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
-    Refusal, Span, State,
+    Refusal, Signature, Span, State,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
@@ -132,6 +132,7 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     confirmation: Confirmation::Delivered,
                     topic,
                     names: vec![name; count],
+                    signature: signature(count % 100),
                 };
                 Message::Packet(Packet { header, payloads })
             },
@@ -221,6 +222,10 @@ proptest! {
     }
 }
 
+fn signature(length: usize) -> Option<Signature> {
+    Signature::new(vec![7; length].into())
+}
+
 fn small_errand(part: Part) -> Errand<u32> {
     Errand {
         id: PacketId {
@@ -252,13 +257,14 @@ fn golden_vectors_do_not_change() {
             confirmation: Confirmation::Acknowledged,
             topic: Topic::new("hi").unwrap(),
             names: Vec::new(),
+            signature: None,
         },
         payloads: Bytes::from_static(b"payload").into(),
     });
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
-    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0];
-    assert_eq!(head, [&[5, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0];
+    assert_eq!(head, [&[6, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -278,7 +284,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[5, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[6, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -286,30 +292,38 @@ fn golden_vectors_do_not_change() {
         packet.header.names = vec![70, 71, 72, 73];
     }
     let head = encode(&named).unwrap().0;
-    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 4, 70, 71, 72, 73, 0];
-    assert_eq!(head, [&[5, 0][..], &errand, &tail].concat());
+    let tail = [
+        0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 4, 70, 71, 72, 73, 0, 0,
+    ];
+    assert_eq!(head, [&[6, 0][..], &errand, &tail].concat());
 
     if let Message::Packet(packet) = &mut named {
         let three = ["pay", "", "load"].map(Bytes::from);
         packet.payloads = Payloads::join(&three).unwrap();
     }
     let (head, payload) = encode(&named).unwrap();
-    assert_eq!(head.last_chunk(), Some(&[73, 2, 3, 3]));
+    assert_eq!(head.last_chunk(), Some(&[73, 0, 2, 3, 3]));
     assert_eq!(payload, &b"payload"[..]);
+
+    if let Message::Packet(packet) = &mut named {
+        packet.header.signature = signature(3);
+    }
+    let head = encode(&named).unwrap().0;
+    assert_eq!(head.last_chunk(), Some(&[73, 1, 3, 7, 7, 7, 2, 3, 3]));
 
     let inquire = Message::Inquire {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[5, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[6, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[5, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[6, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
     down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
@@ -319,7 +333,7 @@ fn golden_vectors_do_not_change() {
     };
     let head = encode(&refused).unwrap().0;
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
-    assert_eq!(head, [&[5, 3][..], &errand, &[0, 4, 8, 3]].concat());
+    assert_eq!(head, [&[6, 3][..], &errand, &[0, 4, 8, 3]].concat());
 
     let hello = Message::<u32>::Hello {
         epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
@@ -327,7 +341,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[5, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[6, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
@@ -402,7 +416,7 @@ fn what_is_out_of_bounds_is_refused() {
 /// head below its bound whatever else is in it.
 #[test]
 fn names_that_do_not_fit_their_part_are_refused() {
-    let named = |part: Part, names: usize| {
+    let named = |part: Part, names: usize, signature| {
         let errand = Errand {
             id: PacketId {
                 origin: PeerId::from_bytes([255; 16]),
@@ -430,6 +444,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             confirmation: Default::default(),
             topic: Topic::new("x".repeat(255)).unwrap(),
             names: vec![PeerId::from_bytes([255; 16]); names],
+            signature,
         };
         let payloads = Payloads::default();
         encode(&Message::Packet(Packet { header, payloads }))
@@ -450,7 +465,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
         (range(2049), 0),
         (widest.clone(), 2048),
     ] {
-        let head = named(part, names);
+        let head = named(part, names, signature(Signature::MAX_BYTES));
         assert!(head.len() < MAX_HEAD_BYTES, "{}", head.len());
         assert!(decode::<PeerId>(&head).is_ok());
     }
@@ -462,7 +477,40 @@ fn names_that_do_not_fit_their_part_are_refused() {
         (Part::Range(Span::new(0, u32::MAX)), 1),
     ] {
         let error = DecodeError::OutOfBounds("names");
-        assert_eq!(decode::<PeerId>(&named(part, names)), Err(error));
+        assert_eq!(decode::<PeerId>(&named(part, names, None)), Err(error));
+    }
+}
+
+/// Neither an empty signature nor one that is too long can be made, but written.
+#[test]
+fn a_signature_out_of_its_bounds_is_refused() {
+    let header = Header {
+        errand: small_errand(Part::Range(Span::new(4, 8))),
+        origin_rank: Rank(9),
+        to: Rank(13),
+        closed_below: 1,
+        is_kept: false,
+        confirmation: Default::default(),
+        topic: Topic::new("x").unwrap(),
+        names: Vec::new(),
+        signature: None,
+    };
+    let payloads = Payloads::default();
+    let unsigned = encode(&Message::Packet(Packet { header, payloads }))
+        .unwrap()
+        .0;
+    let most = Signature::MAX_BYTES;
+    let longest = signature(most).unwrap();
+    assert_eq!(longest.bytes().len(), most);
+    for (length, fits) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+        let varint = [(length % 128) as u8 | 0x80, (length / 128) as u8];
+        let head = &unsigned[..unsigned.len() - 2];
+        let signed: Bytes = [head, &[1], &varint, &vec![7; length], &[0]]
+            .concat()
+            .into();
+        let error = DecodeError::OutOfBounds("signature");
+        let read = decode::<u32>(&signed).map(|_| ());
+        assert_eq!(read, if fits { Ok(()) } else { Err(error) });
     }
 }
 
@@ -478,15 +526,21 @@ fn a_topic_is_checked_when_it_is_read() {
             confirmation: Default::default(),
             topic: Topic::new("x").unwrap(),
             names: Vec::new(),
+            signature: None,
         },
         payloads: Default::default(),
     });
     let head = encode(&message).unwrap().0;
     let with_topic = |name: &str| -> Bytes {
         let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
-        [&head[..head.len() - 4], &length, name.as_bytes(), &[0, 0]]
-            .concat()
-            .into()
+        [
+            &head[..head.len() - 5],
+            &length,
+            name.as_bytes(),
+            &[0, 0, 0],
+        ]
+        .concat()
+        .into()
     };
     assert!(decode::<u32>(&with_topic(&"a".repeat(255))).is_ok());
     assert_eq!(

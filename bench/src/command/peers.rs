@@ -56,6 +56,9 @@ pub struct Peers {
     /// the beats alone of the default profile take them up: use quiet.
     #[arg(long, default_value_t = Profile::Default)]
     pub profile: Profile,
+    /// Our nodes sign what they send, and take nothing else.
+    #[arg(long)]
+    pub signatures: bool,
     /// How often each system is formed and measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
@@ -98,7 +101,7 @@ impl Peers {
     }
 
     async fn measure(&self) -> Result<Figures, Failure> {
-        let home = Home::new(self.nodes, self.profile)?;
+        let home = Home::new(self.nodes, self.profile, self.signatures)?;
         let systems: &[System] = match self.floor {
             true => &[System::Star, System::Tree, System::Ours],
             false => &[System::Ours],

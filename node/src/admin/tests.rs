@@ -97,6 +97,7 @@ fn answer(
         origin_name: "node-1".into(),
         topic: outgoing.topic,
         confirmation: outgoing.confirmation,
+        is_signed: false,
         payload: outgoing.payload,
     });
     let _ = outgoing.reply.send(outcome);

@@ -7,7 +7,7 @@ use binomesh_routing::packet::Confirmation;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::client::Endpoint;
-use crate::settings::{Profile, Router, Seed, Strategy};
+use crate::settings::{Profile, Router, Seed, Signatures, Strategy};
 use crate::shape::Shape;
 
 /// The longest time that can be asked for: a year. What is added to the clock must
@@ -72,6 +72,9 @@ pub(super) struct UpFlags {
     /// How what is routed finds its way; auto is binomial.
     #[arg(long, value_enum, default_value_t = Router::Auto)]
     pub(super) router: Router,
+    /// Whether the nodes sign their messages, and take only signed ones.
+    #[arg(long, value_enum, default_value_t = Signatures::Off)]
+    pub(super) signatures: Signatures,
     /// How eagerly the nodes watch each other: default, fast or quiet.
     #[arg(long, default_value_t = Profile::Fast)]
     pub(super) profile: Profile,
@@ -220,6 +223,9 @@ pub(super) struct RunFlags {
     /// Children of a full node in the sibling tree.
     #[arg(long)]
     pub(super) fanout: Option<u32>,
+    /// Whether it signs its messages, and takes only signed ones.
+    #[arg(long, value_enum)]
+    pub(super) signatures: Option<Signatures>,
     /// The threads that do its work; more let a busy node use more cores.
     #[arg(long)]
     pub(super) threads: Option<usize>,
@@ -461,8 +467,8 @@ mod tests {
             "send --cluster d --to a --until-seconds 60 --confirm delivered hello",
             "subscribe --cluster d --node a --exec date",
             "push --cluster d --name n --replace f --json",
-            "up --nodes 31 --fanout 2 --router aware",
-            "run --config node.toml --router basic-least --fanout 4",
+            "up --nodes 31 --fanout 2 --router aware --signatures require",
+            "run --config node.toml --router basic-least --fanout 4 --signatures sign",
             "subscribe --admin http://127.0.0.1:1 --topic x",
             "leave --cluster d --node node-1",
         ] {

@@ -147,6 +147,10 @@ fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
         ),
         ("router", text(flags.router.as_ref().map(|it| it as _))),
         ("fanout", text(flags.fanout.as_ref().map(|it| it as _))),
+        (
+            "signatures",
+            text(flags.signatures.as_ref().map(|it| it as _)),
+        ),
         ("threads", text(flags.threads.as_ref().map(|it| it as _))),
         ("log", flags.log.clone()),
         ("log_json", given(flags.log_json)),

@@ -89,6 +89,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     };
     config.profile = flags.profile;
     config.router = flags.router;
+    config.signatures = flags.signatures;
     config.fanout = flags.fanout.max(2);
     config.grace_seconds = match flags.demo {
         true => 0,

@@ -50,6 +50,7 @@ impl Cluster {
         config.profile = self.config.profile;
         config.router = self.config.router;
         config.fanout = self.config.fanout;
+        config.signatures = self.config.signatures;
         config.max_children = self.max_children;
         config.admin_socket = Some(home.join("admin.sock"));
         config.push_dir = Some(home.join("files"));

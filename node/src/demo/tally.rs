@@ -137,6 +137,7 @@ mod tests {
     async fn deliveries_are_counted_at_the_receivers() {
         let delivery = |blake3: &str| {
             SubscriptionEvent::Delivery(Delivery {
+                signed: false,
                 wants_reply: false,
                 id: "m".into(),
                 origin: "node-1".into(),

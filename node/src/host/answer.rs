@@ -112,7 +112,7 @@ impl Host {
                 due: routing::Due::Within(PATIENCE),
                 confirmation: Confirmation::Relayed,
             };
-            match self.peer.publish(publish, &mut self.out) {
+            match self.publish(publish) {
                 Ok(first) => {
                     self.answers.sent(to, first.sequence, together.len());
                     self.perform();

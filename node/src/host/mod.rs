@@ -16,15 +16,17 @@ mod look;
 mod open;
 mod outgoing;
 mod perform;
+mod proof;
 mod receipts;
 mod refusals;
 mod report;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::pin::pin;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{DialError, DownReason, Events, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Events, Notary, Transport, TransportEvent};
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -75,6 +77,8 @@ struct Host {
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
+    /// Signs for this node, and judges what others have signed.
+    notary: Notary,
     /// The process that each linked peer runs as.
     boots: BTreeMap<PeerId, u64>,
     /// How long the beat is that was armed last.
@@ -278,11 +282,8 @@ impl Host {
                     return;
                 }
                 match wire::message(class, &body) {
-                    Ok(message) => self.feed(Input::Message {
-                        from: peer,
-                        message,
-                    }),
-                    Err(refused) => self.refuse(peer, refused),
+                    Ok(message) => self.take(peer, message),
+                    Err(refused) => self.count_refused(peer, refused.name(), &refused),
                 }
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
@@ -306,8 +307,8 @@ impl Host {
         self.dial_failures.insert(peer, reason);
     }
 
-    fn refuse(&mut self, peer: PeerId, refused: wire::Refused) {
-        let reason = refused.name();
+    /// A message is not taken.
+    fn count_refused(&mut self, peer: PeerId, reason: &'static str, refused: &dyn Display) {
         metrics::counter!("binomesh_messages_refused_total", "reason" => reason).increment(1);
         if self.refusals.is_news(peer, reason) {
             tracing::warn!(peer = %self.name_of(peer), %refused, "message refused; told once");
@@ -331,7 +332,7 @@ impl Host {
                 let _ = reply.send(self.reply(to, answer));
             }
             Command::Renew { credentials, reply } => {
-                let _ = reply.send(self.transport.renew(&credentials.identity));
+                let _ = reply.send(self.renew(&credentials.identity));
             }
             Command::Leave { drain, reply } => self.leave(drain, reply),
         }

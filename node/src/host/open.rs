@@ -13,6 +13,7 @@ use super::answer::Answers;
 use super::collect::Collections;
 use super::inventory::Inventory;
 use super::outgoing::OpenMessages;
+use super::proof;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use crate::credentials::node_uri;
@@ -34,6 +35,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let identity = credentials.identity;
     let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
+    let notary = proof::notary(&identity, config.signatures)?;
     let transport = TransportConfig {
         identity,
         bind: vec![config.bind],
@@ -70,6 +72,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         id,
         state,
         transport,
+        notary,
         boots: BTreeMap::new(),
         beat: Duration::ZERO,
         acknowledged: BTreeMap::new(),

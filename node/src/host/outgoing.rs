@@ -195,7 +195,7 @@ impl Host {
             due: self.due_of(oldest),
             confirmation: oldest.outgoing.confirmation,
         };
-        let outcome = self.peer.publish(publish, &mut self.out);
+        let outcome = self.publish(publish);
         let because = match outcome {
             Err(PublishError::WindowFull(_) | PublishError::MemoryFull { .. }) => SendError::Busy,
             Err(PublishError::RosterIncomplete(_)) => SendError::NotReady,

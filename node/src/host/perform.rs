@@ -98,8 +98,9 @@ impl Host {
                 id,
                 confirmation,
                 topic,
+                is_signed,
                 payload,
-            } => self.deliver(id, confirmation, topic, payload),
+            } => self.deliver(id, (confirmation, is_signed), topic, payload),
             routing::Event::Receipt(receipt) => self.on_receipt(&receipt),
             routing::Event::RosterComplete(_) => {
                 self.note_room();

@@ -27,7 +27,7 @@ impl Host {
     pub(super) fn deliver(
         &mut self,
         id: routing::PacketId<PeerId>,
-        confirmation: Confirmation,
+        (confirmation, is_signed): (Confirmation, bool),
         topic: Topic,
         payload: Bytes,
     ) {
@@ -41,6 +41,7 @@ impl Host {
                 origin_name: self.origin_name(id.origin),
                 topic,
                 confirmation,
+                is_signed,
                 payload,
             };
             offered = self.subscribers.offer(&message);

@@ -1,6 +1,7 @@
 //! A member with a valid certificate that says what no machine would: forged
 //! state must be mended, and a planted bug that hinders it must show.
 
+use std::path::Path;
 use std::time::Duration;
 
 use binomesh::NodeReport;
@@ -15,30 +16,40 @@ use binomesh_overlay::quic::{
 };
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
+use binomesh_routing::packet::{Message as Relayed, Packet};
+use binomesh_routing::wire;
 
 use crate::bed::{self, eventually, member, now, stop};
 
 /// Maintenance messages of this version are spoken.
 const VERSION: u8 = 2;
 
-struct Forger {
+pub(crate) struct Forger {
     id: PeerId,
     transport: Transport,
     _events: Events,
 }
 
+/// What a folder of credentials says.
+pub(crate) fn identity(home: &Path) -> Identity {
+    let read = |name: &str| std::fs::read(home.join(name)).expect("readable");
+    let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
+    Identity::from_pem(&chain, &key, &ca, b"").expect("an identity")
+}
+
+/// A certificate of the cluster's authority for somebody who is no member.
+pub(crate) fn stranger(cluster: &Cluster) -> Identity {
+    let home = tempfile::tempdir().expect("a folder");
+    let issued = cluster.authority().issue("forger", Validity::days(1));
+    let issued = issued.expect("issued");
+    issued.save(home.path(), true).expect("saved");
+    identity(home.path())
+}
+
 impl Forger {
     /// Join the transport, and only that, with a link to `victim`.
-    async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
-        let home = tempfile::tempdir().expect("a folder");
-        let issued = cluster.authority().issue("forger", Validity::days(1));
-        issued
-            .expect("issued")
-            .save(home.path(), true)
-            .expect("saved");
-        let read = |name: &str| std::fs::read(home.path().join(name)).expect("readable");
-        let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
-        let identity = Identity::from_pem(&chain, &key, &ca, b"").expect("an identity");
+    pub(crate) async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
+        let identity = stranger(cluster);
         let id = identity.id();
         let config = TransportConfig {
             identity,
@@ -70,6 +81,18 @@ impl Forger {
         }
     }
 
+    /// Hand a copy of a message to a member.
+    pub(crate) fn hand(&self, to: PeerId, packet: Packet<PeerId>) {
+        let (head, payload) = wire::encode(&Relayed::Packet(packet)).expect("encodable");
+        let frame = Frame {
+            class: Class::Packet,
+            head,
+            payload,
+            introduces: Vec::new(),
+        };
+        self.transport.send(to, frame).expect("queued");
+    }
+
     fn say(&self, to: PeerId, message: impl Into<Message<PeerId>>) {
         let message = message.into();
         let slot = message.slot();
@@ -89,7 +112,7 @@ impl Forger {
 }
 
 /// The epoch behind its text form.
-fn epoch_of(report: &NodeReport) -> Epoch<PeerId> {
+pub(crate) fn epoch_of(report: &NodeReport) -> Epoch<PeerId> {
     let text = report.epoch.as_ref().expect("an epoch");
     let mut parts = text.split('-');
     let mut next = || parts.next().expect("four parts");

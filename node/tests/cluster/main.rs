@@ -13,4 +13,5 @@ mod push;
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
 mod sibling_tree;
+mod signatures;
 mod structure;

@@ -34,6 +34,7 @@ mod identity;
 mod limits;
 mod link;
 mod metrics;
+mod notary;
 mod peer;
 mod queue;
 mod seam;
@@ -52,6 +53,7 @@ pub use events::Events;
 pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
+pub use notary::{Forged, Notary, NotaryError};
 pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
 pub use transport::Transport;
 

@@ -64,6 +64,7 @@ pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
 }
 
 /// Judges chains outside of a handshake, as the verifier does within.
+#[derive(Debug)]
 pub(super) struct Judge(PeerVerifier);
 
 impl Judge {

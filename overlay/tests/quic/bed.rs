@@ -75,7 +75,14 @@ impl Authority {
     }
 
     pub(crate) fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> Paper {
-        let key = KeyPair::generate().expect("a key");
+        self.issue_with(KeyPair::generate().expect("a key"), change)
+    }
+
+    pub(crate) fn issue_with(
+        &self,
+        key: KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Paper {
         let mut params = CertificateParams::default();
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ClientAuth,

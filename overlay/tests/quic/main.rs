@@ -8,6 +8,7 @@ mod frames;
 mod handshake;
 mod identity;
 mod links;
+mod notary;
 mod queues;
 mod raw;
 mod trust;

@@ -36,6 +36,10 @@ pub enum Reason {
     Malformed,
     /// There were more exceptions than a report holds.
     Summarised,
+    /// It takes no packet without its origin's signature.
+    Unsigned,
+    /// The origin's signature, or the certificate with it, is not good there.
+    Signature,
 }
 
 impl Reason {
@@ -52,6 +56,8 @@ impl Reason {
             Self::Window => "window",
             Self::Malformed => "malformed",
             Self::Summarised => "summarised",
+            Self::Unsigned => "unsigned",
+            Self::Signature => "signature",
         }
     }
 }
@@ -143,11 +149,15 @@ pub enum Refusal {
     Unknown,
     /// It holds that rank and is another peer than the one that is meant.
     NotThatPeer,
+    /// It takes no packet without its origin's signature.
+    Unsigned,
+    /// The origin's signature, or the certificate with it, is not good here.
+    Signature,
 }
 
 impl Refusal {
     /// Every refusal, in the order of their declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::EpochUnknown,
         Self::EpochGone,
         Self::NotThatRank,
@@ -158,6 +168,8 @@ impl Refusal {
         Self::Malformed,
         Self::Unknown,
         Self::NotThatPeer,
+        Self::Unsigned,
+        Self::Signature,
     ];
 
     /// The name used in metrics.
@@ -173,6 +185,8 @@ impl Refusal {
             Self::Malformed => "malformed",
             Self::Unknown => "unknown",
             Self::NotThatPeer => "not-that-peer",
+            Self::Unsigned => "unsigned",
+            Self::Signature => "signature",
         }
     }
 }

@@ -207,6 +207,7 @@ impl<I: Id> Relay<I> {
         let has_ended = !duty.is_finished;
         duty.is_finished = true;
         duty.payloads.clear();
+        duty.signature = None;
         duty.names.clear();
         for (waiter, errand) in std::mem::take(&mut duty.waiters) {
             let done = Message::Done {
@@ -391,6 +392,9 @@ impl<I: Id> Relay<I> {
             }
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
+            Refusal::Unsigned => (State::Refused, Reason::Unsigned),
+            // Its judgement may be another later: no word for good.
+            Refusal::Signature => (State::Unconfirmed, Reason::Signature),
             Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
             // The rank is right, and who is meant is not there in this epoch.
             Refusal::NotThatPeer => {

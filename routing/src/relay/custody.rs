@@ -103,6 +103,25 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// A copy came that its origin has not signed as it ought to be. It is no copy, so
+    /// nothing of it is noted, but whoever sent it is told.
+    pub(super) fn on_unproven(
+        &mut self,
+        from: I,
+        errand: Errand<I>,
+        reason: Refusal,
+        out: &mut Effects<I>,
+    ) {
+        self.on_contact(from, out);
+        // What was delivered is never denied.
+        let reason = if self.windows.has_delivered(errand.id) {
+            Refusal::Malformed
+        } else {
+            reason
+        };
+        self.refuse(from, errand, reason, out);
+    }
+
     pub(super) fn on_held_timer(&mut self, number: u64, out: &mut Effects<I>) {
         if let Some((from, packet)) = self.held.take(number) {
             let errand = packet.header.errand;
@@ -293,6 +312,7 @@ impl<I: Id> Relay<I> {
                     id,
                     confirmation: packet.header.confirmation,
                     topic: packet.header.topic.clone(),
+                    is_signed: packet.header.signature.is_some(),
                     payload,
                 });
             }
@@ -337,7 +357,7 @@ impl<I: Id> Relay<I> {
             return;
         }
         duty.is_finished = false;
-        duty.payloads = packet.payloads.clone();
+        duty.renew(packet);
         duty.names.extend(packet.header.named());
         duty.closed_below = duty.closed_below.max(packet.header.closed_below);
         duty.is_kept |= packet.header.is_kept;

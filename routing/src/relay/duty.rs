@@ -7,8 +7,8 @@ use binomesh_overlay::{Epoch, Id, Population, Rank};
 
 use super::exceptions::Exceptions;
 use crate::packet::{
-    Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Span, Topic,
-    names_bytes,
+    Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Signature, Span,
+    Topic, names_bytes, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
@@ -122,6 +122,8 @@ pub(super) struct Duty<I> {
     pub(super) count: u64,
     /// Empty once finished.
     pub(super) payloads: Payloads,
+    /// The origin's word for them, if it came with one; none once finished.
+    pub(super) signature: Option<Signature>,
     /// Who is meant at each distance; empty if whoever stands there is, and once
     /// finished.
     pub(super) names: BTreeMap<u32, I>,
@@ -167,6 +169,7 @@ impl<I: Id> Duty<I> {
             topic: header.topic.clone(),
             count: packet.payloads.count(),
             payloads: packet.payloads.clone(),
+            signature: header.signature.clone(),
             names: header.named().collect(),
             round: header.errand.round,
             start: range.start,
@@ -231,10 +234,23 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// What payloads and names take in memory.
+    /// What payloads, names and signature take in memory.
     pub(super) fn bytes(&self) -> usize {
         let names = names_bytes::<I>(self.names.len());
-        self.payloads.len().saturating_add(names)
+        self.payloads
+            .len()
+            .saturating_add(names)
+            .saturating_add(signature_bytes(self.signature.as_ref()))
+    }
+
+    /// Go on with what this copy brings. One with the origin's word is not given up for
+    /// one without: those behind may take no other.
+    pub(super) fn renew(&mut self, packet: &Packet<I>) {
+        let signature = &packet.header.signature;
+        if signature.is_some() || self.signature.is_none() {
+            self.payloads = packet.payloads.clone();
+            self.signature = signature.clone();
+        }
     }
 
     /// Whether a copy says otherwise about what all copies have in common.
@@ -288,6 +304,7 @@ impl<I: Id> Duty<I> {
                 confirmation: self.confirmation,
                 topic: self.topic.clone(),
                 names: self.names_of(&delegation.part),
+                signature: self.signature.clone(),
             },
             payloads: self.payloads.clone(),
         }

@@ -10,7 +10,8 @@ use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
 use crate::packet::{
-    Confirmation, Exception, Header, Message, PacketId, Payloads, Reason, Span, State, Topic,
+    Confirmation, Exception, Header, Message, PacketId, Payloads, Reason, Signature, Span, State,
+    Topic, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::Strategy;
@@ -35,6 +36,8 @@ pub(super) struct OpenMessage<I> {
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
     pub(super) payloads: Payloads,
+    /// My word for them, if I sign.
+    pub(super) signature: Option<Signature>,
     pub(super) strategy: Strategy,
     /// The members of that epoch by rank, once it is kept no longer.
     members: Option<Arc<Vec<Option<I>>>>,
@@ -73,6 +76,11 @@ pub(super) enum Whereabouts {
 }
 
 impl<I: Id> OpenMessage<I> {
+    /// What payloads and signature take in memory.
+    fn bytes(&self) -> usize {
+        self.payloads.len() + signature_bytes(self.signature.as_ref())
+    }
+
     /// What is neither reached nor settled.
     pub(super) fn outstanding(&self) -> Runs {
         let mut outstanding = self.expected.clone();
@@ -409,7 +417,7 @@ impl<I: Id> OpenMessages<I> {
     pub(super) fn keeping(&self) -> (usize, usize) {
         let keeping = self.messages.values().filter(|open| open.keeps);
         keeping.fold((0, 0), |(count, bytes), open| {
-            (count + 1, bytes + open.payloads.len())
+            (count + 1, bytes + open.bytes())
         })
     }
 
@@ -460,11 +468,11 @@ impl<I: Id> OpenMessages<I> {
         id: PacketId<I>,
         accepted: Placement<I>,
         (topic, payloads, strategy, confirmation): (Topic, Payloads, Strategy, Confirmation),
+        signature: Option<Signature>,
         (expected, names, awaited): (Runs, BTreeMap<u32, I>, Option<Vec<I>>),
         wait: Duration,
     ) {
         self.next = id.sequence + payloads.count();
-        self.bytes += payloads.len();
         let message = OpenMessage {
             id,
             is_waiting: false,
@@ -476,6 +484,7 @@ impl<I: Id> OpenMessages<I> {
             confirmation,
             topic,
             payloads,
+            signature,
             strategy,
             members: None,
             names,
@@ -491,6 +500,7 @@ impl<I: Id> OpenMessages<I> {
             redelegated: 0,
             replaced: BTreeSet::new(),
         };
+        self.bytes += message.bytes();
         self.messages.insert(id.sequence, message);
     }
 
@@ -506,7 +516,7 @@ impl<I: Id> OpenMessages<I> {
     pub(super) fn close(&mut self, sequence: u64) -> Option<(OpenMessage<I>, BTreeSet<u64>)> {
         let mut message = self.messages.remove(&sequence)?;
         self.kept.remove(&sequence);
-        self.bytes -= message.payloads.len();
+        self.bytes -= message.bytes();
         let owed_to = std::mem::take(&mut message.owed_to);
         let next = self.pass_on(sequence, owed_to);
         Some((message, next))

@@ -10,7 +10,8 @@ use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
 use crate::packet::{
-    Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Span, State,
+    Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature, Span,
+    State,
 };
 use crate::runs::Runs;
 use crate::strategy::Strategy;
@@ -22,6 +23,18 @@ impl<I: Id> Relay<I> {
     pub fn publish(
         &mut self,
         publish: Publish<I>,
+        out: &mut Effects<I>,
+    ) -> Result<PacketId<I>, PublishError<I>> {
+        self.publish_signed(publish, |_| None, out)
+    }
+
+    /// As [`Relay::publish`], with my signature. `sign` is asked once the name of the
+    /// message is certain, and only if it is accepted: so what has to wait for room is
+    /// not signed at every try.
+    pub fn publish_signed(
+        &mut self,
+        publish: Publish<I>,
+        sign: impl FnOnce(Content<'_, I>) -> Option<Signature>,
         out: &mut Effects<I>,
     ) -> Result<PacketId<I>, PublishError<I>> {
         if self.draining {
@@ -54,6 +67,12 @@ impl<I: Id> Relay<I> {
             boot: self.boot,
             sequence,
         };
+        let signature = sign(Content {
+            id,
+            confirmation: publish.confirmation,
+            topic: &publish.topic,
+            payloads: &publish.payloads,
+        });
         self.stats.published += publish.payloads.count();
         let content = (
             publish.topic,
@@ -63,7 +82,8 @@ impl<I: Id> Relay<I> {
         );
         let wait = self.config.reissue_first;
         let members = (expected.clone(), names.clone(), awaited);
-        self.open.open(id, accepted, content, members, wait);
+        self.open
+            .open(id, accepted, content, signature, members, wait);
         if let Some(time) = publish.due.time() {
             out.arm(Timer::Deadline(sequence), time);
         }
@@ -364,6 +384,7 @@ impl<I: Id> Relay<I> {
                 confirmation: message.confirmation,
                 topic: message.topic.clone(),
                 names: Vec::new(),
+                signature: message.signature.clone(),
             },
             payloads: message.payloads.clone(),
         };

@@ -166,6 +166,12 @@ impl<I: Id> Windows<I> {
         })
     }
 
+    /// Whether a message was delivered, as far as that is remembered.
+    pub(super) fn has_delivered(&self, id: PacketId<I>) -> bool {
+        let window = self.windows.get(&id.origin);
+        window.is_some_and(|window| window.delivered.has(id.boot, id.sequence))
+    }
+
     /// The mark below which this origin and boot answers for nothing.
     pub(super) fn closed_below(&self, id: PacketId<I>) -> u64 {
         let window = self.windows.get(&id.origin);

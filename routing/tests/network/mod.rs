@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
-use binomesh_routing::packet::{Message, Packet, PacketId, Part, Payloads, State, Topic};
+use binomesh_routing::packet::{
+    Content, Message, Packet, PacketId, Part, Payloads, Refusal, Signature, State, Topic,
+};
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{
@@ -102,6 +104,10 @@ pub struct Network {
     pub packets: u64,
     /// To whom each node has sent copies, in order, and with which part.
     pub copied: BTreeMap<u32, Vec<(u32, Part)>>,
+    /// Whether the hosts take only copies whose content is as its origin signed it.
+    pub requires: bool,
+    /// Somebody says what no origin has signed.
+    is_forged: bool,
     /// A liar, and what becomes of what it sends.
     pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
@@ -148,6 +154,8 @@ impl Network {
             drained: BTreeSet::new(),
             packets: 0,
             copied: BTreeMap::new(),
+            requires: false,
+            is_forged: false,
             liar: None,
             unnamed: BTreeSet::new(),
             cuts: BTreeSet::new(),
@@ -244,6 +252,10 @@ impl Network {
     }
 
     pub fn input_after(&mut self, to: u32, delay: u64, input: Input<u32>) {
+        self.is_forged |= matches!(
+            &input,
+            Input::Message { message: Message::Packet(packet), .. } if !is_proven(packet)
+        );
         self.schedule(to, delay, What::Input(input));
     }
 
@@ -355,7 +367,8 @@ impl Network {
             due,
             confirmation: Default::default(),
         };
-        let id = node.relay.publish(publish, &mut out);
+        let sign = |content: Content<'_, u32>| signed(&content);
+        let id = node.relay.publish_signed(publish, sign, &mut out);
         if let Ok(id) = id {
             self.accepted.insert(id, accepted.unwrap());
             self.depth.insert((id, from), 0);
@@ -528,6 +541,12 @@ impl Network {
         };
         let Some(message) = message else { return };
         if let Message::Packet(packet) = &message {
+            // Whatever way it takes, it keeps its signature and what that is about.
+            assert!(
+                is_proven(packet) || self.liar.is_some() || self.is_forged,
+                "seed {}: {packet:?}",
+                self.seed
+            );
             self.packets += 1;
             let part = packet.header.errand.part.clone();
             self.copied.entry(from).or_default().push((to, part));
@@ -539,7 +558,18 @@ impl Network {
             return;
         }
         let delay = self.rng.random_range(self.conditions.latency_us.clone());
-        self.input_after(to, delay, Input::Message { from, message });
+        let input = match message {
+            Message::Packet(packet) if self.requires && !is_proven(&packet) => Input::Unproven {
+                from,
+                reason: match packet.header.signature {
+                    None => Refusal::Unsigned,
+                    Some(_) => Refusal::Signature,
+                },
+                errand: packet.header.errand,
+            },
+            message => Input::Message { from, message },
+        };
+        self.input_after(to, delay, input);
     }
 
     fn note(&mut self, at: u32, event: Event<u32>) {
@@ -659,6 +689,16 @@ impl Network {
             }
         }
     }
+}
+
+/// What these networks have for a signature: the digest of the content.
+fn signed(content: &Content<'_, u32>) -> Option<Signature> {
+    let digest = content.digest().unwrap();
+    Signature::new(Bytes::copy_from_slice(&digest))
+}
+
+fn is_proven(packet: &Packet<u32>) -> bool {
+    packet.header.signature == signed(&packet.content())
 }
 
 /// How many seeds: all in a release build, a sample of them otherwise.

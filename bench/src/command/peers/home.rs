@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use binomesh::certificate::{Authority, Validity};
 use binomesh::credentials::Credentials;
-use binomesh::{NodeConfig, Profile};
+use binomesh::{NodeConfig, Profile, Signatures};
 use binomesh_overlay::quic::Identity;
 
 use crate::command::Failure;
@@ -15,16 +15,21 @@ pub(super) struct Home {
     dir: tempfile::TempDir,
     nodes: u32,
     profile: Profile,
+    signatures: Signatures,
 }
 
 impl Home {
     /// An authority and a certificate for each node.
-    pub(super) fn new(nodes: u32, profile: Profile) -> Result<Self, Failure> {
+    pub(super) fn new(nodes: u32, profile: Profile, signed: bool) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("binomesh-peers-").tempdir();
         let home = Self {
             dir: dir.map_err(Failure::run)?,
             nodes,
             profile,
+            signatures: match signed {
+                true => Signatures::Require,
+                false => Signatures::Off,
+            },
         };
         let validity = Validity::days(1);
         let authority = Authority::generate("peers.test", validity).map_err(Failure::run)?;
@@ -49,6 +54,7 @@ impl Home {
         let mut config = NodeConfig::new(name(node), &folder, folder.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
         config.profile = self.profile;
+        config.signatures = self.signatures;
         config.max_payload_bytes = NodeConfig::MAX_PAYLOAD_BYTES;
         config
     }

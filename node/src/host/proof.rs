@@ -1,0 +1,112 @@
+//! Origin signatures, where messages leave and enter the node.
+//!
+//! They are made as the relay takes a message, and judged before a copy reaches a machine:
+//! a forged one is noted nowhere, so the true one is still new when it comes.
+
+use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
+use binomesh_routing::packet::{Content, Packet, Refusal, Signature};
+use binomesh_routing::{self as routing, PublishError};
+
+use super::Host;
+use crate::node::RenewError;
+use crate::peer::{Input, Message};
+use crate::settings::Signatures;
+
+// A signature with the longest chain travels in a head.
+const _: () = assert!(
+    4 + Notary::MAX_SIGNATURE + Notary::MAX_CHAIN <= Signature::MAX_BYTES,
+    "a signature that is made must fit"
+);
+
+/// Why a copy is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Unproven {
+    #[error("it is not signed by its origin, and the setting `signatures` requires that")]
+    Unsigned,
+    #[error("in the name of {0}: {1}")]
+    Forged(PeerId, Forged),
+}
+
+impl Unproven {
+    const fn refusal(&self) -> Refusal {
+        match self {
+            Self::Unsigned => Refusal::Unsigned,
+            Self::Forged(..) => Refusal::Signature,
+        }
+    }
+}
+
+/// The notary of a node with this identity.
+pub(super) fn notary(identity: &Identity, wanted: Signatures) -> Result<Notary, NotaryError> {
+    Notary::new(identity, wanted.signs())
+}
+
+impl Host {
+    /// Hand a message to the relay, signed if this node signs.
+    pub(super) fn publish(
+        &mut self,
+        publish: routing::Publish<PeerId>,
+    ) -> Result<routing::PacketId<PeerId>, PublishError<PeerId>> {
+        let (notary, wanted) = (&self.notary, self.config.signatures);
+        let sign = |content: Content<'_, PeerId>| {
+            let signature = signed(notary, &content);
+            if signature.is_none() && wanted.signs() {
+                metrics::counter!("binomesh_signatures_failed_total").increment(1);
+                tracing::error!("the key does not sign; a message goes out unsigned");
+            }
+            signature
+        };
+        self.peer.publish_signed(publish, sign, &mut self.out)
+    }
+
+    /// A message has come: feed it to the machines, or what is wrong with it.
+    pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
+        let unproven = match &message {
+            Message::Relay(routing::Message::Packet(packet)) => self.judge(packet).err(),
+            _ => None,
+        };
+        let Some(unproven) = unproven else {
+            return self.feed(Input::Message { from, message });
+        };
+        let reason = unproven.refusal();
+        self.count_refused(from, reason.name(), &unproven);
+        if let Message::Relay(routing::Message::Packet(packet)) = message {
+            let errand = packet.header.errand;
+            self.feed(Input::Unproven {
+                from,
+                errand,
+                reason,
+            });
+        }
+    }
+
+    fn judge(&mut self, packet: &Packet<PeerId>) -> Result<(), Unproven> {
+        let origin = packet.header.errand.id.origin;
+        let Some(signature) = &packet.header.signature else {
+            return match self.config.signatures.requires() {
+                true => Err(Unproven::Unsigned),
+                false => Ok(()),
+            };
+        };
+        let forged = |forged| Unproven::Forged(origin, forged);
+        // What was parsed can be written.
+        let digest = packet.content().digest();
+        let digest = digest.map_err(|_| forged(Forged::Malformed))?;
+        self.notary
+            .verify(origin, &digest, signature.bytes())
+            .map_err(forged)
+    }
+
+    /// Go on with other credentials. What was signed before keeps its signature.
+    pub(super) fn renew(&mut self, identity: &Identity) -> Result<(), RenewError> {
+        let notary = notary(identity, self.config.signatures)?;
+        self.transport.renew(identity)?;
+        self.notary = notary;
+        Ok(())
+    }
+}
+
+fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Option<Signature> {
+    Signature::new(notary.sign(&content.digest().ok()?)?)
+}

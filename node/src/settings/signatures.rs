@@ -1,0 +1,42 @@
+//! Whether messages are signed by their origins.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a node signs what it publishes, and what it takes from others. A signature that
+/// is there is verified by each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Signatures {
+    /// It signs nothing: who hands a message on is believed about its content.
+    #[default]
+    Off,
+    /// It signs, and takes what is not signed as well.
+    Sign,
+    /// It signs, and takes only what is.
+    Require,
+}
+
+impl Signatures {
+    /// Whether the node signs.
+    pub const fn signs(self) -> bool {
+        !matches!(self, Self::Off)
+    }
+
+    /// Whether it takes nothing that is not signed.
+    pub const fn requires(self) -> bool {
+        matches!(self, Self::Require)
+    }
+}
+
+impl fmt::Display for Signatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Sign => "sign",
+            Self::Require => "require",
+        })
+    }
+}

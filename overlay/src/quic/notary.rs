@@ -1,0 +1,321 @@
+//! Signing with the key of the node's certificate, and judging what others have signed.
+//!
+//! Whoever reads a signature may never have met its signer, so the certificate goes with
+//! it, and the chain to the authorities that all believe:
+//!
+//! ```text
+//!   | scheme (2) | length (2) | signature | then each certificate: length (2) | DER |
+//! ```
+//!
+//! A chain is judged as one in a handshake is, then must name who is said to have signed.
+//! Its judgement is remembered, so that the steady cost is one signature. The scheme is
+//! one of TLS 1.3, whose own signatures begin with 64 spaces: none of these is one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rustls::SignatureScheme;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::sign::Signer;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use webpki::EndEntityCert;
+
+use super::identity::{Identity, Subject, valid_for};
+use super::tls::Judge;
+use crate::PeerId;
+
+/// What is signed begins with this, then comes the digest.
+const CONTEXT: &[u8] = b"binomesh: content of a packet\0";
+/// The schemes that are made and taken, each bound to a curve or a hash.
+const SCHEMES: [SignatureScheme; 6] = [
+    SignatureScheme::ED25519,
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+];
+
+/// Signs for a node, and judges what others have signed.
+#[derive(Debug)]
+pub struct Notary {
+    signer: Option<Box<dyn Signer>>,
+    /// The own chain as it travels.
+    chain: Bytes,
+    judge: Judge,
+    algorithms: WebPkiSupportedAlgorithms,
+    judged: Judged,
+}
+
+/// Why a node cannot sign, or judge signatures.
+#[derive(Debug, thiserror::Error)]
+pub enum NotaryError {
+    /// TLS does not accept the key or the authorities.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The key is of a kind that signs nothing here.
+    #[error("the key signs by no scheme of TLS 1.3")]
+    NoScheme,
+    /// The chain is too long to go with every message.
+    #[error("signed messages carry the certificate chain; it has {0} bytes, at most {max} are taken", max = Notary::MAX_CHAIN)]
+    ChainTooLong(usize),
+}
+
+/// Why a signature is not believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Forged {
+    /// It is not laid out as one, or beyond its bounds.
+    #[error("the signature is malformed")]
+    Malformed,
+    /// The certificate is not accepted.
+    #[error("the signer's certificate is not accepted: {0}")]
+    Certificate(String),
+    /// The certificate is somebody else's.
+    #[error("the signature is of {0}, who is not the origin")]
+    OtherSigner(PeerId),
+    /// The signature is not by the certificate's key, or not of this content.
+    #[error("the signature does not fit the content")]
+    Content,
+}
+
+impl Notary {
+    /// The longest bare signature, one by 4096 bits of RSA.
+    pub const MAX_SIGNATURE: usize = 512;
+    /// The longest chain, with the lengths of its certificates.
+    pub const MAX_CHAIN: usize = 8 << 10;
+    /// The most certificates of a chain.
+    pub const MAX_CERTIFICATES: usize = 8;
+    /// How many chains are remembered as judged; of more the oldest is judged again.
+    pub const MAX_JUDGED: usize = 1024;
+
+    /// One that believes whom `identity` believes, and signs with its key if `signs`.
+    pub fn new(identity: &Identity, signs: bool) -> Result<Self, NotaryError> {
+        let provider = rustls::crypto::ring::default_provider();
+        let (signer, chain) = match signs {
+            true => (Some(signer(identity, &provider)?), chain(identity)?),
+            false => (None, Bytes::new()),
+        };
+        Ok(Self {
+            signer,
+            chain,
+            judge: Judge::new(identity)?,
+            algorithms: provider.signature_verification_algorithms,
+            judged: Judged::default(),
+        })
+    }
+
+    /// Sign a digest; `None` if this one does not sign, or the key fails.
+    pub fn sign(&self, digest: &[u8; 32]) -> Option<Bytes> {
+        let signer = self.signer.as_ref()?;
+        let signature = signer.sign(&statement(digest)).ok()?;
+        if signature.len() > Self::MAX_SIGNATURE {
+            return None;
+        }
+        let mut bytes = BytesMut::with_capacity(4 + signature.len() + self.chain.len());
+        bytes.put_u16(signer.scheme().into());
+        bytes.put_u16(signature.len() as u16);
+        bytes.put_slice(&signature);
+        bytes.put_slice(&self.chain);
+        Some(bytes.freeze())
+    }
+
+    /// Whether `origin` has signed this digest.
+    pub fn verify(
+        &mut self,
+        origin: PeerId,
+        digest: &[u8; 32],
+        signature: &[u8],
+    ) -> Result<(), Forged> {
+        let parts = Parts::parse(signature).ok_or(Forged::Malformed)?;
+        let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
+        match self.signer_of(&parts)? {
+            signer if signer == origin => {}
+            other => return Err(Forged::OtherSigner(other)),
+        }
+        let known = self.algorithms.mapping.iter();
+        let algorithm = known
+            .filter(|(scheme, _)| *scheme == parts.scheme && SCHEMES.contains(scheme))
+            .find_map(|(_, algorithms)| algorithms.first())
+            .ok_or(Forged::Content)?;
+        let leaf = EndEntityCert::try_from(leaf);
+        let leaf = leaf.map_err(|error| Forged::Certificate(error.to_string()))?;
+        leaf.verify_signature(*algorithm, &statement(digest), parts.signature)
+            .map_err(|_| Forged::Content)
+    }
+
+    /// Whose chain it is, if it is accepted now.
+    fn signer_of(&mut self, parts: &Parts<'_>) -> Result<PeerId, Forged> {
+        let now = UnixTime::now().as_secs();
+        let name = *blake3::hash(parts.chain).as_bytes();
+        if let Some(signer) = self.judged.find(&name, now) {
+            return Ok(signer);
+        }
+        let refused = |error: String| Forged::Certificate(error);
+        let chain = &parts.certificates;
+        let judged = self.judge.judge(chain);
+        judged.map_err(|error| refused(error.to_string()))?;
+        let leaf = chain.first().ok_or(Forged::Malformed)?;
+        let subject = Subject::of_certificate(leaf);
+        let signer = subject.map_err(|error| refused(error.to_string()))?.id;
+        let until = now.saturating_add(valid_for(chain).as_secs());
+        self.judged.insert(name, signer, until);
+        Ok(signer)
+    }
+}
+
+fn signer(identity: &Identity, provider: &CryptoProvider) -> Result<Box<dyn Signer>, NotaryError> {
+    let key = provider.key_provider;
+    let key: Arc<_> = key.load_private_key(identity.key.clone_key())?;
+    key.choose_scheme(&SCHEMES).ok_or(NotaryError::NoScheme)
+}
+
+fn chain(identity: &Identity) -> Result<Bytes, NotaryError> {
+    let certificates = &identity.chain;
+    let bytes = certificates.iter().map(|certificate| 2 + certificate.len());
+    let bytes = bytes.sum();
+    if bytes > Notary::MAX_CHAIN || certificates.len() > Notary::MAX_CERTIFICATES {
+        return Err(NotaryError::ChainTooLong(bytes));
+    }
+    let mut chain = BytesMut::with_capacity(bytes);
+    for certificate in certificates {
+        chain.put_u16(certificate.len() as u16);
+        chain.put_slice(certificate);
+    }
+    Ok(chain.freeze())
+}
+
+fn statement(digest: &[u8; 32]) -> Vec<u8> {
+    [CONTEXT, digest].concat()
+}
+
+/// A signature taken apart.
+struct Parts<'a> {
+    scheme: SignatureScheme,
+    signature: &'a [u8],
+    chain: &'a [u8],
+    certificates: Vec<CertificateDer<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (scheme, rest) = number(bytes)?;
+        let (signature, chain) = counted(rest)?;
+        if signature.len() > Notary::MAX_SIGNATURE || chain.len() > Notary::MAX_CHAIN {
+            return None;
+        }
+        let mut certificates = Vec::new();
+        let mut rest = chain;
+        while !rest.is_empty() {
+            let (certificate, behind) = counted(rest)?;
+            if certificates.len() == Notary::MAX_CERTIFICATES {
+                return None;
+            }
+            certificates.push(CertificateDer::from(certificate));
+            rest = behind;
+        }
+        Some(Self {
+            scheme: scheme.into(),
+            signature,
+            chain,
+            certificates,
+        })
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u16::from_be_bytes(*number), rest))
+}
+
+/// The bytes behind their length, and the rest.
+fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = number(bytes)?;
+    rest.split_at_checked(usize::from(length))
+}
+
+/// Chains that were accepted, by their hash: whose, and the second from which they are
+/// judged again. At most [`Notary::MAX_JUDGED`]; of more the one that came first goes.
+#[derive(Debug, Default)]
+struct Judged {
+    signers: BTreeMap<[u8; 32], (PeerId, u64)>,
+    by_age: VecDeque<[u8; 32]>,
+}
+
+impl Judged {
+    fn find(&self, chain: &[u8; 32], now: u64) -> Option<PeerId> {
+        let (signer, until) = self.signers.get(chain)?;
+        (now < *until).then_some(*signer)
+    }
+
+    fn insert(&mut self, chain: [u8; 32], signer: PeerId, until: u64) {
+        if self.signers.insert(chain, (signer, until)).is_some() {
+            return;
+        }
+        self.by_age.push_back(chain);
+        if self.by_age.len() > Notary::MAX_JUDGED
+            && let Some(oldest) = self.by_age.pop_front()
+        {
+            self.signers.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_judged_is_judged_again_in_time_and_the_oldest_is_forgotten() {
+        let peer = PeerId::of_uri("a");
+        let chain = |n: usize| *blake3::hash(&n.to_be_bytes()).as_bytes();
+        let mut judged = Judged::default();
+        judged.insert(chain(0), peer, 100);
+        assert_eq!(judged.find(&chain(0), 99), Some(peer));
+        assert_eq!(judged.find(&chain(0), 100), None);
+        judged.insert(chain(0), peer, 200);
+        assert_eq!(judged.find(&chain(0), 100), Some(peer));
+        for n in 1..=Notary::MAX_JUDGED {
+            judged.insert(chain(n), peer, 200);
+            assert_eq!(judged.signers.len(), judged.by_age.len());
+        }
+        assert_eq!(judged.signers.len(), Notary::MAX_JUDGED);
+        assert_eq!(judged.find(&chain(0), 100), None);
+        assert_eq!(judged.find(&chain(1), 100), Some(peer));
+    }
+
+    #[test]
+    fn what_is_beyond_its_bounds_is_malformed() {
+        let laid_out = |signature: usize, certificates: &[usize]| {
+            let mut bytes = vec![4, 3];
+            for length in [signature].iter().chain(certificates) {
+                bytes.put_u16(*length as u16);
+                bytes.extend(vec![7; *length]);
+            }
+            bytes
+        };
+        let longest = Notary::MAX_CHAIN - 2;
+        for (signature, certificates, good) in [
+            (0, vec![], true),
+            (512, vec![longest], true),
+            (513, vec![1], false),
+            (1, vec![longest + 1], false),
+            (1, vec![0; 8], true),
+            (1, vec![0; 9], false),
+        ] {
+            let bytes = laid_out(signature, &certificates);
+            let parts = Parts::parse(&bytes);
+            assert_eq!(parts.is_some(), good, "{signature} {certificates:?}");
+            if let Some(parts) = parts {
+                assert_eq!(parts.signature.len(), signature);
+                assert_eq!(parts.certificates.len(), certificates.len());
+            }
+        }
+        let good = laid_out(64, &[300, 200]);
+        let ends = [4 + 64, 4 + 64 + 302, good.len()];
+        for end in 0..=good.len() {
+            let is_whole = Parts::parse(&good[..end]).is_some();
+            assert_eq!(is_whole, ends.contains(&end), "{end}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is signed by one node's key is believed by another, and nothing else is.
+
+use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
+use rcgen::{KeyPair, SerialNumber};
+use rustls_pki_types::CertificateDer;
+
+use crate::bed::{Authority, id, name_it};
+
+const DIGEST: [u8; 32] = [7; 32];
+
+fn signs(identity: &Identity) -> Notary {
+    Notary::new(identity, true).expect("a notary")
+}
+
+#[test]
+fn a_signature_stands_for_one_origin_and_one_content() {
+    let authority = Authority::new("one");
+    let (a, b) = (authority.identity("a"), authority.identity("b"));
+    let signature = signs(&a).sign(&DIGEST).expect("signed");
+    let mut reader = Notary::new(&b, false).expect("a notary");
+    assert_eq!(reader.sign(&DIGEST), None, "it only reads");
+    // The second time the chain is known.
+    for _ in 0..2 {
+        assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
+        let other = reader.verify(id("a"), &[8; 32], &signature);
+        assert_eq!(other, Err(Forged::Content));
+        let other = reader.verify(id("b"), &DIGEST, &signature);
+        assert_eq!(other, Err(Forged::OtherSigner(id("a"))));
+    }
+    // By another key, with the certificate of `a`.
+    let by_b = signs(&b).sign(&DIGEST).expect("signed");
+    let chain = |signature: &[u8]| {
+        let length = usize::from(signature[2]) << 8 | usize::from(signature[3]);
+        signature[4 + length..].to_vec()
+    };
+    let bare = &by_b[..by_b.len() - chain(&by_b).len()];
+    let mixed = [bare, &chain(&signature)].concat();
+    let refused = reader.verify(id("a"), &DIGEST, &mixed);
+    assert_eq!(refused, Err(Forged::Content));
+}
+
+/// Whatever is damaged, it is an error and no panic.
+#[test]
+fn a_damaged_signature_is_not_believed() {
+    let authority = Authority::new("one");
+    let identity = authority.identity("a");
+    let signature = signs(&identity).sign(&DIGEST).expect("signed");
+    let mut reader = signs(&identity);
+    for at in 0..signature.len() {
+        let mut damaged = signature.to_vec();
+        damaged[at] ^= 0x21;
+        let refused = reader.verify(id("a"), &DIGEST, &damaged);
+        assert!(refused.is_err(), "byte {at}");
+        let refused = reader.verify(id("a"), &DIGEST, &signature[..at]);
+        assert!(refused.is_err(), "cut at {at}");
+    }
+    assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
+}
+
+#[test]
+fn only_a_certificate_that_holds_now_is_believed() {
+    let (ours, foreign) = (Authority::new("one"), Authority::new("other"));
+    let serial = SerialNumber::from(77);
+    let revoked = ours.issue(|params| {
+        name_it(params, "a");
+        params.serial_number = Some(serial.clone());
+    });
+    let chain = vec![revoked.certificate];
+    let roots = || vec![ours.certificate.clone()];
+    let revoked = Identity::from_der(chain, revoked.key, roots(), Vec::new()).expect("valid");
+    let signature = signs(&revoked).sign(&DIGEST).expect("signed");
+    let mut before = signs(&ours.identity("b"));
+    assert_eq!(before.verify(id("a"), &DIGEST, &signature), Ok(()));
+    let list = vec![ours.revoke(serial)];
+    let mut after = signs(&ours.identity_with("b", list));
+    let refused = after.verify(id("a"), &DIGEST, &signature);
+    let is_of_certificate = |refused| matches!(refused, Err(Forged::Certificate(_)));
+    assert!(is_of_certificate(refused));
+
+    let elsewhere = signs(&foreign.identity("a")).sign(&DIGEST);
+    let refused = before.verify(id("a"), &DIGEST, &elsewhere.expect("signed"));
+    assert!(is_of_certificate(refused));
+}
+
+#[test]
+fn every_kind_of_key_signs_but_a_chain_that_is_too_long_does_not() {
+    let authority = Authority::new("one");
+    for algorithm in [
+        &rcgen::PKCS_ED25519,
+        &rcgen::PKCS_ECDSA_P256_SHA256,
+        &rcgen::PKCS_ECDSA_P384_SHA384,
+    ] {
+        let key = KeyPair::generate_for(algorithm).expect("a key");
+        let paper = authority.issue_with(key, |params| name_it(params, "a"));
+        let roots = vec![authority.certificate.clone()];
+        let chain = vec![paper.certificate];
+        let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
+        let signature = signs(&identity).sign(&DIGEST).expect("signed");
+        let mut reader = signs(&authority.identity("b"));
+        assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
+    }
+    let paper = authority.issue_to("a");
+    let chain: Vec<CertificateDer<'_>> = [paper.certificate]
+        .into_iter()
+        .chain(std::iter::repeat_n(authority.certificate.clone(), 8))
+        .collect();
+    let roots = vec![authority.certificate.clone()];
+    let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
+    let refused = Notary::new(&identity, true).expect_err("too long");
+    assert!(matches!(refused, NotaryError::ChainTooLong(_)), "{refused}");
+    assert!(Notary::new(&identity, false).is_ok());
+}
