@@ -1,7 +1,6 @@
 //! A member with a valid certificate that says what no machine would: forged
 //! state must be mended, and a planted bug that hinders it must show.
 
-use std::path::Path;
 use std::time::Duration;
 
 use binomesh::NodeReport;
@@ -16,7 +15,7 @@ use binomesh_overlay::quic::{
 };
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
-use binomesh_routing::packet::{Message as Relayed, Packet};
+use binomesh_routing::packet::Packet;
 use binomesh_routing::wire;
 
 use crate::bed::{self, eventually, member, now, stop};
@@ -30,26 +29,18 @@ pub(crate) struct Forger {
     _events: Events,
 }
 
-/// What a folder of credentials says.
-pub(crate) fn identity(home: &Path) -> Identity {
-    let read = |name: &str| std::fs::read(home.join(name)).expect("readable");
-    let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
-    Identity::from_pem(&chain, &key, &ca, b"").expect("an identity")
-}
-
-/// A certificate of the cluster's authority for somebody who is no member.
-pub(crate) fn stranger(cluster: &Cluster) -> Identity {
-    let home = tempfile::tempdir().expect("a folder");
-    let issued = cluster.authority().issue("forger", Validity::days(1));
-    let issued = issued.expect("issued");
-    issued.save(home.path(), true).expect("saved");
-    identity(home.path())
-}
-
 impl Forger {
     /// Join the transport, and only that, with a link to `victim`.
     pub(crate) async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
-        let identity = stranger(cluster);
+        let home = tempfile::tempdir().expect("a folder");
+        let issued = cluster.authority().issue("forger", Validity::days(1));
+        issued
+            .expect("issued")
+            .save(home.path(), true)
+            .expect("saved");
+        let read = |name: &str| std::fs::read(home.path().join(name)).expect("readable");
+        let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
+        let identity = Identity::from_pem(&chain, &key, &ca, b"").expect("an identity");
         let id = identity.id();
         let config = TransportConfig {
             identity,
@@ -81,9 +72,10 @@ impl Forger {
         }
     }
 
-    /// Hand a copy of a message to a member.
+    /// Hand on a copy of a message.
     pub(crate) fn hand(&self, to: PeerId, packet: Packet<PeerId>) {
-        let (head, payload) = wire::encode(&Relayed::Packet(packet)).expect("encodable");
+        let (head, payload) =
+            wire::encode(&binomesh_routing::Message::Packet(packet)).expect("encodable");
         let frame = Frame {
             class: Class::Packet,
             head,

@@ -1,175 +1,311 @@
-//! A member with a valid certificate hands on what its origin has never said.
+//! Origin signatures: what a member with a certificate of its own can say in the name of
+//! another, to nodes that require them, and to nodes that do not.
 
-use std::path::Path;
-
+use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::client::{Client, Events, SubscriptionEvent};
 use binomesh::cluster::Cluster;
-use binomesh::{Delivery, NodeReport, SendOptions, Signatures};
+use binomesh::report::{Delivery, UnreachedState};
+use binomesh::{NodeReport, Seed, Signatures};
 use binomesh_overlay::quic::{Identity, Notary};
 use binomesh_overlay::{PeerId, Rank};
-use binomesh_routing::Topic;
 use binomesh_routing::packet::{
-    Confirmation, Errand, Header, Packet, PacketId, Part, Payloads, Signature, Span,
+    Errand, Header, Packet, PacketId, Part, Payloads, Signature, Span, Topic,
 };
 use binomesh_routing::strategy::Strategy;
+use bytes::Bytes;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
-use crate::bed::{self, PATIENCE, counter, eventually, member, stop, verified};
-use crate::forger::{Forger, epoch_of, identity, stranger};
+use crate::bed::{self, Lone, counter, eventually, member, signal, stop};
+use crate::forger::{Forger, epoch_of};
 
-const ORIGIN: &str = "node-1";
-const VICTIM: &str = "node-3";
+const TRUE: &str = "true";
 
-async fn cluster(signatures: Signatures) -> (Cluster, Vec<NodeReport>) {
-    let mut config = bed::config(4);
-    config.signatures = signatures;
-    let cluster = bed::formed(config).await;
-    let (reports, _) = verified(&cluster).await;
-    (cluster, reports)
+fn identity(issued: &Issued, authority: &Authority) -> Identity {
+    let (chain, key) = (&issued.certificate_pem, &issued.key_pem);
+    let ca = authority.certificate_pem();
+    Identity::from_pem(chain.as_bytes(), key.as_bytes(), ca.as_bytes(), b"").expect("valid")
 }
 
-fn report<'a>(reports: &'a [NodeReport], name: &str) -> &'a NodeReport {
-    let found = reports.iter().find(|report| report.name == name);
-    found.expect("a report")
+/// What `issued` by that authority signs of a packet.
+fn signed(packet: &Packet<PeerId>, issued: &Issued, authority: &Authority) -> Signature {
+    let notary = Notary::new(&identity(issued, authority), true).expect("a notary");
+    let digest = packet.content().digest().expect("encodable");
+    Signature::new(notary.sign(&digest).expect("signed")).expect("within bounds")
 }
 
-fn home(cluster: &Cluster, name: &str) -> Identity {
-    identity(&Path::new(cluster.dir()).join(name))
-}
-
-/// A copy for the victim alone of a message in the name of the origin.
-fn copy(
-    reports: &[NodeReport],
-    sequence: u64,
-    topic: &str,
-    payload: &'static str,
-) -> Packet<PeerId> {
-    let (origin, victim) = (report(reports, ORIGIN), report(reports, VICTIM));
-    let rank = |report: &NodeReport| report.rank.expect("ranked");
-    let count = reports.len() as u32;
-    let distance = (rank(victim) + count - rank(origin)) % count;
+/// The next message of the origin, for the victim alone.
+fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId> {
+    let rank = |of: &NodeReport| of.rank.expect("ranked");
+    let n = origin.population.expect("placed");
+    let distance = (rank(victim) + n - rank(origin)) % n;
     let id = PacketId {
         origin: origin.id,
         boot: origin.boot,
-        sequence,
-    };
-    let errand = Errand {
-        id,
-        epoch: epoch_of(origin),
-        strategy: Strategy::Binomial,
-        round: 0,
-        part: Part::Range(Span::new(distance, distance + 1)),
+        sequence: 0,
     };
     let header = Header {
-        errand,
+        errand: Errand {
+            id,
+            epoch: epoch_of(origin),
+            strategy: Strategy::Binomial,
+            round: 0,
+            part: Part::Range(Span::single(distance)),
+        },
         origin_rank: Rank(rank(origin)),
         to: Rank(rank(victim)),
         closed_below: 0,
         is_kept: false,
-        confirmation: Confirmation::Relayed,
-        topic: Topic::new(topic).expect("a topic"),
+        confirmation: Default::default(),
+        topic: Topic::new("t").expect("a topic"),
         names: Vec::new(),
         signature: None,
     };
-    let payloads = Payloads::from(bytes::Bytes::from_static(payload.as_bytes()));
+    let payloads = Payloads::from(Bytes::from_static(TRUE.as_bytes()));
     Packet { header, payloads }
 }
 
-fn sign(packet: &mut Packet<PeerId>, by: &Identity) {
-    let notary = Notary::new(by, true).expect("a notary");
-    let digest = packet.content().digest().expect("a digest");
-    packet.header.signature = notary.sign(&digest).and_then(Signature::new);
-    assert!(packet.header.signature.is_some());
+/// A cluster, its first two nodes, and a forger with a link to the second.
+async fn bed(signatures: Signatures) -> (Cluster, NodeReport, NodeReport, Forger) {
+    let mut config = bed::config(3);
+    config.signatures = signatures;
+    let cluster = bed::formed(config).await;
+    let (reports, _) = bed::verified(&cluster).await;
+    let named = |name: &str| {
+        let found = reports.iter().find(|report| report.name == name);
+        found.expect("a member").clone()
+    };
+    let (origin, victim) = (named("node-0"), named("node-1"));
+    let forger = Forger::linked(&cluster, &victim).await;
+    (cluster, origin, victim, forger)
+}
+
+async fn refused(client: &Client, reason: &str) -> u64 {
+    let label = format!("reason=\"{reason}\"");
+    counter(client, "binomesh_messages_refused_total", &[&label]).await
 }
 
 async fn next(inbox: &mut Events) -> Delivery {
-    let event = tokio::time::timeout(PATIENCE, inbox.next()).await;
+    let event = tokio::time::timeout(bed::PATIENCE, inbox.next()).await;
     match event.expect("in time") {
         Some(Ok(SubscriptionEvent::Delivery(delivery))) => delivery,
         other => panic!("{other:?}"),
     }
 }
 
-async fn refused(client: &Client, reason: &str, count: u64) {
-    let name = "binomesh_messages_refused_total";
-    eventually(reason, async || {
-        (counter(client, name, &[reason]).await >= count).then_some(())
+fn hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+/// What a member makes of a true packet, and what is said to that.
+fn forgeries(
+    truth: &Packet<PeerId>,
+    ours: &Authority,
+) -> Vec<(&'static str, &'static str, Packet<PeerId>)> {
+    let mut all = Vec::new();
+    let mut forge = |what, reason, change: &dyn Fn(&mut Packet<PeerId>)| {
+        let mut forged = truth.clone();
+        change(&mut forged);
+        all.push((what, reason, forged));
+    };
+    let lie = || Payloads::from(Bytes::from_static(b"a lie"));
+    forge("another payload", "signature", &|it| it.payloads = lie());
+    forge("another topic", "signature", &|it| {
+        it.header.topic = Topic::new("u").expect("a topic");
+    });
+    forge("another sequence", "signature", &|it| {
+        it.header.errand.id.sequence = 1;
+    });
+    forge("another boot", "signature", &|it| {
+        it.header.errand.id.boot += 1;
+    });
+    let days = || Validity::days(1);
+    let forger = ours.issue("forger", days()).expect("issued");
+    forge("its own certificate", "signature", &|it| {
+        it.payloads = lie();
+        it.header.signature = Some(signed(it, &forger, ours));
+    });
+    let theirs = Authority::generate(ours.trust_domain(), days()).expect("generated");
+    let foreign = theirs.issue("node-0", days()).expect("issued");
+    forge("a foreign authority", "signature", &|it| {
+        it.payloads = lie();
+        it.header.signature = Some(signed(it, &foreign, &theirs));
+    });
+    let past = Validity {
+        from: 1_000_000_000,
+        until: 1_100_000_000,
+    };
+    let expired = ours.issue("node-0", past).expect("issued").certificate_pem;
+    let expired = CertificateDer::from_pem_slice(expired.as_bytes()).expect("PEM");
+    forge("an expired certificate", "signature", &|it| {
+        let good = it.header.signature.as_ref().expect("signed").bytes();
+        let length = usize::from(good[2]) << 8 | usize::from(good[3]);
+        let chain = [&(expired.len() as u16).to_be_bytes()[..], &expired].concat();
+        let bytes = [&good[..4 + length], &chain].concat();
+        it.header.signature = Signature::new(bytes.into());
+    });
+    forge("no signature", "unsigned", &|it| it.header.signature = None);
+    all
+}
+
+#[tokio::test]
+async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() {
+    let _alone = bed::alone().await;
+    let (cluster, origin, victim, forger) = bed(Signatures::Require).await;
+    let ours = cluster.authority();
+    // As good as the origin's own.
+    let same = ours.issue("node-0", Validity::days(1)).expect("issued");
+    let mut truth = packet(&origin, &victim);
+    truth.header.signature = Some(signed(&truth, &same, ours));
+    let client = member(&cluster, "node-1").client();
+    let mut inbox = client.subscribe("#").await.expect("subscribed");
+    for (what, reason, forged) in forgeries(&truth, ours) {
+        let before = refused(&client, reason).await;
+        forger.hand(victim.id, forged);
+        eventually(what, async || {
+            (refused(&client, reason).await == before + 1).then_some(())
+        })
+        .await;
+    }
+    let log = std::fs::read_to_string(cluster.log_file("node-1")).expect("a log");
+    let told = log.matches("message refused; told once").count();
+    assert_eq!(told, 2, "once for each reason: {log}");
+
+    // The same name is still good for the true message, once and signed.
+    let sender = member(&cluster, "node-0").client();
+    let receipt = sender.broadcast("t", TRUE, None).await.expect("a receipt");
+    assert!(receipt.is_complete(), "{receipt:?}");
+    let first = next(&mut inbox).await;
+    assert_eq!((&first.id, &first.blake3), (&receipt.id, &hash(TRUE)));
+    assert!(first.signed && first.sequence == 0, "{first:?}");
+    // Handed on by whoever it may be, it is a copy of that one.
+    let copies = async || {
+        let labels = ["event=\"duplicates\""];
+        counter(&client, "binomesh_relay_events_total", &labels).await
+    };
+    let before = copies().await;
+    forger.hand(victim.id, truth);
+    eventually("the true copy is taken for one", async || {
+        (copies().await == before + 1).then_some(())
     })
     .await;
-}
-
-/// Everything that can be forged of a message is refused and leaves no trace: the true one
-/// with the same name is delivered, once, and its receipt is complete.
-#[tokio::test]
-async fn what_its_origin_has_not_signed_is_refused_and_the_true_message_comes() {
-    let _alone = bed::alone().await;
-    let (cluster, reports) = cluster(Signatures::Require).await;
-    let victim = member(&cluster, VICTIM).client();
-    let mut inbox = victim.subscribe("#").await.expect("subscribed");
-    let forger = Forger::linked(&cluster, report(&reports, VICTIM)).await;
-    let to = report(&reports, VICTIM).id;
-
-    // The names of what the origin will publish next.
-    let forged = |sequence| copy(&reports, sequence, "news", "forged");
-    (0..2).for_each(|sequence| forger.hand(to, forged(sequence)));
-    refused(&victim, "reason=\"unsigned\"", 2).await;
-
-    let own = stranger(&cluster);
-    let true_one = home(&cluster, ORIGIN);
-    let mut by_another = forged(0);
-    sign(&mut by_another, &own);
-    // What the origin has signed once, changed on its way.
-    let mut signed = copy(&reports, 0, "news", "true");
-    sign(&mut signed, &true_one);
-    let mut payload = signed.clone();
-    payload.payloads = bytes::Bytes::from_static(b"changed").into();
-    let mut topic = signed.clone();
-    topic.header.topic = Topic::new("other").expect("a topic");
-    let mut sequence = signed.clone();
-    sequence.header.errand.id.sequence = 1;
-    let mut asking = signed.clone();
-    asking.header.confirmation = Confirmation::Acknowledged;
-    let mut noise = signed.clone();
-    noise.header.signature = Signature::new(vec![7; 600].into());
-    let all = [by_another, payload, topic, sequence, asking, noise];
-    let count = all.len() as u64;
-    all.into_iter().for_each(|packet| forger.hand(to, packet));
-    refused(&victim, "reason=\"signature\"", count).await;
-
-    let origin = member(&cluster, ORIGIN).client();
-    for text in ["first", "second"] {
-        let receipt = origin.broadcast_with(text, &SendOptions::default()).await;
-        let receipt = receipt.expect("accepted");
-        assert_eq!(receipt.reached_count, 3, "{receipt:?}");
-    }
-    for text in ["first", "second"] {
-        let delivery = next(&mut inbox).await;
-        let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
-        assert_eq!((delivery.blake3, delivery.signed), (blake3, true));
-    }
+    let receipt = sender.broadcast("t", "next", None).await;
+    let receipt = receipt.expect("a receipt");
+    assert_eq!(next(&mut inbox).await.id, receipt.id);
     stop(cluster).await;
 }
 
-/// Without signatures whoever hands a message on is believed about what is in it.
+/// A lie that `docs/relay.md` names: without signatures content is believed, and the true
+/// message is taken for a copy of the forged one. A bad signature is refused all the same.
 #[tokio::test]
-async fn without_signatures_the_same_forgery_is_believed() {
+async fn without_signatures_whoever_hands_a_message_on_is_believed() {
     let _alone = bed::alone().await;
-    let (cluster, reports) = cluster(Signatures::Off).await;
-    let victim = member(&cluster, VICTIM).client();
-    let mut inbox = victim.subscribe("#").await.expect("subscribed");
-    let forger = Forger::linked(&cluster, report(&reports, VICTIM)).await;
-    forger.hand(
-        report(&reports, VICTIM).id,
-        copy(&reports, 0, "news", "forged"),
+    let (cluster, origin, victim, forger) = bed(Signatures::Off).await;
+    let client = member(&cluster, "node-1").client();
+    let mut inbox = client.subscribe("#").await.expect("subscribed");
+    let mut forged = packet(&origin, &victim);
+    forged.payloads = Payloads::from(Bytes::from_static(b"a lie"));
+    let mut badly_signed = forged.clone();
+    badly_signed.header.signature = Signature::new(Bytes::from_static(b"nonsense"));
+    forger.hand(victim.id, badly_signed);
+    eventually("it is refused", async || {
+        (refused(&client, "signature").await == 1).then_some(())
+    })
+    .await;
+    forger.hand(victim.id, forged);
+    let first = next(&mut inbox).await;
+    assert_eq!((&*first.origin, &first.blake3), ("node-0", &hash("a lie")));
+    assert!(!first.signed, "{first:?}");
+    let sender = member(&cluster, "node-0").client();
+    let receipt = sender.broadcast("t", TRUE, None).await.expect("a receipt");
+    assert!(receipt.is_complete(), "{receipt:?}");
+    assert_eq!(receipt.id, first.id);
+    let last = sender.broadcast("t", "next", None).await;
+    let last = last.expect("a receipt");
+    assert_eq!(
+        next(&mut inbox).await.id,
+        last.id,
+        "the true one never came"
     );
-    let delivery = next(&mut inbox).await;
-    let blake3 = blake3::hash(b"forged").to_hex().to_string();
-    assert_eq!((delivery.blake3, delivery.signed), (blake3, false));
-    assert_eq!(delivery.origin, ORIGIN);
-
-    // A signature that is there is judged all the same.
-    let mut signed = copy(&reports, 1, "news", "true");
-    sign(&mut signed, &stranger(&cluster));
-    forger.hand(report(&reports, VICTIM).id, signed);
-    refused(&victim, "reason=\"signature\"", 1).await;
     stop(cluster).await;
+}
+
+/// A cluster changes one node after another: who signs is understood by all, and only who
+/// requires refuses who does not sign yet, for good. A renewed key signs from then on.
+#[tokio::test]
+async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let authority = Authority::generate("test.local", Validity::days(1)).expect("generated");
+    let mut parent: Option<Seed> = None;
+    let mut nodes = Vec::new();
+    for (name, signatures) in [
+        ("off", Signatures::Off),
+        ("sign", Signatures::Sign),
+        ("require", Signatures::Require),
+    ] {
+        let mut node = Lone::prepare(dir.path(), name, &authority);
+        node.config.signatures = signatures;
+        node.config.parent.clone_from(&parent);
+        let member = node.start().await;
+        parent.get_or_insert(Seed {
+            name: member.name.clone(),
+            address: member.address,
+        });
+        nodes.push((node, member));
+    }
+    for (node, _) in &nodes {
+        let client = node.client();
+        eventually("all are members", async || {
+            let status = client.status().await.ok()?;
+            (status.healthy && status.population == Some(3)).then_some(())
+        })
+        .await;
+    }
+    let mut inboxes = Vec::new();
+    for (node, _) in &nodes {
+        inboxes.push(node.client().subscribe("#").await.expect("subscribed"));
+    }
+    let send = async |from: usize| {
+        let client = nodes[from].0.client();
+        let sending = client.broadcast("t", "x", None);
+        let receipt = tokio::time::timeout(bed::PATIENCE, sending).await;
+        receipt.expect("in time").expect("a receipt")
+    };
+
+    let receipt = send(0).await;
+    let [line] = &receipt.unreached[..] else {
+        panic!("{receipt:?}");
+    };
+    assert_eq!((&*line.name, &*line.reason), ("require", "unsigned"));
+    assert_eq!(line.state, UnreachedState::Refused);
+    let delivery = next(&mut inboxes[1]).await;
+    assert!(
+        delivery.id == receipt.id && !delivery.signed,
+        "{delivery:?}"
+    );
+
+    for from in [1, 2, 1] {
+        let receipt = send(from).await;
+        assert!(receipt.is_complete(), "{receipt:?}");
+        for (at, inbox) in inboxes.iter_mut().enumerate() {
+            if at != from {
+                let delivery = next(inbox).await;
+                assert!(delivery.id == receipt.id && delivery.signed, "{delivery:?}");
+            }
+        }
+        // The third time with another key.
+        let renewed = authority.issue("sign", Validity::days(1)).expect("issued");
+        renewed.save(&dir.path().join("sign"), true).expect("saved");
+        let before = nodes[1].0.log().matches("credentials renewed").count();
+        signal(nodes[1].1.pid, "HUP");
+        eventually("renewed", async || {
+            let now = nodes[1].0.log().matches("credentials renewed").count();
+            (now > before).then_some(())
+        })
+        .await;
+    }
+    for (node, _) in nodes {
+        assert_eq!(node.terminate().await, Some(0));
+    }
 }
