@@ -60,7 +60,6 @@ fn missing_refresh_goes_red_in_a_quiet_system() {
         ..RULES
     };
     let quiet = quiet(Shape::Binary, rules);
-    let limit = u64::from(LIMITS.maximum) + 12;
     let mut faults = quiet.faults().into_iter();
     assert!(faults.any(|fault| quiet.recovery(fault, LONGEST).is_none()));
 }
