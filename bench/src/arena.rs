@@ -86,6 +86,9 @@ pub enum Repetition {
     /// As [BMG09] §4 simulates: the ring's in every turn until both neighbours
     /// are known; the fingers' when those changed.
     UntilQuiet,
+    /// The ring's until the process knows its successor, which is what it looks
+    /// for in them: a process with children applies rule 1 once.
+    UntilSuccessor,
     /// By the machine's own back-off, one tick per turn, and a visit to one
     /// level of fingers every so many turns (0: none).
     Backoff {
@@ -167,6 +170,9 @@ impl<S: Stamp> Arena<S> {
         let family = self.tree.around(me);
         let is_due = match self.repetition {
             Repetition::UntilQuiet => !self.is_quiet(me),
+            Repetition::UntilSuccessor => {
+                self.tree.members() > 1 && self.rings[i].successor.is_none()
+            }
             Repetition::Backoff { limits, .. } => self.backoffs[i].tick(limits, self.rules.planted),
         };
         let mut changed = Changed::NO;
@@ -246,6 +252,14 @@ impl<S: Stamp> Arena<S> {
     ) {
         self.rings[me.index()] = ring;
         self.fingers[me.index()] = fingers;
+        self.backoffs[me.index()] = backoff;
+    }
+
+    /// `me` has known N and its place all along: as if told, but not awakened.
+    fn know(&mut self, me: Member, stamp: S) {
+        let population = Population::new(self.members() as u32).unwrap_or(Population::ONE);
+        let backoff = self.backoffs[me.index()];
+        self.renumber(me, population, stamp);
         self.backoffs[me.index()] = backoff;
     }
 

@@ -133,6 +133,31 @@ fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
 }
 
 #[test]
+fn asynchronous_starts_of_65536_take_what_the_paper_draws() {
+    // Where parents fall quiet at once, their first children have more turns for
+    // Infos, and a binary tree takes longer.
+    for (repetition, binary) in [
+        (Repetition::UntilQuiet, 80..=130),
+        (Repetition::UntilSuccessor, 100..=130),
+    ] {
+        let phases = |shape, nodes| {
+            let tree = Tree::new(shape, nodes, SEED);
+            let mut arena = Arena::new(tree, Rules::default(), repetition, |_| ());
+            let found = run(&mut arena, Asynchronous::new(Discipline::Channels, nodes));
+            assert!(found.silent_phases.is_some(), "{shape:?} {repetition:?}");
+            found.bmg_phases.unwrap_or(0)
+        };
+        let binomial = phases(Shape::Binomial, 1 << 16);
+        assert!(
+            (240..=285).contains(&binomial),
+            "{repetition:?}: {binomial}"
+        );
+        let found = phases(Shape::Binary, (1 << 16) - 1);
+        assert!(binary.contains(&found), "{repetition:?}: {found}");
+    }
+}
+
+#[test]
 fn a_lone_process_has_no_ring_and_no_graph_to_build() {
     let mut arena = arena(Shape::Flat, 1);
     let found = run(&mut arena, Synchronous::new(Reading::SamePhase));

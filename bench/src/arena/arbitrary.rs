@@ -120,18 +120,16 @@ impl Trial {
             let tables = [(); 2].map(|()| random_table(processes, &mut random));
             let [clockwise, counterclockwise] = tables;
             let (size, wrong) = (random_size(&mut random), wrong_stamp(&mut random));
-            let mut fingers = Fingers::corrupted(me, size, wrong, clockwise, counterclockwise);
-            if self.census_phases == 0 {
-                let size = Population::new(self.nodes as u32).unwrap_or(Population::ONE);
-                // Nobody is told: the start is what it is.
-                let _ = fingers.renumber(size, stamp(me.index() as u32));
-            }
+            let fingers = Fingers::corrupted(me, size, wrong, clockwise, counterclockwise);
             let ring = Ring {
                 predecessor: somebody(processes, &mut random),
                 successor: somebody(processes, &mut random),
             };
             let backoff = Backoff::corrupted(random.random(), random.random(), random.random());
             arena.corrupt(me, ring, fingers, backoff);
+            if self.census_phases == 0 {
+                arena.know(me, stamp(me.index() as u32));
+            }
         }
         let mut garbage: Vec<_> = (0..processes * self.garbage)
             .map(|_| random_letter(processes, &mut random, &mark))

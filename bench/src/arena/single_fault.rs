@@ -4,7 +4,7 @@
 
 use binomesh_overlay::Population;
 use binomesh_overlay::backoff::{Backoff, Limits};
-use binomesh_overlay::fingers::{self, Fingers, Rules};
+use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
 use binomesh_overlay::placement::MAX_LEVELS;
 use binomesh_overlay::ring;
 
@@ -83,21 +83,17 @@ impl Quiet {
             let pairs = waits.iter().flat_map(|&a| waits.map(|b| (a, b)));
             faults.extend(pairs.map(|(a, b)| Fault::Backoff(me, a, b)));
             for from in all.iter().copied().filter(|&from| from != me) {
-                let letters = said(&all, levels).into_iter().map(|message| {
-                    Fault::Letter(Letter {
-                        to: me,
-                        from,
-                        message,
-                    })
-                });
-                faults.extend(letters);
+                let to = me;
+                let letter = |message| Fault::Letter(Letter { to, from, message });
+                faults.extend(said(&all, levels).into_iter().map(letter));
             }
         }
         faults
     }
 
     /// The phases after which it stands again with nothing wrong on its way, if
-    /// that comes within `limit`; it has to stand for two of the longest waits.
+    /// that comes within `limit`; it has to stand for the longest wait, in which every
+    /// process applies its rules.
     pub fn recovery(&self, fault: Fault, limit: u64) -> Option<u64> {
         let Self {
             mut arena,
@@ -106,7 +102,8 @@ impl Quiet {
         } = self.clone();
         arena.inflict(fault, &mut scheduler);
         let mut since = None;
-        for phase in 0..=limit + 2 * u64::from(limits.maximum) {
+        let calm = u64::from(limits.maximum);
+        for phase in 0..=limit + calm {
             if phase > 0 {
                 scheduler.phase(&mut arena);
             }
@@ -114,6 +111,9 @@ impl Quiet {
                 since.get_or_insert(phase);
             } else {
                 since = None;
+            }
+            if since.is_some_and(|since| phase >= since + calm) {
+                break;
             }
         }
         since.filter(|&phase| phase <= limit)
@@ -152,12 +152,11 @@ impl Arena<()> {
 
 type Table = [Option<Member>; MAX_LEVELS];
 
-/// Everything that one process may say to another, also at a level that does not exist
-/// and about anybody at all.
+/// Everything that one process may say to another, of anybody, also at a level
+/// that does not exist.
 fn said(all: &[Member], levels: usize) -> Vec<super::Message<()>> {
-    use fingers::{Direction, Message};
-    let mark = ();
-    let mut said: Vec<super::Message<()>> = vec![
+    use fingers::Message;
+    let mut said = vec![
         ring::Message::FConnect.into(),
         ring::Message::BConnect.into(),
     ];
@@ -165,24 +164,24 @@ fn said(all: &[Member], levels: usize) -> Vec<super::Message<()>> {
         said.push(ring::Message::Info(subject).into());
         said.push(ring::Message::AskConnect(subject).into());
     }
+    let mark = ();
     for level in (0..=levels).map(|level| level as u8) {
-        for &subject in all {
-            let (up, down) = (
-                Message::Up {
-                    level,
-                    subject,
-                    mark,
-                },
-                Message::Down {
-                    level,
-                    subject,
-                    mark,
-                },
-            );
-            said.extend([up, down].map(super::Message::from));
-        }
-        for direction in [Direction::Clockwise, Direction::Counterclockwise] {
-            let about_a_visit = [
+        let of = |&subject: &Member| {
+            let up = Message::Up {
+                level,
+                subject,
+                mark,
+            };
+            let down = Message::Down {
+                level,
+                subject,
+                mark,
+            };
+            [up, down]
+        };
+        said.extend(all.iter().flat_map(of).map(super::Message::from));
+        let visits = [Direction::Clockwise, Direction::Counterclockwise].map(|direction| {
+            [
                 Message::Confirm {
                     level,
                     direction,
@@ -203,9 +202,9 @@ fn said(all: &[Member], levels: usize) -> Vec<super::Message<()>> {
                     direction,
                     mark,
                 },
-            ];
-            said.extend(about_a_visit.map(super::Message::from));
-        }
+            ]
+        });
+        said.extend(visits.into_iter().flatten().map(super::Message::from));
     }
     said
 }

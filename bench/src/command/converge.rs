@@ -1,5 +1,7 @@
 //! `binomesh-bench converge`: the arena, from a clean start or arbitrary states.
 
+mod arbitrary;
+mod single_faults;
 mod sizes;
 mod tallies;
 
@@ -10,7 +12,6 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{Failure, Finding};
-use crate::arena::arbitrary::Trial;
 use crate::arena::asynchronous::Asynchronous;
 use crate::arena::convergence::{Convergence, Scheduler, converge};
 use crate::arena::mailbox::Discipline;
@@ -31,9 +32,10 @@ Examples:
   binomesh-bench converge --nodes 4096 --forwarding literal --repeat
   binomesh-bench converge --arbitrary --nodes 2..32 --seeds 200
   binomesh-bench converge --arbitrary --nodes 32 --shape binary --census-phases 0
+  binomesh-bench converge --single-faults --nodes 15
 
 ring_phases and bmg_phases count from the start. In a clean start spontaneous
-rules are repeated until the ring neighbours are known, as in the paper's own
+rules are repeated until a process is quiet (--quiet), as in the paper's own
 simulation; with --arbitrary they follow the back-off.")]
 pub struct Converge {
     /// The shape of the deployment tree [default: binomial; with --arbitrary any
@@ -50,6 +52,14 @@ pub struct Converge {
     /// channels (default), inbox, slots (default with --arbitrary).
     #[arg(long, value_enum)]
     pub reading: Option<Reading>,
+    /// Until when spontaneous rules are repeated in a clean start.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "tables",
+        conflicts_with = "arbitrary"
+    )]
+    pub quiet: Quiet,
     /// How introductions are passed on.
     #[arg(long, value_enum, default_value = "linear")]
     pub forwarding: ForwardingName,
@@ -72,6 +82,10 @@ pub struct Converge {
     /// Start from arbitrary states instead of a clean start.
     #[arg(long)]
     pub arbitrary: bool,
+    /// Put every single fault, a wrong variable or a garbage message, into a quiet
+    /// legitimate system.
+    #[arg(long, conflicts_with_all = ["arbitrary", "repeat"])]
+    pub single_faults: bool,
     /// How many arbitrary states of each size.
     #[arg(long, default_value_t = 200, requires = "arbitrary")]
     pub seeds: u64,
@@ -85,13 +99,13 @@ pub struct Converge {
     /// Arbitrary states: entries are proved by epoch and rank, with visits.
     #[arg(long, requires = "arbitrary")]
     pub stamped: bool,
-    /// Arbitrary states: the shortest wait of the back-off, in turns. It should
+    /// Arbitrary states and single faults: the shortest wait of the back-off, in turns. It should
     /// be slow against the rate at which inboxes drain [default: 1; async: 16].
-    #[arg(long, requires = "arbitrary")]
+    #[arg(long)]
     pub backoff_minimum: Option<u32>,
-    /// Arbitrary states: the longest wait of the back-off, in turns
+    /// Arbitrary states and single faults: the longest wait of the back-off, in turns
     /// [default: 128; async: 256].
-    #[arg(long, requires = "arbitrary")]
+    #[arg(long)]
     pub backoff_maximum: Option<u32>,
     /// Run with this bug, to see the check go red.
     #[cfg(feature = "planted")]
@@ -129,6 +143,16 @@ pub enum Reading {
     Slots,
 }
 
+/// Until when spontaneous rules are repeated in a clean start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quiet {
+    /// Until both ring neighbours and first fingers are set, as [BMG09] §4 says.
+    Tables,
+    /// Until the successor is known.
+    Successor,
+}
+
 /// How introductions are passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -146,6 +170,7 @@ pub struct Row {
     nodes: usize,
     scheduler: SchedulerName,
     reading: Reading,
+    quiet: Quiet,
     forwarding: ForwardingName,
     seed: u64,
     tree_depth: u32,
@@ -168,40 +193,17 @@ pub struct Row {
     version: &'static str,
 }
 
-/// What many arbitrary states of one size took.
-#[derive(Debug, Clone, Serialize)]
-pub struct ArbitraryRow {
-    /// Any, if none was asked for.
-    shape: Option<Shape>,
-    nodes: usize,
-    scheduler: SchedulerName,
-    reading: Reading,
-    stamped: bool,
-    garbage: usize,
-    census_phases: u64,
-    backoff_minimum: u32,
-    backoff_maximum: u32,
-    seeds: u64,
-    first_seed: u64,
-    converged: u64,
-    first_failing_seed: Option<u64>,
-    phases_mean: f64,
-    phases_max: u64,
-    /// The most phases that a trial took beyond the depth of its tree.
-    phases_beyond_depth_max: i64,
-    quiet_messages_per_process_phase: f64,
-    quiet_up_dn_per_process_phase: f64,
-    wall_seconds: f64,
-    version: &'static str,
-}
-
 impl Converge {
     /// Run it and print its rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let reading = self.reading()?;
         let mut is_good = true;
         for nodes in self.nodes.first..=self.nodes.last {
-            if self.arbitrary {
+            if self.single_faults {
+                let row = self.single_faults(nodes);
+                is_good &= row.as_ref().is_some_and(|row| row.recovered == row.faults);
+                self.print(&row)?;
+            } else if self.arbitrary {
                 let row = self.arbitrary(nodes, reading);
                 is_good &= row.converged == row.seeds;
                 self.print(&row)?;
@@ -216,7 +218,7 @@ impl Converge {
 
     /// The row of a clean start, or what does not go together.
     pub fn measure(&self) -> Result<Row, String> {
-        if self.arbitrary || self.nodes.first != self.nodes.last {
+        if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
             return Err("a clean start of one size is measured here".to_owned());
         }
         let reading = self.reading().map_err(|failure| failure.to_string())?;
@@ -274,13 +276,12 @@ impl Converge {
     /// One clean start.
     pub fn clean(&self, nodes: usize, reading: Reading) -> Row {
         let watch = Stopwatch::start();
-        let randomness = Randomness {
-            seed: self.seed,
-            depth: self.depth,
-            degree: self.degree,
+        let tree = Tree::new(self.clean_shape(), nodes, self.randomness());
+        let repetition = match self.quiet {
+            Quiet::Tables => Repetition::UntilQuiet,
+            Quiet::Successor => Repetition::UntilSuccessor,
         };
-        let tree = Tree::new(self.clean_shape(), nodes, randomness);
-        let mut arena = Arena::new(tree, self.rules(), Repetition::UntilQuiet, |_| ());
+        let mut arena = Arena::new(tree, self.rules(), repetition, |_| ());
         use Discipline::{Channels, Inbox, Slots};
         use synchronous::Reading::{NextPhase, SamePhase};
         let (found, tallies, repeated) = match reading {
@@ -296,6 +297,7 @@ impl Converge {
             nodes,
             scheduler: self.scheduler,
             reading,
+            quiet: self.quiet,
             forwarding: self.forwarding,
             seed: self.seed,
             tree_depth: arena.tree().depth(),
@@ -337,53 +339,12 @@ impl Converge {
         (found, tallies, repeated)
     }
 
-    /// Many arbitrary states of one size.
-    pub fn arbitrary(&self, nodes: usize, reading: Reading) -> ArbitraryRow {
-        let watch = Stopwatch::start();
-        let limits = self.limits();
-        let mut row = ArbitraryRow {
-            shape: self.shape,
-            nodes,
-            scheduler: self.scheduler,
-            reading,
-            stamped: self.stamped,
-            garbage: self.garbage,
-            census_phases: self.census_phases,
-            backoff_minimum: limits.minimum,
-            backoff_maximum: limits.maximum,
-            seeds: self.seeds,
-            first_seed: self.seed,
-            converged: 0,
-            first_failing_seed: None,
-            phases_mean: 0.0,
-            phases_max: 0,
-            phases_beyond_depth_max: i64::MIN,
-            quiet_messages_per_process_phase: 0.0,
-            quiet_up_dn_per_process_phase: 0.0,
-            wall_seconds: 0.0,
-            version: record::VERSION,
-        };
-        for seed in (0..self.seeds).map(|n| self.seed.wrapping_add(n)) {
-            record::progress(format_args!("{nodes} processes, seed {seed}"));
-            let outcome = self.trial(nodes, seed, reading).run();
-            if let Some(phases) = outcome.phases {
-                row.converged += 1;
-                row.phases_mean += phases as f64;
-                row.phases_max = row.phases_max.max(phases);
-                let beyond = phases as i64 - i64::from(outcome.depth);
-                row.phases_beyond_depth_max = row.phases_beyond_depth_max.max(beyond);
-                row.quiet_messages_per_process_phase += outcome.quiet_traffic;
-                row.quiet_up_dn_per_process_phase += outcome.quiet_introductions;
-            } else {
-                row.first_failing_seed.get_or_insert(seed);
-            }
+    const fn randomness(&self) -> Randomness {
+        Randomness {
+            seed: self.seed,
+            depth: self.depth,
+            degree: self.degree,
         }
-        let share = 1.0 / row.converged.max(1) as f64;
-        row.phases_mean *= share;
-        row.quiet_messages_per_process_phase *= share;
-        row.quiet_up_dn_per_process_phase *= share;
-        row.wall_seconds = watch.elapsed().as_secs_f64();
-        row
     }
 
     fn clean_shape(&self) -> Shape {
@@ -401,27 +362,6 @@ impl Converge {
         Limits {
             minimum: self.backoff_minimum.unwrap_or(default.minimum),
             maximum: self.backoff_maximum.unwrap_or(default.maximum),
-        }
-    }
-
-    fn trial(&self, nodes: usize, seed: u64, reading: Reading) -> Trial {
-        Trial {
-            nodes,
-            seed,
-            shape: self.shape,
-            garbage: self.garbage,
-            census_phases: self.census_phases,
-            rules: self.rules(),
-            limits: self.limits(),
-            visit_period: if self.stamped { 8 } else { 0 },
-            phase_limit: self.phase_limit.min(20_000),
-            asynchronous: match reading {
-                Reading::SamePhase | Reading::NextPhase => None,
-                Reading::Channels => Some(Discipline::Channels),
-                Reading::Inbox => Some(Discipline::Inbox),
-                Reading::Slots => Some(Discipline::Slots),
-            },
-            is_stamped: self.stamped,
         }
     }
 }
