@@ -25,8 +25,8 @@ pub struct Limits {
 
 impl Default for Limits {
     /// For the arena, where a tick is a phase; a node's come from its pace. From
-    /// arbitrary states at most 20 phases for N = 32 on trees of logarithmic depth,
-    /// whatever the maximum, which decides what a quiet process costs: 64 are 0.23
+    /// arbitrary states with 3 garbage messages each at most 20 phases for N = 32 on
+    /// trees of logarithmic depth, whatever the maximum, which decides what a quiet process costs: 64 are 0.23
     /// messages per phase, 128 are 0.11.
     fn default() -> Self {
         Self {
