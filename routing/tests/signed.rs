@@ -141,3 +141,21 @@ fn a_signature_is_not_given_up_for_a_larger_copy_without_one() {
         assert_eq!(copies.collect::<Vec<_>>(), handed_on);
     }
 }
+
+/// Topic and question are signed too: the true copy brings its own.
+#[test]
+fn a_signed_copy_brings_all_that_is_signed() {
+    let mut relay = second();
+    let mut lie = copy(4, None);
+    lie.header.topic = Topic::new("lie").unwrap();
+    relay.hear(ORIGIN, Message::Packet(lie));
+    relay.packets();
+    let truth = copy(5, signature());
+    relay.hear(ORIGIN, Message::Packet(truth.clone()));
+    let copies = relay.packets();
+    assert!(!copies.is_empty());
+    for (_, packet) in copies {
+        assert_eq!(packet.header.topic, truth.header.topic);
+        assert_eq!(packet.header.signature, truth.header.signature);
+    }
+}

@@ -84,8 +84,10 @@ impl Notary {
     pub const MAX_SIGNATURE: usize = 512;
     /// The longest chain, with the lengths of its certificates.
     pub const MAX_CHAIN: usize = 8 << 10;
-    /// The most certificates of a chain.
-    pub const MAX_CERTIFICATES: usize = 8;
+    /// The most certificates of a chain: a leaf and two intermediates. The search for a
+    /// path tries each order of those whose names fit, a signature each, and remembers
+    /// none that failed: a made-up chain of eight costs a hundred.
+    pub const MAX_CERTIFICATES: usize = 3;
     /// How many chains are remembered as judged; of more the oldest is judged again.
     pub const MAX_JUDGED: usize = 1024;
 
@@ -129,7 +131,7 @@ impl Notary {
     ) -> Result<(), Forged> {
         let parts = Parts::parse(signature).ok_or(Forged::Malformed)?;
         let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
-        match self.signer_of(&parts)? {
+        match self.signer_of(origin, &parts)? {
             signer if signer == origin => {}
             other => return Err(Forged::OtherSigner(other)),
         }
@@ -145,7 +147,7 @@ impl Notary {
     }
 
     /// Whose chain it is, if it is accepted now.
-    fn signer_of(&mut self, parts: &Parts<'_>) -> Result<PeerId, Forged> {
+    fn signer_of(&mut self, origin: PeerId, parts: &Parts<'_>) -> Result<PeerId, Forged> {
         let now = UnixTime::now().as_secs();
         let name = *blake3::hash(parts.chain).as_bytes();
         if let Some(signer) = self.judged.find(&name, now) {
@@ -153,11 +155,15 @@ impl Notary {
         }
         let refused = |error: String| Forged::Certificate(error);
         let chain = &parts.certificates;
-        let judged = self.judge.judge(chain);
-        judged.map_err(|error| refused(error.to_string()))?;
         let leaf = chain.first().ok_or(Forged::Malformed)?;
         let subject = Subject::of_certificate(leaf);
         let signer = subject.map_err(|error| refused(error.to_string()))?.id;
+        // Before what is dear.
+        if signer != origin {
+            return Err(Forged::OtherSigner(signer));
+        }
+        let judged = self.judge.judge(chain);
+        judged.map_err(|error| refused(error.to_string()))?;
         let until = now.saturating_add(valid_for(chain).as_secs());
         self.judged.insert(name, signer, until);
         Ok(signer)
@@ -300,8 +306,8 @@ mod tests {
             (512, vec![longest], true),
             (513, vec![1], false),
             (1, vec![longest + 1], false),
-            (1, vec![0; 8], true),
-            (1, vec![0; 9], false),
+            (1, vec![0; 3], true),
+            (1, vec![0; 4], false),
         ] {
             let bytes = laid_out(signature, &certificates);
             let parts = Parts::parse(&bytes);

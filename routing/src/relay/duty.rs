@@ -250,6 +250,9 @@ impl<I: Id> Duty<I> {
         if signature.is_some() || self.signature.is_none() {
             self.payloads = packet.payloads.clone();
             self.signature = signature.clone();
+            // Signed as well: those behind refuse one without the other.
+            self.topic = packet.header.topic.clone();
+            self.confirmation = packet.header.confirmation;
         }
     }
 
