@@ -1,7 +1,7 @@
 //! What is signed by one node's key is believed by another, and nothing else is.
 
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
-use rcgen::{KeyPair, SerialNumber};
+use rcgen::{KeyPair, SerialNumber, date_time_ymd};
 use rustls_pki_types::CertificateDer;
 
 use crate::bed::{Authority, id, name_it};
@@ -80,6 +80,37 @@ fn only_a_certificate_that_holds_now_is_believed() {
     let elsewhere = signs(&foreign.identity("a")).sign(&DIGEST);
     let refused = before.verify(id("a"), &DIGEST, &elsewhere.expect("signed"));
     assert!(is_of_certificate(refused));
+}
+
+/// The signature is by the certificate's own key, so its time alone refuses it.
+#[test]
+fn a_certificate_that_has_expired_or_is_not_valid_yet_is_not_believed() {
+    let ours = Authority::new("one");
+    let mut reader = signs(&ours.identity("b"));
+    let key = KeyPair::generate().expect("a key").serialize_der();
+    let key = || KeyPair::try_from(&key[..]).expect("the same key");
+    let good = ours.issue_with(key(), |params| name_it(params, "a"));
+    let (roots, chain) = (vec![ours.certificate.clone()], vec![good.certificate]);
+    let identity = Identity::from_der(chain, good.key, roots, Vec::new()).expect("valid");
+    let signature = signs(&identity).sign(&DIGEST).expect("signed");
+    let bare = 4 + usize::from(u16::from_be_bytes([signature[2], signature[3]]));
+    let (past, future) = (date_time_ymd(2020, 1, 1), date_time_ymd(4000, 1, 1));
+    for (from, until, is_good) in [
+        (None, None, true),
+        (None, Some(past), false),
+        (Some(future), None, false),
+    ] {
+        let dated = ours.issue_with(key(), |params| {
+            name_it(params, "a");
+            params.not_before = from.unwrap_or(params.not_before);
+            params.not_after = until.unwrap_or(params.not_after);
+        });
+        let length = (dated.certificate.len() as u16).to_be_bytes();
+        let dated = [&signature[..bare], &length, &dated.certificate].concat();
+        let judged = reader.verify(id("a"), &DIGEST, &dated);
+        let is_of_certificate = matches!(judged, Err(Forged::Certificate(_)));
+        assert_eq!((judged.is_ok(), is_of_certificate), (is_good, !is_good));
+    }
 }
 
 #[test]
