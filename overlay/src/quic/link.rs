@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
+use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
 use super::frame::{PlainClass, RefusedFrame};
@@ -326,6 +327,9 @@ impl Watch {
         let quiet = frames == self.need.frames;
         let needed = self.peer.is_needed() || !(quiet && self.need.quiet);
         (self.need.frames, self.need.quiet) = (frames, quiet);
+        if quiet {
+            buffers::all().clear();
+        }
         if needed != self.need.said {
             self.need.said = needed;
             self.say(Greeting::Needed(needed)).await;

@@ -22,6 +22,7 @@
 pub mod bare;
 mod beat;
 mod book;
+mod buffers;
 mod choice;
 mod clock;
 mod close;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::book::Contact;
+use super::buffers::{self, Buffer};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::{Shared, TransportEvent};
@@ -287,6 +288,36 @@ impl From<RefusedFrame> for ReadFailure {
     }
 }
 
+/// Frames of one stream as they come together.
+struct Assembly {
+    kind: StreamKind,
+    /// Of the frame that is under way, once it is whole.
+    header: Option<Header>,
+    buffer: Buffer,
+    /// Held for a large frame.
+    room: Option<OwnedSemaphorePermit>,
+    /// How many were whole.
+    frames: u64,
+}
+
+impl Assembly {
+    fn new(kind: StreamKind) -> Self {
+        Self {
+            kind,
+            header: None,
+            buffer: Buffer::default(),
+            room: None,
+            frames: 0,
+        }
+    }
+}
+
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        buffers::all().keep(std::mem::take(&mut self.buffer));
+    }
+}
+
 /// Reads one stream of one link.
 pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
@@ -312,43 +343,72 @@ impl Reader {
     }
 
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
-        let class = kind.class();
-        let body_max = self.shared.body_max(class);
-        let mut buffer = BytesMut::new();
-        let mut room: Option<OwnedSemaphorePermit> = None;
-        let mut frames = 0_u64;
+        let mut assembly = Assembly::new(kind);
         let mut chunks = vec![Bytes::new(); CHUNKS];
         loop {
-            while let Some(header) = Header::parse(&buffer, body_max)? {
-                if kind == StreamKind::Large && frames > 0 {
-                    return Err(RefusedFrame::Malformed.into());
-                }
-                // Short ones too, if on streams of their own: there are many.
-                let is_large = header.body_len > self.shared.limits.large_above;
-                if (is_large || kind == StreamKind::Large) && room.is_none() {
-                    room = Some(self.room(header.frame_len()).await?);
-                }
-                let missing = header.frame_len().saturating_sub(buffer.len());
-                if missing > 0 {
-                    buffer.reserve(missing);
-                    break;
-                }
-                let frame = buffer.split_to(header.frame_len()).freeze();
-                self.deliver(class, header, frame).await?;
-                room = None;
-                frames += 1;
-            }
             match stream.read_chunks(&mut chunks).await {
                 Ok(Some(count)) => {
-                    let read = chunks.iter_mut().take(count).map(std::mem::take);
-                    read.for_each(|chunk| buffer.extend_from_slice(&chunk));
+                    for chunk in chunks.iter_mut().take(count) {
+                        self.take(&mut assembly, std::mem::take(chunk)).await?;
+                    }
                 }
-                Ok(None) if buffer.is_empty() => return Ok(()),
+                Ok(None) if assembly.buffer.bytes.is_empty() => return Ok(()),
                 Ok(None) => return Err(RefusedFrame::Truncated.into()),
                 Err(ReadError::Reset(_)) => return Err(RefusedFrame::Truncated.into()),
                 Err(_) => return Err(ReadFailure::Gone),
             }
         }
+    }
+
+    /// Take what has come, and deliver the frames that it completes.
+    async fn take(&self, assembly: &mut Assembly, mut chunk: Bytes) -> Result<(), ReadFailure> {
+        let buffers = buffers::all();
+        let body_max = self.shared.body_max(assembly.kind.class());
+        loop {
+            let wanted = match &assembly.header {
+                Some(header) => header.frame_len(),
+                None => frame::HEADER_LEN,
+            };
+            buffers.make_room(&mut assembly.buffer, wanted);
+            let bytes = &mut assembly.buffer.bytes;
+            let part = chunk.split_to(wanted.saturating_sub(bytes.len()).min(chunk.len()));
+            bytes.extend_from_slice(&part);
+            if bytes.len() < wanted {
+                // Another version may have a shorter header.
+                return match &assembly.header {
+                    None => Ok(Header::parse(bytes, body_max).map(drop)?),
+                    Some(_) => Ok(()),
+                };
+            }
+            match assembly.header.take() {
+                None => self.begin(assembly).await?,
+                Some(header) => {
+                    let frame = bytes.split_to(wanted).freeze();
+                    self.deliver(assembly.kind.class(), header, frame).await?;
+                    assembly.room = None;
+                    assembly.frames += 1;
+                }
+            }
+        }
+    }
+
+    /// A frame's header is there.
+    async fn begin(&self, assembly: &mut Assembly) -> Result<(), ReadFailure> {
+        let kind = assembly.kind;
+        let body_max = self.shared.body_max(kind.class());
+        let header = Header::parse(&assembly.buffer.bytes, body_max)?;
+        if kind == StreamKind::Large && assembly.frames > 0 {
+            return Err(RefusedFrame::Malformed.into());
+        }
+        // Short ones too, if on streams of their own: there are many.
+        let is_large = |header: &Header| header.body_len > self.shared.limits.large_above;
+        if let Some(header) = &header
+            && (is_large(header) || kind == StreamKind::Large)
+        {
+            assembly.room = Some(self.room(header.frame_len()).await?);
+        }
+        assembly.header = header;
+        Ok(())
     }
 
     /// Room to assemble a large frame. All of it is taken at once, so that

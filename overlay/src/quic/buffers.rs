@@ -1,0 +1,157 @@
+//! Buffers in which frames are assembled, used again once nobody holds a part of them.
+//!
+//! A frame lives from its last byte to the last copy of it that is passed on. Memory for
+//! each anew would come cold, or from the operating system, page by page.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::BytesMut;
+
+/// What short frames share: so much is asked for at least, and not kept, for the allocator
+/// is good at it and idle streams have no more.
+const SHORT: usize = 4 << 10;
+/// The sizes of others are multiples of this.
+const BLOCK: usize = 16 << 10;
+/// How many buffers are kept. Full: the longest kept is let go, and is freed with the last
+/// of its frames. A guess: more than a busy node has frames on their way.
+const KEPT: usize = 32;
+/// How many bytes they may have; full as above. A guess: a few of the usual longest.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// Buffers whose frames may still be on their way.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// Those that were used up last are at the end. Each with its size, which its handle
+    /// does not say while frames share it.
+    kept: Mutex<Vec<(usize, BytesMut)>>,
+}
+
+/// Those of this process: several nodes of one share them as they share the allocator, and
+/// what one has just let go is in the caches for the next.
+pub(super) fn all() -> &'static Buffers {
+    static ALL: Buffers = Buffers {
+        kept: Mutex::new(Vec::new()),
+    };
+    &ALL
+}
+
+/// A buffer and its size.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    size: usize,
+    pub(super) bytes: BytesMut,
+}
+
+impl Buffers {
+    /// Make room for `length` bytes in all in `buffer`, which keeps what is in it.
+    pub(super) fn make_room(&self, buffer: &mut Buffer, length: usize) {
+        if buffer.bytes.capacity() >= length {
+            return;
+        }
+        let mut roomy = self.take(length);
+        roomy.bytes.extend_from_slice(&buffer.bytes);
+        self.keep(std::mem::replace(buffer, roomy));
+    }
+
+    /// Let go of all that nobody uses now.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn take(&self, length: usize) -> Buffer {
+        if length <= SHORT / 2 {
+            return Buffer::of(SHORT);
+        }
+        let mut kept = self.lock();
+        let free = kept
+            .iter_mut()
+            .rposition(|(size, bytes)| *size >= length && bytes.try_reclaim(length));
+        if let Some(place) = free {
+            let (size, bytes) = kept.remove(place);
+            return Buffer { size, bytes };
+        }
+        drop(kept);
+        Buffer::of(length.next_multiple_of(BLOCK))
+    }
+
+    /// Keep a buffer of which nothing more is read, for when its frames are gone.
+    pub(super) fn keep(&self, Buffer { size, mut bytes }: Buffer) {
+        bytes.clear();
+        if size <= SHORT || size > KEPT_BYTES {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.push((size, bytes));
+        let mut total: usize = kept.iter().map(|(size, _)| size).sum();
+        while kept.len() > KEPT || total > KEPT_BYTES {
+            total -= kept.remove(0).0;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, BytesMut)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Buffer {
+    fn of(size: usize) -> Self {
+        let bytes = BytesMut::with_capacity(size);
+        Self { size, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of so many bytes, in a buffer that had room for no more than it.
+    fn frame(buffers: &Buffers, buffer: &mut Buffer, length: usize) -> bytes::Bytes {
+        buffers.make_room(buffer, length);
+        buffer.bytes.resize(length, 7);
+        buffer.bytes.split_to(length).freeze()
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_once_its_frames_are_gone() {
+        let (buffers, mut buffer) = (Buffers::default(), Buffer::default());
+        let first = frame(&buffers, &mut buffer, BLOCK);
+        let place = first.as_ptr();
+        let second = frame(&buffers, &mut buffer, BLOCK);
+        assert_ne!(second.as_ptr(), place, "the first is still held");
+        drop(first);
+        let third = frame(&buffers, &mut buffer, BLOCK);
+        assert_eq!(third.as_ptr(), place);
+        assert!(second.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn short_frames_share_a_buffer_and_what_is_begun_moves_to_a_longer_one() {
+        let (buffers, mut buffer) = (Buffers::default(), Buffer::default());
+        let first = frame(&buffers, &mut buffer, 100);
+        let second = frame(&buffers, &mut buffer, 100);
+        assert_eq!(second.as_ptr(), first.as_ptr().wrapping_add(100));
+        buffer.bytes.extend_from_slice(b"begun");
+        buffers.make_room(&mut buffer, 2 * BLOCK);
+        assert_eq!(buffer.bytes.as_ref(), b"begun");
+        assert!(buffer.bytes.capacity() >= 2 * BLOCK);
+        assert!(buffers.lock().is_empty(), "short ones are not kept");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bounds() {
+        let buffers = Buffers::default();
+        for _ in 0..3 * KEPT {
+            buffers.keep(Buffer::of(BLOCK));
+        }
+        assert_eq!(buffers.lock().len(), KEPT);
+        for _ in 0..9 {
+            buffers.keep(Buffer::of(KEPT_BYTES / 2));
+        }
+        let sizes: Vec<usize> = buffers.lock().iter().map(|(size, _)| *size).collect();
+        assert_eq!(sizes, [KEPT_BYTES / 2; 2]);
+        buffers.keep(Buffer::of(2 * KEPT_BYTES));
+        assert_eq!(buffers.lock().len(), 2, "longer than all that is kept");
+        buffers.clear();
+        assert!(buffers.lock().is_empty());
+    }
+}
