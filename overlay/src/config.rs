@@ -153,13 +153,16 @@ impl Pace {
     }
 
     /// A quarter of the default's idle traffic or less: for fleets on slow or
-    /// metered links. A death is known within 10 s.
+    /// metered links, and for many nodes on few cores. A death is known within 10 s.
+    /// While hundreds join, a root waits until they are there: a numbering on the way
+    /// makes thousands of links that the next one does without.
     pub fn quiet() -> Self {
         Self {
             beat: Duration::from_millis(3600),
             regroup: Duration::from_secs(12),
             rumour: Duration::from_secs(60),
-            epoch_latest: Duration::from_secs(2),
+            epoch_settle: Duration::from_secs(1),
+            epoch_latest: Duration::from_secs(20),
             confirm: Duration::from_secs(20),
             refresh_doublings: 8,
             ..Self::default()
