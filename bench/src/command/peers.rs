@@ -70,8 +70,8 @@ pub struct Peers {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub file_mib: Option<u32>,
     /// How much each measurement of throughput delivers in all, in MiB; but at most in
-    /// 60,000 deliveries.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// 2,000,000 deliveries.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub volume_mib: u32,
     /// How long one system may take for one measurement.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]

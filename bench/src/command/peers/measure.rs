@@ -19,7 +19,7 @@ const WARM_UP: u64 = 20;
 /// The most messages that latency is measured with.
 const SINGLES: u64 = 300;
 /// The most deliveries of one measurement.
-const DELIVERIES: u64 = 60_000;
+const DELIVERIES: u64 = 2_000_000;
 
 /// A size of message.
 #[derive(Debug, Clone, PartialEq, Eq)]
