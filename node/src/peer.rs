@@ -226,6 +226,16 @@ impl<I: Id> Peer<I> {
         published
     }
 
+    /// Sign what is open anew: see [`Relay::resign`].
+    pub fn resign(
+        &mut self,
+        sign: impl FnMut(Content<'_, I>) -> Option<Signature>,
+        out: &mut Out<I>,
+    ) {
+        self.relay.resign(sign, &mut self.relay_out);
+        self.flush_relay(out);
+    }
+
     /// Handle one input; what the host is to do goes to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         match input {

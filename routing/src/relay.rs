@@ -38,6 +38,7 @@ mod origin;
 mod pace;
 mod publish;
 mod receipt;
+mod resign;
 mod send;
 mod stats;
 mod verdicts;

@@ -7,11 +7,11 @@ mod network;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Header, Message, Packet, Part, Payloads, Refusal, Signature, Span, Topic,
+    Content, Header, Message, Packet, Part, Payloads, Refusal, Signature, Span, Topic,
 };
-use binomesh_routing::{Config, Input};
+use binomesh_routing::{Config, Destination, Input, Publish, Timer};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, view};
+use network::single::{ORIGIN, Single, errand, placed, view};
 use network::{Conditions, Network, Twist, seeds};
 
 fn stripped(message: Message<u32>) -> Option<Message<u32>> {
@@ -64,6 +64,90 @@ fn a_liars_part_gets_the_true_message_once() {
             .sum();
         assert!(refused > 0, "seed {seed}: the liar handed nothing on");
     }
+}
+
+/// What was signed by the former key nobody takes any more, and whoever has delivered it
+/// is not believed by it either. Signed anew, who has it says so, and who has not gets it.
+#[test]
+fn what_is_open_when_keys_are_renewed_reaches_everybody_and_is_confirmed() {
+    for seed in seeds(100) {
+        let mut network = Network::new(16, seed, Conditions::default(), Config::default());
+        network.requires = true;
+        let members = network.members.clone();
+        let (origin, deaf, mute) = (members[0], members[5], members[10]);
+        for other in members.iter().copied() {
+            network.cuts.insert((other, deaf));
+            network.cuts.insert((mute, other));
+        }
+        let id = network.publish(origin, 16).unwrap();
+        network.run_for(2_000_000);
+        assert_eq!(network.delivered(id, mute), 1, "seed {seed}");
+        assert_eq!(network.delivered(id, deaf), 0, "seed {seed}");
+        network.renew_keys();
+        network.cuts.clear();
+        network.run_until_receipts(10_000_000);
+        network.assert_sound();
+        network.assert_survivors_delivered(id);
+        assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
+    }
+}
+
+/// The round that is under way goes on with the new signature, and the next one does not
+/// wait for its turn.
+#[test]
+fn a_new_signature_goes_with_every_copy_from_then_on() {
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 4, &mut origin);
+    let sign = |text: &'static [u8]| Signature::new(Bytes::from_static(text));
+    let publish = Publish {
+        topic: Topic::new("test").unwrap(),
+        payloads: Bytes::from_static(b"x").into(),
+        destination: Destination::All,
+        strategy: Default::default(),
+        due: Default::default(),
+        confirmation: Default::default(),
+    };
+    let published = origin
+        .relay
+        .publish_signed(publish, |_| sign(b"old"), &mut origin.out);
+    let id = published.unwrap();
+    origin.perform();
+    let first = std::mem::take(&mut origin.sent);
+    assert_eq!(first.len(), 2);
+    assert_eq!(origin.relay.stats().message_bytes, 1 + 3);
+    let resign = |origin: &mut Single, text| {
+        let sign = |content: Content<'_, u32>| sign(text).filter(|_| content.id == id);
+        origin.relay.resign(sign, &mut origin.out);
+        origin.perform();
+        assert_eq!(origin.relay.stats().message_bytes, 1 + text.len());
+    };
+    let assert_signed = |origin: &Single, text| {
+        assert!(!origin.sent.is_empty());
+        for (_, message) in &origin.sent {
+            let Message::Packet(copy) = message else {
+                panic!("{message:?}");
+            };
+            assert_eq!(copy.header.signature, sign(text));
+        }
+    };
+    resign(&mut origin, b"another");
+    let late = |timer: &&Timer| matches!(timer, Timer::Delegation { .. });
+    let late = *origin.timers.keys().find(late).unwrap();
+    origin.fire(late);
+    assert_signed(&origin, b"another");
+    // Nobody is reached, again and again: the waits grow.
+    origin.sent.extend(first);
+    origin.answer_all(false);
+    let waited = (0..3).map(|_| {
+        let waited = origin.next_round();
+        origin.answer_all(false);
+        waited
+    });
+    let first = Config::default().reissue_first;
+    assert!(waited.last() > Some(first));
+    resign(&mut origin, b"the last one");
+    assert_eq!(origin.next_round(), first);
+    assert_signed(&origin, b"the last one");
 }
 
 /// Rank 2 of 8.

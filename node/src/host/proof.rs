@@ -53,12 +53,7 @@ impl Host {
             if !wanted.signs() {
                 return None;
             }
-            let signature = signed(notary, &content);
-            if signature.is_none() {
-                metrics::counter!("binomesh_signatures_failed_total").increment(1);
-                tracing::error!("the key does not sign; a message goes out unsigned");
-            }
-            signature
+            signed(notary, &content)
         };
         self.peer.publish_signed(publish, sign, &mut self.out)
     }
@@ -101,15 +96,32 @@ impl Host {
             .map_err(forged)
     }
 
-    /// Go on with other credentials. What was signed before keeps its signature.
+    /// Go on with other credentials, with which what is open is signed anew: the former
+    /// ones may be revoked, or expire, before all have it.
     pub(super) fn renew(&mut self, identity: &Identity) -> Result<(), RenewError> {
         let notary = notary(identity, self.config.signatures)?;
         self.transport.renew(identity)?;
         self.notary = notary;
+        if self.config.signatures.signs() {
+            let notary = &self.notary;
+            let sign = |content: Content<'_, PeerId>| signed(notary, &content);
+            self.peer.resign(sign, &mut self.out);
+            self.perform();
+        }
         Ok(())
     }
 }
 
+/// This node's signature; `None` if its key fails, which is counted.
 fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Option<Signature> {
-    Signature::new(notary.sign(&content.digest().ok()?)?)
+    let bytes = content
+        .digest()
+        .ok()
+        .and_then(|digest| notary.sign(&digest));
+    let signature = bytes.and_then(Signature::new);
+    if signature.is_none() {
+        metrics::counter!("binomesh_signatures_failed_total").increment(1);
+        tracing::error!("the key does not sign");
+    }
+    signature
 }

@@ -10,8 +10,8 @@ use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
 use crate::packet::{
-    Confirmation, Exception, Header, Message, PacketId, Payloads, Reason, Signature, Span, State,
-    Topic, signature_bytes,
+    Confirmation, Content, Exception, Header, Message, PacketId, Payloads, Reason, Signature, Span,
+    State, Topic, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::Strategy;
@@ -79,6 +79,16 @@ impl<I: Id> OpenMessage<I> {
     /// What payloads and signature take in memory.
     fn bytes(&self) -> usize {
         self.payloads.len() + signature_bytes(self.signature.as_ref())
+    }
+
+    /// What its signature is about.
+    pub(super) fn content(&self) -> Content<'_, I> {
+        Content {
+            id: self.id,
+            confirmation: self.confirmation,
+            topic: &self.topic,
+            payloads: &self.payloads,
+        }
     }
 
     /// What is neither reached nor settled.
@@ -510,6 +520,15 @@ impl<I: Id> OpenMessages<I> {
 
     pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut OpenMessage<I>> {
         self.messages.get_mut(&sequence)
+    }
+
+    /// A message goes with this signature from now on; its name.
+    pub(super) fn sign(&mut self, sequence: u64, signature: &Signature) -> Option<PacketId<I>> {
+        let message = self.messages.get_mut(&sequence)?;
+        self.bytes -= message.bytes();
+        message.signature = Some(signature.clone());
+        self.bytes += message.bytes();
+        Some(message.id)
     }
 
     /// The message, and which are the next ones for whom it was kept.

@@ -104,10 +104,13 @@ pub struct Network {
     pub packets: u64,
     /// To whom each node has sent copies, in order, and with which part.
     pub copied: BTreeMap<u32, Vec<(u32, Part)>>,
-    /// Whether the hosts take only copies whose content is as its origin signed it.
+    /// Whether the hosts take no copy that its origin has not signed. What is signed
+    /// otherwise than by the key that is good now they never take.
     pub requires: bool,
-    /// Somebody says what no origin has signed.
-    is_forged: bool,
+    /// The key by which all origins sign, and which is good now.
+    key: u8,
+    /// Who has taken what no origin has signed, and so may hand it on.
+    misled: BTreeSet<(u32, Id)>,
     /// A liar, and what becomes of what it sends.
     pub liar: Option<(u32, Twist)>,
     /// Members that nobody's tables name.
@@ -155,7 +158,8 @@ impl Network {
             packets: 0,
             copied: BTreeMap::new(),
             requires: false,
-            is_forged: false,
+            key: 0,
+            misled: BTreeSet::new(),
             liar: None,
             unnamed: BTreeSet::new(),
             cuts: BTreeSet::new(),
@@ -252,10 +256,6 @@ impl Network {
     }
 
     pub fn input_after(&mut self, to: u32, delay: u64, input: Input<u32>) {
-        self.is_forged |= matches!(
-            &input,
-            Input::Message { message: Message::Packet(packet), .. } if !is_proven(packet)
-        );
         self.schedule(to, delay, What::Input(input));
     }
 
@@ -367,7 +367,8 @@ impl Network {
             due,
             confirmation: Default::default(),
         };
-        let sign = |content: Content<'_, u32>| signed(&content);
+        let key = self.key;
+        let sign = |content: Content<'_, u32>| signed(&content, key);
         let id = node.relay.publish_signed(publish, sign, &mut out);
         if let Ok(id) = id {
             self.accepted.insert(id, accepted.unwrap());
@@ -375,6 +376,18 @@ impl Network {
         }
         self.perform(from, &mut out);
         id
+    }
+
+    /// All sign by another key from now on, and the former one is good nowhere.
+    pub fn renew_keys(&mut self) {
+        self.key += 1;
+        let key = self.key;
+        for id in self.members.clone() {
+            let mut out = Outbox::new();
+            let relay = &mut self.nodes.get_mut(&id).unwrap().relay;
+            relay.resign(|content| signed(&content, key), &mut out);
+            self.perform(id, &mut out);
+        }
     }
 
     pub fn withdraw(&mut self, id: u32) {
@@ -485,7 +498,7 @@ impl Network {
             return;
         }
         let input = match what {
-            What::Input(input) => input,
+            What::Input(input) => self.judged(input),
             What::Fire { timer, token, due } => {
                 if node.timers.get(&timer) != Some(&token) {
                     return;
@@ -502,6 +515,9 @@ impl Network {
         } = &input
         {
             let id = packet.header.errand.id;
+            if self.key_of(packet).is_none() {
+                self.misled.insert((to, id));
+            }
             let above = self.depth.get(&(id, *from)).copied().unwrap_or(0);
             self.depth.entry((id, to)).or_insert(above + 1);
         }
@@ -535,18 +551,21 @@ impl Network {
 
     fn send(&mut self, from: u32, to: u32, message: Message<u32>) {
         assert_ne!(from, to, "seed {}: a message to itself", self.seed);
+        if let Message::Packet(packet) = &message {
+            // Whatever way it takes, it keeps its signature and what that is about.
+            let id = packet.header.errand.id;
+            assert!(
+                self.key_of(packet).is_some() || self.misled.contains(&(from, id)),
+                "seed {}: {packet:?}",
+                self.seed
+            );
+        }
         let message = match self.liar {
             Some((liar, twist)) if liar == from => twist(message),
             _ => Some(message),
         };
         let Some(message) = message else { return };
         if let Message::Packet(packet) = &message {
-            // Whatever way it takes, it keeps its signature and what that is about.
-            assert!(
-                is_proven(packet) || self.liar.is_some() || self.is_forged,
-                "seed {}: {packet:?}",
-                self.seed
-            );
             self.packets += 1;
             let part = packet.header.errand.part.clone();
             self.copied.entry(from).or_default().push((to, part));
@@ -558,18 +577,39 @@ impl Network {
             return;
         }
         let delay = self.rng.random_range(self.conditions.latency_us.clone());
-        let input = match message {
-            Message::Packet(packet) if self.requires && !is_proven(&packet) => Input::Unproven {
-                from,
-                reason: match packet.header.signature {
-                    None => Refusal::Unsigned,
-                    Some(_) => Refusal::Signature,
-                },
-                errand: packet.header.errand,
-            },
-            message => Input::Message { from, message },
+        self.input_after(to, delay, Input::Message { from, message });
+    }
+
+    /// What the host of a receiver makes of a message, when it comes.
+    fn judged(&self, input: Input<u32>) -> Input<u32> {
+        let Input::Message {
+            from,
+            message: Message::Packet(packet),
+        } = input
+        else {
+            return input;
         };
-        self.input_after(to, delay, input);
+        let is_signed = packet.header.signature.is_some();
+        if is_signed && self.key_of(&packet) == Some(self.key) || !is_signed && !self.requires {
+            let message = Message::Packet(packet);
+            return Input::Message { from, message };
+        }
+        let reason = match is_signed {
+            false => Refusal::Unsigned,
+            true => Refusal::Signature,
+        };
+        let errand = packet.header.errand;
+        Input::Unproven {
+            from,
+            errand,
+            reason,
+        }
+    }
+
+    /// By which key a packet is signed, as its origin signed it.
+    fn key_of(&self, packet: &Packet<u32>) -> Option<u8> {
+        let signature = packet.header.signature.as_ref()?;
+        (0..=self.key).find(|key| signed(&packet.content(), *key).as_ref() == Some(signature))
     }
 
     fn note(&mut self, at: u32, event: Event<u32>) {
@@ -691,14 +731,11 @@ impl Network {
     }
 }
 
-/// What these networks have for a signature: the digest of the content.
-fn signed(content: &Content<'_, u32>) -> Option<Signature> {
+/// What these networks have for a signature: the digest of the content, and the key.
+fn signed(content: &Content<'_, u32>, key: u8) -> Option<Signature> {
     let digest = content.digest().unwrap();
-    Signature::new(Bytes::copy_from_slice(&digest))
-}
-
-fn is_proven(packet: &Packet<u32>) -> bool {
-    packet.header.signature == signed(&packet.content())
+    let key = vec![key; 1 + usize::from(key)];
+    Signature::new([&digest[..], &key].concat().into())
 }
 
 /// How many seeds: all in a release build, a sample of them otherwise.
