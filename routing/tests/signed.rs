@@ -7,7 +7,8 @@ mod network;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Content, Header, Message, Packet, Part, Payloads, Refusal, Signature, Span, Topic,
+    Content, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal,
+    Signature, Span, State, Topic,
 };
 use binomesh_routing::{Config, Destination, Input, Publish, Timer};
 use bytes::Bytes;
@@ -92,13 +93,8 @@ fn what_is_open_when_keys_are_renewed_reaches_everybody_and_is_confirmed() {
     }
 }
 
-/// The round that is under way goes on with the new signature, and the next one does not
-/// wait for its turn.
-#[test]
-fn a_new_signature_goes_with_every_copy_from_then_on() {
-    let mut origin = Single::new(ORIGIN);
-    placed(1, 4, &mut origin);
-    let sign = |text: &'static [u8]| Signature::new(Bytes::from_static(text));
+/// A broadcast with this signature.
+fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
     let publish = Publish {
         topic: Topic::new("test").unwrap(),
         payloads: Bytes::from_static(b"x").into(),
@@ -107,11 +103,20 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
         due: Default::default(),
         confirmation: Default::default(),
     };
-    let published = origin
-        .relay
-        .publish_signed(publish, |_| sign(b"old"), &mut origin.out);
-    let id = published.unwrap();
+    let sign = |_: Content<'_, u32>| signature;
+    let published = origin.relay.publish_signed(publish, sign, &mut origin.out);
     origin.perform();
+    published.unwrap()
+}
+
+/// The round that is under way goes on with the new signature, and the next one does not
+/// wait for its turn.
+#[test]
+fn a_new_signature_goes_with_every_copy_from_then_on() {
+    let mut origin = Single::new(ORIGIN);
+    placed(1, 4, &mut origin);
+    let sign = |text: &'static [u8]| Signature::new(Bytes::from_static(text));
+    let id = publish(&mut origin, sign(b"old"));
     let first = std::mem::take(&mut origin.sent);
     assert_eq!(first.len(), 2);
     assert_eq!(origin.relay.stats().message_bytes, 1 + 3);
@@ -241,5 +246,96 @@ fn a_signed_copy_brings_all_that_is_signed() {
     for (_, packet) in copies {
         assert_eq!(packet.header.topic, truth.header.topic);
         assert_eq!(packet.header.signature, truth.header.signature);
+    }
+}
+
+/// What a member says that requires signatures and was given a copy without one.
+fn unsigned(span: Span) -> Exception<u32> {
+    Exception {
+        span,
+        peer: None,
+        state: State::Refused,
+        reason: Reason::Unsigned,
+    }
+}
+
+/// Above `roster_max` the origin cannot ask everybody itself and takes refusals from
+/// hearsay, but not this one: somebody on the way has lost the signature that it gave.
+#[test]
+fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
+    for (given, is_final) in [(None, true), (signature(), false)] {
+        let config = Config {
+            roster_max: 8,
+            ..Config::default()
+        };
+        let mut origin = Single::with(ORIGIN, config);
+        origin.handle(Input::View(view(1, 32, 0, |rank| ORIGIN + rank.0)));
+        publish(&mut origin, given);
+        // Of each longer part a member that the origin does not know.
+        for (to, packet) in origin.packets() {
+            let errand = packet.header.errand;
+            let end = errand.part.spans()[0].end;
+            let is_longer = errand.part.count() >= 4;
+            let exceptions = is_longer.then(|| unsigned(Span::single(end - 3)));
+            let done = Message::Done {
+                errand,
+                exceptions: exceptions.into_iter().collect(),
+                redelegated: 0,
+                replaced: Vec::new(),
+            };
+            origin.hear(to, done);
+        }
+        assert_eq!(origin.receipts.len(), usize::from(is_final));
+        if let Some(receipt) = origin.receipts.first() {
+            assert_eq!(receipt.unreached.len(), 3);
+            continue;
+        }
+        origin.next_round();
+        origin.answer_all(true);
+        assert!(origin.receipts[0].is_complete());
+    }
+}
+
+/// Who hands on has had a copy without the signature first, and those behind it that
+/// require one have refused: with it they are asked again, even in that round.
+#[test]
+fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
+    let refused = |errand, _| Message::Refused {
+        errand,
+        reason: Refusal::Unsigned,
+    };
+    let reported = |errand: Errand<u32>, end| Message::Done {
+        errand,
+        exceptions: vec![unsigned(Span::single(end - 1))],
+        redelegated: 0,
+        replaced: Vec::new(),
+    };
+    let answers: [fn(Errand<u32>, u32) -> Message<u32>; 2] = [refused, reported];
+    for answer in answers {
+        let mut relay = second();
+        relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+        for (to, packet) in relay.packets() {
+            let errand = packet.header.errand;
+            let end = errand.part.spans()[0].end;
+            relay.hear(to, answer(errand, end));
+        }
+        relay.packets();
+        // Without a signature it is the last word.
+        relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+        assert!(relay.packets().is_empty());
+        relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+        let copies = relay.packets();
+        assert_eq!(copies.len(), 2);
+        for (to, packet) in copies {
+            assert_eq!(packet.header.signature, signature());
+            // Whoever refuses now is a liar, or refused what came before.
+            relay.hear(to, refused(packet.header.errand, 0));
+        }
+        let done = relay.sent.iter().find_map(|(_, message)| match message {
+            Message::Done { exceptions, .. } => Some(exceptions),
+            _ => None,
+        });
+        let states = done.unwrap().iter().map(|exception| exception.state);
+        assert!(states.into_iter().all(|state| state == State::Unconfirmed));
     }
 }

@@ -296,8 +296,11 @@ impl<I: Id> Relay<I> {
     /// take a refusal from hearsay, which would be final: it stays unconfirmed,
     /// and the next round asks the member itself, if its name is known.
     fn heard(&mut self, duty: &Duty<I>, mut exception: Exception<I>) -> Exception<I> {
-        let is_final = duty.is_own && exception.state == State::Refused;
-        if is_final && self.knows_heads(duty, &[exception.span]) {
+        if exception.state != State::Refused {
+            return exception;
+        }
+        let is_asked_after = duty.is_own && self.knows_heads(duty, &[exception.span]);
+        if is_asked_after || !duty.may_refuse_for_good(exception.reason) {
             self.stats.refusals_checked += 1;
             exception.state = State::Unconfirmed;
         }
@@ -392,7 +395,10 @@ impl<I: Id> Relay<I> {
             }
             Refusal::Draining => (State::Refused, Reason::Draining),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
-            Refusal::Unsigned => (State::Refused, Reason::Unsigned),
+            Refusal::Unsigned if duty.may_refuse_for_good(Reason::Unsigned) => {
+                (State::Refused, Reason::Unsigned)
+            }
+            Refusal::Unsigned => (State::Unconfirmed, Reason::Unsigned),
             // Its judgement may be another later: no word for good.
             Refusal::Signature => (State::Unconfirmed, Reason::Signature),
             Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),

@@ -339,17 +339,16 @@ impl<I: Id> Relay<I> {
     }
 
     /// A copy with a larger part makes me serve the difference; one of a higher
-    /// round, what an earlier round gave up.
+    /// round, what an earlier round gave up; and the first one that is signed, those who
+    /// take no other.
     fn grow(&mut self, number: u64, duty: &mut Duty<I>, packet: &Packet<I>, out: &mut Effects<I>) {
         let errand = &packet.header.errand;
         let Part::Range(span) = errand.part else {
             return;
         };
-        let again = if errand.round > duty.round {
-            duty.exceptions.take_unconfirmed(span)
-        } else {
-            Vec::new()
-        };
+        let is_newly_signed = packet.header.signature.is_some() && duty.signature.is_none();
+        let why = (errand.round > duty.round, is_newly_signed);
+        let again = duty.exceptions.take_again(span, why);
         duty.round = duty.round.max(errand.round);
         let more = Span::new(duty.end, span.end);
         let is_wanted = !more.is_empty() && !self.config.planted.has(Bug::DropDuplicateDuty);

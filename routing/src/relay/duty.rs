@@ -7,8 +7,8 @@ use binomesh_overlay::{Epoch, Id, Population, Rank};
 
 use super::exceptions::Exceptions;
 use crate::packet::{
-    Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Signature, Span,
-    Topic, names_bytes, signature_bytes,
+    Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Reason, Signature,
+    Span, Topic, names_bytes, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
@@ -254,6 +254,12 @@ impl<I: Id> Duty<I> {
             self.topic = packet.header.topic.clone();
             self.confirmation = packet.header.confirmation;
         }
+    }
+
+    /// Whether a refusal is the last word. Who refused for want of a signature was given a
+    /// copy that had lost it, if this message has one.
+    pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
+        reason != Reason::Unsigned || self.signature.is_none()
     }
 
     /// Whether a copy says otherwise about what all copies have in common.

@@ -47,11 +47,20 @@ impl<I: Id> Exceptions<I> {
         self.0.splice(at..at + 2, [merged]);
     }
 
-    /// Take out what is unconfirmed within a span and may be tried again.
-    pub(super) fn take_unconfirmed(&mut self, within: Span) -> Vec<Span> {
+    /// Take out what may be tried again within a span: the unconfirmed if there is a new
+    /// round, and who refused for want of a signature if there is one by now.
+    pub(super) fn take_again(
+        &mut self,
+        within: Span,
+        (is_new_round, is_newly_signed): (bool, bool),
+    ) -> Vec<Span> {
         let mut taken = Vec::new();
         self.0.retain(|exception| {
-            let goes = exception.state == State::Unconfirmed && within.covers(exception.span);
+            let may_go = match exception.state {
+                State::Unconfirmed => is_new_round,
+                State::Refused => is_newly_signed && exception.reason == Reason::Unsigned,
+            };
+            let goes = may_go && within.covers(exception.span);
             if goes {
                 taken.push(exception.span);
             }
