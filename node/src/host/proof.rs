@@ -35,6 +35,14 @@ impl Unproven {
             Self::Forged(..) => Refusal::Signature,
         }
     }
+
+    /// Its name in metrics.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Forged(_, Forged::Unjudged) => "unjudged",
+            other => other.refusal().name(),
+        }
+    }
 }
 
 /// The notary of a node with this identity.
@@ -61,25 +69,23 @@ impl Host {
     /// A message has come: feed it to the machines, or what is wrong with it.
     pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
         let unproven = match &message {
-            Message::Relay(routing::Message::Packet(packet)) => self.judge(packet).err(),
+            Message::Relay(routing::Message::Packet(packet)) => self.judge(from, packet).err(),
             _ => None,
         };
         let Some(unproven) = unproven else {
             return self.feed(Input::Message { from, message });
         };
-        let reason = unproven.refusal();
-        self.count_refused(from, reason.name(), &unproven);
+        self.count_refused(from, unproven.name(), &unproven);
         if let Message::Relay(routing::Message::Packet(packet)) = message {
-            let errand = packet.header.errand;
             self.feed(Input::Unproven {
                 from,
-                errand,
-                reason,
+                errand: packet.header.errand,
+                reason: unproven.refusal(),
             });
         }
     }
 
-    fn judge(&mut self, packet: &Packet<PeerId>) -> Result<(), Unproven> {
+    fn judge(&mut self, from: PeerId, packet: &Packet<PeerId>) -> Result<(), Unproven> {
         let origin = packet.header.errand.id.origin;
         let Some(signature) = &packet.header.signature else {
             return match self.config.signatures.requires() {
@@ -91,9 +97,14 @@ impl Host {
         // What was parsed can be written.
         let digest = packet.content().digest();
         let digest = digest.map_err(|_| forged(Forged::Malformed))?;
-        self.notary
-            .verify(origin, &digest, signature.bytes())
-            .map_err(forged)
+        let before = self.notary.chains_judged();
+        let notary = &mut self.notary;
+        let verified = notary.verify(from, origin, &digest, signature.bytes());
+        let judged = notary.chains_judged() - before;
+        if judged > 0 {
+            metrics::counter!("binomesh_signature_chains_judged_total").increment(judged);
+        }
+        verified.map_err(forged)
     }
 
     /// Go on with other credentials, with which what is open is signed anew: the former

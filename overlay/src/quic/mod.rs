@@ -32,6 +32,7 @@ mod events;
 mod frame;
 mod greeting;
 mod identity;
+mod judged;
 mod limits;
 mod link;
 mod metrics;

@@ -7,11 +7,11 @@
 //!   | scheme (2) | length (2) | signature | then each certificate: length (2) | DER |
 //! ```
 //!
-//! A chain is judged as one in a handshake is, then must name who is said to have signed.
-//! Its judgement is remembered, so that the steady cost is one signature. The scheme is
-//! one of TLS 1.3, whose own signatures begin with 64 spaces: none of these is one.
+//! A chain must name who is said to have signed, and is judged as one in a handshake is.
+//! If the signature fits as well that is remembered, so that the steady cost is one
+//! signature; who brings what does not is judged less. The scheme is one of TLS 1.3, whose
+//! own signatures begin with 64 spaces: none of these is one.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -22,6 +22,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::EndEntityCert;
 
 use super::identity::{Identity, Subject, valid_for};
+use super::judged::{Failures, Judged};
 use super::tls::Judge;
 use crate::PeerId;
 
@@ -46,6 +47,8 @@ pub struct Notary {
     judge: Judge,
     algorithms: WebPkiSupportedAlgorithms,
     judged: Judged,
+    failures: Failures,
+    chains_judged: u64,
 }
 
 /// Why a node cannot sign, or judge signatures.
@@ -77,6 +80,10 @@ pub enum Forged {
     /// The signature is not by the certificate's key, or not of this content.
     #[error("the signature does not fit the content")]
     Content,
+    /// The certificate is not known to be good, and who brought it has brought too many
+    /// that were not.
+    #[error("the certificate was not judged: too many over this link were in vain")]
+    Unjudged,
 }
 
 impl Notary {
@@ -88,8 +95,14 @@ impl Notary {
     /// path tries each order of those whose names fit, a signature each, and remembers
     /// none that failed: a made-up chain of eight costs a hundred.
     pub const MAX_CERTIFICATES: usize = 3;
-    /// How many chains are remembered as judged; of more the oldest is judged again.
+    /// Of how many signers a chain is remembered as judged, the last one of each; of more
+    /// the oldest is judged again. Also how many peers are remembered whose chains were
+    /// judged in vain.
     pub const MAX_JUDGED: usize = 1024;
+    /// How many chains that came over one link are judged in vain at once; after that one
+    /// more each second, and in between only what is remembered is believed. A guess: a
+    /// liar costs at most some milliseconds and then less than its packets do.
+    pub const MAX_FAILURES: u64 = 16;
 
     /// One that believes whom `identity` believes, and signs with its key if `signs`.
     pub fn new(identity: &Identity, signs: bool) -> Result<Self, NotaryError> {
@@ -104,6 +117,8 @@ impl Notary {
             judge: Judge::new(identity)?,
             algorithms: provider.signature_verification_algorithms,
             judged: Judged::default(),
+            failures: Failures::default(),
+            chains_judged: 0,
         })
     }
 
@@ -122,52 +137,68 @@ impl Notary {
         Some(bytes.freeze())
     }
 
-    /// Whether `origin` has signed this digest.
+    /// Whether `origin` has signed this digest, as `from` says, who is linked.
     pub fn verify(
         &mut self,
+        from: PeerId,
         origin: PeerId,
         digest: &[u8; 32],
         signature: &[u8],
     ) -> Result<(), Forged> {
         let parts = Parts::parse(signature).ok_or(Forged::Malformed)?;
-        let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
-        match self.signer_of(origin, &parts)? {
+        let now = UnixTime::now().as_secs();
+        let name = *blake3::hash(parts.chain).as_bytes();
+        if self.judged.has(origin, &name, now) {
+            return self.check(&parts, digest);
+        }
+        // Before what is dear.
+        match signer_of(&parts)? {
             signer if signer == origin => {}
             other => return Err(Forged::OtherSigner(other)),
         }
+        if !self.failures.may_fail(from, now) {
+            return Err(Forged::Unjudged);
+        }
+        self.chains_judged += 1;
+        let chain = &parts.certificates;
+        let judged = self.judge.judge(chain).map_err(refused);
+        let verified = judged.and_then(|()| self.check(&parts, digest));
+        if verified.is_ok() {
+            let until = now.saturating_add(valid_for(chain).as_secs());
+            self.judged.insert(origin, name, until);
+        } else {
+            self.failures.note(from, now);
+        }
+        verified
+    }
+
+    /// How many chains it has judged so far, those that it remembered not counted.
+    pub const fn chains_judged(&self) -> u64 {
+        self.chains_judged
+    }
+
+    /// Whether the first certificate's key has signed this digest.
+    fn check(&self, parts: &Parts<'_>, digest: &[u8; 32]) -> Result<(), Forged> {
         let known = self.algorithms.mapping.iter();
         let algorithm = known
             .filter(|(scheme, _)| *scheme == parts.scheme && SCHEMES.contains(scheme))
             .find_map(|(_, algorithms)| algorithms.first())
             .ok_or(Forged::Content)?;
-        let leaf = EndEntityCert::try_from(leaf);
-        let leaf = leaf.map_err(|error| Forged::Certificate(error.to_string()))?;
+        let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
+        let leaf = EndEntityCert::try_from(leaf).map_err(refused)?;
         leaf.verify_signature(*algorithm, &statement(digest), parts.signature)
             .map_err(|_| Forged::Content)
     }
+}
 
-    /// Whose chain it is, if it is accepted now.
-    fn signer_of(&mut self, origin: PeerId, parts: &Parts<'_>) -> Result<PeerId, Forged> {
-        let now = UnixTime::now().as_secs();
-        let name = *blake3::hash(parts.chain).as_bytes();
-        if let Some(signer) = self.judged.find(&name, now) {
-            return Ok(signer);
-        }
-        let refused = |error: String| Forged::Certificate(error);
-        let chain = &parts.certificates;
-        let leaf = chain.first().ok_or(Forged::Malformed)?;
-        let subject = Subject::of_certificate(leaf);
-        let signer = subject.map_err(|error| refused(error.to_string()))?.id;
-        // Before what is dear.
-        if signer != origin {
-            return Err(Forged::OtherSigner(signer));
-        }
-        let judged = self.judge.judge(chain);
-        judged.map_err(|error| refused(error.to_string()))?;
-        let until = now.saturating_add(valid_for(chain).as_secs());
-        self.judged.insert(name, signer, until);
-        Ok(signer)
-    }
+/// Whose chain it says that it is.
+fn signer_of(parts: &Parts<'_>) -> Result<PeerId, Forged> {
+    let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
+    Ok(Subject::of_certificate(leaf).map_err(refused)?.id)
+}
+
+fn refused(error: impl ToString) -> Forged {
+    Forged::Certificate(error.to_string())
 }
 
 fn signer(identity: &Identity, provider: &CryptoProvider) -> Result<Box<dyn Signer>, NotaryError> {
@@ -240,55 +271,9 @@ fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(length))
 }
 
-/// Chains that were accepted, by their hash: whose, and the second from which they are
-/// judged again. At most [`Notary::MAX_JUDGED`]; of more the one that came first goes.
-#[derive(Debug, Default)]
-struct Judged {
-    signers: BTreeMap<[u8; 32], (PeerId, u64)>,
-    by_age: VecDeque<[u8; 32]>,
-}
-
-impl Judged {
-    fn find(&self, chain: &[u8; 32], now: u64) -> Option<PeerId> {
-        let (signer, until) = self.signers.get(chain)?;
-        (now < *until).then_some(*signer)
-    }
-
-    fn insert(&mut self, chain: [u8; 32], signer: PeerId, until: u64) {
-        if self.signers.insert(chain, (signer, until)).is_some() {
-            return;
-        }
-        self.by_age.push_back(chain);
-        if self.by_age.len() > Notary::MAX_JUDGED
-            && let Some(oldest) = self.by_age.pop_front()
-        {
-            self.signers.remove(&oldest);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_judged_is_judged_again_in_time_and_the_oldest_is_forgotten() {
-        let peer = PeerId::of_uri("a");
-        let chain = |n: usize| *blake3::hash(&n.to_be_bytes()).as_bytes();
-        let mut judged = Judged::default();
-        judged.insert(chain(0), peer, 100);
-        assert_eq!(judged.find(&chain(0), 99), Some(peer));
-        assert_eq!(judged.find(&chain(0), 100), None);
-        judged.insert(chain(0), peer, 200);
-        assert_eq!(judged.find(&chain(0), 100), Some(peer));
-        for n in 1..=Notary::MAX_JUDGED {
-            judged.insert(chain(n), peer, 200);
-            assert_eq!(judged.signers.len(), judged.by_age.len());
-        }
-        assert_eq!(judged.signers.len(), Notary::MAX_JUDGED);
-        assert_eq!(judged.find(&chain(0), 100), None);
-        assert_eq!(judged.find(&chain(1), 100), Some(peer));
-    }
 
     #[test]
     fn what_is_beyond_its_bounds_is_malformed() {

@@ -21,10 +21,10 @@ fn a_signature_stands_for_one_origin_and_one_content() {
     assert_eq!(reader.sign(&DIGEST), None, "it only reads");
     // The second time the chain is known.
     for _ in 0..2 {
-        assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
-        let other = reader.verify(id("a"), &[8; 32], &signature);
+        assert_eq!(reader.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
+        let other = reader.verify(id("z"), id("a"), &[8; 32], &signature);
         assert_eq!(other, Err(Forged::Content));
-        let other = reader.verify(id("b"), &DIGEST, &signature);
+        let other = reader.verify(id("z"), id("b"), &DIGEST, &signature);
         assert_eq!(other, Err(Forged::OtherSigner(id("a"))));
     }
     // By another key, with the certificate of `a`.
@@ -35,7 +35,7 @@ fn a_signature_stands_for_one_origin_and_one_content() {
     };
     let bare = &by_b[..by_b.len() - chain(&by_b).len()];
     let mixed = [bare, &chain(&signature)].concat();
-    let refused = reader.verify(id("a"), &DIGEST, &mixed);
+    let refused = reader.verify(id("z"), id("a"), &DIGEST, &mixed);
     assert_eq!(refused, Err(Forged::Content));
 }
 
@@ -49,12 +49,81 @@ fn a_damaged_signature_is_not_believed() {
     for at in 0..signature.len() {
         let mut damaged = signature.to_vec();
         damaged[at] ^= 0x21;
-        let refused = reader.verify(id("a"), &DIGEST, &damaged);
-        assert!(refused.is_err(), "byte {at}");
-        let refused = reader.verify(id("a"), &DIGEST, &signature[..at]);
-        assert!(refused.is_err(), "cut at {at}");
+        // Each over a link of its own: one link may not have so many judged.
+        let from = id(&at.to_string());
+        for bytes in [&damaged, &signature[..at]] {
+            let refused = reader.verify(from, id("a"), &DIGEST, bytes);
+            assert!(refused.is_err() && refused != Err(Forged::Unjudged), "{at}");
+        }
     }
-    assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
+    assert_eq!(reader.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
+}
+
+/// What fits nothing is not worth remembering, and a signer has one chain, so nobody can
+/// fill the memory alone.
+#[test]
+fn a_chain_is_remembered_once_a_signature_fits_and_the_last_one_of_each_signer() {
+    let authority = Authority::new("one");
+    let [first, second, other] = ["a", "a", "b"].map(|name| authority.identity(name));
+    let [first, second, other] =
+        [first, second, other].map(|identity| signs(&identity).sign(&DIGEST).expect("signed"));
+    let mut reader = signs(&authority.identity("c"));
+    let (a, b) = (id("a"), id("b"));
+    for (what, origin, digest, signature, is_good, judged) in [
+        ("another", b, &DIGEST, &other, true, 1),
+        ("fits nothing", a, &[8; 32], &first, false, 2),
+        ("is not remembered", a, &[8; 32], &first, false, 3),
+        ("fits", a, &DIGEST, &first, true, 4),
+        ("is remembered", a, &DIGEST, &first, true, 4),
+        ("and fits not all", a, &[8; 32], &first, false, 4),
+        ("renewed", a, &DIGEST, &second, true, 5),
+        ("remembered as well", a, &DIGEST, &second, true, 5),
+        ("the former is not", a, &DIGEST, &first, true, 6),
+        ("the other is", b, &DIGEST, &other, true, 6),
+        ("whose is it", b, &DIGEST, &first, false, 6),
+    ] {
+        let verified = reader.verify(id("z"), origin, digest, signature);
+        let found = (verified.is_ok(), reader.chains_judged());
+        assert_eq!(found, (is_good, judged), "{what}: {verified:?}");
+    }
+}
+
+/// Its names fit and its signatures do, but for one. Each costs some verifications, so a
+/// link has only so many of them.
+#[test]
+fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
+    let (ours, made_up) = (Authority::new("one"), Authority::new("one"));
+    let paper = made_up.issue_to("a");
+    let chain = vec![paper.certificate, made_up.certificate.clone()];
+    let roots = vec![made_up.certificate.clone()];
+    let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
+    let forged = signs(&identity).sign(&DIGEST).expect("signed");
+    let good = signs(&ours.identity("b")).sign(&DIGEST).expect("signed");
+    let mut reader = signs(&ours.identity("c"));
+    let mut verify = |from, origin, signature| {
+        let verified = reader.verify(id(from), id(origin), &DIGEST, signature);
+        (verified, reader.chains_judged())
+    };
+    assert_eq!(verify("liar", "b", &good), (Ok(()), 1));
+    let mut judged = 1;
+    let mut unjudged = 0;
+    for _ in 0..1000 {
+        match verify("liar", "a", &forged) {
+            (Err(Forged::Certificate(_)), now) => judged = now,
+            (Err(Forged::Unjudged), now) => {
+                assert_eq!(now, judged);
+                unjudged += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(judged + unjudged, 1001);
+    // One more for each second that this took.
+    assert!((17..200).contains(&judged), "{judged}");
+    assert_eq!(verify("liar", "b", &good), (Ok(()), judged));
+    let (elsewhere, now) = verify("another", "a", &forged);
+    assert!(matches!(elsewhere, Err(Forged::Certificate(_))));
+    assert_eq!(now, judged + 1);
 }
 
 #[test]
@@ -70,15 +139,15 @@ fn only_a_certificate_that_holds_now_is_believed() {
     let revoked = Identity::from_der(chain, revoked.key, roots(), Vec::new()).expect("valid");
     let signature = signs(&revoked).sign(&DIGEST).expect("signed");
     let mut before = signs(&ours.identity("b"));
-    assert_eq!(before.verify(id("a"), &DIGEST, &signature), Ok(()));
+    assert_eq!(before.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
     let list = vec![ours.revoke(serial)];
     let mut after = signs(&ours.identity_with("b", list));
-    let refused = after.verify(id("a"), &DIGEST, &signature);
+    let refused = after.verify(id("z"), id("a"), &DIGEST, &signature);
     let is_of_certificate = |refused| matches!(refused, Err(Forged::Certificate(_)));
     assert!(is_of_certificate(refused));
 
     let elsewhere = signs(&foreign.identity("a")).sign(&DIGEST);
-    let refused = before.verify(id("a"), &DIGEST, &elsewhere.expect("signed"));
+    let refused = before.verify(id("z"), id("a"), &DIGEST, &elsewhere.expect("signed"));
     assert!(is_of_certificate(refused));
 }
 
@@ -107,7 +176,7 @@ fn a_certificate_that_has_expired_or_is_not_valid_yet_is_not_believed() {
         });
         let length = (dated.certificate.len() as u16).to_be_bytes();
         let dated = [&signature[..bare], &length, &dated.certificate].concat();
-        let judged = reader.verify(id("a"), &DIGEST, &dated);
+        let judged = reader.verify(id("z"), id("a"), &DIGEST, &dated);
         let is_of_certificate = matches!(judged, Err(Forged::Certificate(_)));
         assert_eq!((judged.is_ok(), is_of_certificate), (is_good, !is_good));
     }
@@ -128,7 +197,7 @@ fn every_kind_of_key_signs_but_a_chain_that_is_too_long_does_not() {
         let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
         let signature = signs(&identity).sign(&DIGEST).expect("signed");
         let mut reader = signs(&authority.identity("b"));
-        assert_eq!(reader.verify(id("a"), &DIGEST, &signature), Ok(()));
+        assert_eq!(reader.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
     }
     let paper = authority.issue_to("a");
     let chain: Vec<CertificateDer<'_>> = [paper.certificate]
