@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use binomesh::NodeReport;
-use binomesh::certificate::Validity;
+use binomesh::certificate::{Authority, Validity};
 use binomesh::cluster::{Cluster, ClusterConfig};
 #[cfg(feature = "planted")]
 use binomesh::verify;
@@ -32,8 +32,13 @@ pub(crate) struct Forger {
 impl Forger {
     /// Join the transport, and only that, with a link to `victim`.
     pub(crate) async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
+        Self::linked_by(cluster.authority(), victim).await
+    }
+
+    /// The same with a certificate of this authority.
+    pub(crate) async fn linked_by(authority: &Authority, victim: &NodeReport) -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let issued = cluster.authority().issue("forger", Validity::days(1));
+        let issued = authority.issue("forger", Validity::days(1));
         issued
             .expect("issued")
             .save(home.path(), true)

@@ -12,6 +12,7 @@ mod planted;
 mod push;
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
+mod renewals;
 mod sibling_tree;
 mod signatures;
 mod structure;

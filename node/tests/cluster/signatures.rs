@@ -4,6 +4,7 @@
 use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::client::{Client, Events, SubscriptionEvent};
 use binomesh::cluster::Cluster;
+use binomesh::credentials::node_uri;
 use binomesh::report::{Delivery, UnreachedState};
 use binomesh::{NodeReport, Seed, Signatures};
 use binomesh_overlay::quic::{Identity, Notary};
@@ -13,13 +14,14 @@ use binomesh_routing::packet::{
 };
 use binomesh_routing::strategy::Strategy;
 use bytes::Bytes;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType, date_time_ymd};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::bed::{self, Lone, counter, eventually, member, signal, stop};
 use crate::forger::{Forger, epoch_of};
 
-const TRUE: &str = "true";
+pub(crate) const TRUE: &str = "true";
 
 fn identity(issued: &Issued, authority: &Authority) -> Identity {
     let (chain, key) = (&issued.certificate_pem, &issued.key_pem);
@@ -28,14 +30,14 @@ fn identity(issued: &Issued, authority: &Authority) -> Identity {
 }
 
 /// What `issued` by that authority signs of a packet.
-fn signed(packet: &Packet<PeerId>, issued: &Issued, authority: &Authority) -> Signature {
+pub(crate) fn signed(packet: &Packet<PeerId>, issued: &Issued, authority: &Authority) -> Signature {
     let notary = Notary::new(&identity(issued, authority), true).expect("a notary");
     let digest = packet.content().digest().expect("encodable");
     Signature::new(notary.sign(&digest).expect("signed")).expect("within bounds")
 }
 
 /// The next message of the origin, for the victim alone.
-fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId> {
+pub(crate) fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId> {
     let rank = |of: &NodeReport| of.rank.expect("ranked");
     let n = origin.population.expect("placed");
     let distance = (rank(victim) + n - rank(origin)) % n;
@@ -80,12 +82,12 @@ async fn bed(signatures: Signatures) -> (Cluster, NodeReport, NodeReport, Forger
     (cluster, origin, victim, forger)
 }
 
-async fn refused(client: &Client, reason: &str) -> u64 {
+pub(crate) async fn refused(client: &Client, reason: &str) -> u64 {
     let label = format!("reason=\"{reason}\"");
     counter(client, "binomesh_messages_refused_total", &[&label]).await
 }
 
-async fn next(inbox: &mut Events) -> Delivery {
+pub(crate) async fn next(inbox: &mut Events) -> Delivery {
     let event = tokio::time::timeout(bed::PATIENCE, inbox.next()).await;
     match event.expect("in time") {
         Some(Ok(SubscriptionEvent::Delivery(delivery))) => delivery,
@@ -97,9 +99,30 @@ fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// What a member makes of a true packet, and what is said to that.
+/// A certificate of `node-0` until this year, by a key that others may have as well.
+fn dated(ours: &Authority, key: &KeyPair, until: i32) -> Issued {
+    let home = tempfile::tempdir().expect("a folder");
+    ours.save(home.path(), false).expect("saved");
+    let ca_key = std::fs::read_to_string(home.path().join("ca.key")).expect("readable");
+    let ca_key = KeyPair::from_pem(&ca_key).expect("a key");
+    let issuer = Issuer::from_ca_cert_pem(ours.certificate_pem(), ca_key).expect("an issuer");
+    let mut params = CertificateParams::default();
+    params.not_after = date_time_ymd(until, 1, 1);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let uri = node_uri(ours.trust_domain(), "node-0");
+    params.subject_alt_names = vec![SanType::URI(uri.try_into().expect("ASCII"))];
+    let certificate = params.signed_by(key, &issuer).expect("signed");
+    Issued {
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
+        authority_pem: ours.certificate_pem().to_owned(),
+    }
+}
+
+/// What a member makes of a true packet, and what is said to that. `key` has signed it.
 fn forgeries(
     truth: &Packet<PeerId>,
+    key: &KeyPair,
     ours: &Authority,
 ) -> Vec<(&'static str, &'static str, Packet<PeerId>)> {
     let mut all = Vec::new();
@@ -131,11 +154,8 @@ fn forgeries(
         it.payloads = lie();
         it.header.signature = Some(signed(it, &foreign, &theirs));
     });
-    let past = Validity {
-        from: 1_000_000_000,
-        until: 1_100_000_000,
-    };
-    let expired = ours.issue("node-0", past).expect("issued").certificate_pem;
+    // All else is as it ought to be.
+    let expired = dated(ours, key, 2020).certificate_pem;
     let expired = CertificateDer::from_pem_slice(expired.as_bytes()).expect("PEM");
     forge("an expired certificate", "signature", &|it| {
         let good = it.header.signature.as_ref().expect("signed").bytes();
@@ -154,12 +174,13 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
     let (cluster, origin, victim, forger) = bed(Signatures::Require).await;
     let ours = cluster.authority();
     // As good as the origin's own.
-    let same = ours.issue("node-0", Validity::days(1)).expect("issued");
+    let key = KeyPair::generate().expect("a key");
+    let same = dated(ours, &key, 4000);
     let mut truth = packet(&origin, &victim);
     truth.header.signature = Some(signed(&truth, &same, ours));
     let client = member(&cluster, "node-1").client();
     let mut inbox = client.subscribe("#").await.expect("subscribed");
-    for (what, reason, forged) in forgeries(&truth, ours) {
+    for (what, reason, forged) in forgeries(&truth, &key, ours) {
         let before = refused(&client, reason).await;
         forger.hand(victim.id, forged);
         eventually(what, async || {
