@@ -234,6 +234,7 @@ impl From<SendError> for Refusal {
             SendError::RosterTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
             SendError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             SendError::Busy | SendError::KeptFull => StatusCode::TOO_MANY_REQUESTS,
+            SendError::NotSigned => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, &error, error.remedy())
     }

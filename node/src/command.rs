@@ -208,6 +208,9 @@ pub enum SendError {
     /// Nobody knows everybody's rank in a cluster of this size.
     #[error("the cluster is too large to send to single members")]
     RosterTooLarge,
+    /// It was to be signed, and the node's key has failed. Nothing was sent.
+    #[error("the node's key does not sign")]
+    NotSigned,
     /// The node has stopped, or stopped before it knew the outcome.
     #[error("the node has stopped")]
     Stopped,
@@ -226,6 +229,7 @@ impl SendError {
             Self::NoTime => "give a time within which the receipt is due",
             Self::ReservedTopic(_) => "choose another topic",
             Self::RosterTooLarge => "broadcast, and let the receivers choose by topic",
+            Self::NotSigned => "renew the node's certificate and key",
             Self::Stopped => "start the node again",
         }
     }

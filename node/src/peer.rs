@@ -10,7 +10,7 @@ use std::time::Duration;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
 use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
-use binomesh_routing::packet::{Content, Errand, Refusal, Signature};
+use binomesh_routing::packet::{Content, Errand, Refusal, Signature, SigningFailed};
 use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
 
 /// A message between two peers.
@@ -209,14 +209,14 @@ impl<I: Id> Peer<I> {
         publish: Publish<I>,
         out: &mut Out<I>,
     ) -> Result<routing::PacketId<I>, PublishError<I>> {
-        self.publish_signed(publish, |_| None, out)
+        self.publish_signed(publish, |_| Ok(None), out)
     }
 
     /// As [`Peer::publish`], with a signature: see [`Relay::publish_signed`].
     pub fn publish_signed(
         &mut self,
         publish: Publish<I>,
-        sign: impl FnOnce(Content<'_, I>) -> Option<Signature>,
+        sign: impl FnOnce(Content<'_, I>) -> Result<Option<Signature>, SigningFailed>,
         out: &mut Out<I>,
     ) -> Result<routing::PacketId<I>, PublishError<I>> {
         let published = self

@@ -34,7 +34,7 @@ pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
 pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfirmation};
 pub use payloads::Payloads;
-pub use signature::{Content, Signature};
+pub use signature::{Content, Signature, SigningFailed};
 
 /// The name of one published message, the same for every copy and re-issue. A packet
 /// goes by the name of the first message in it.

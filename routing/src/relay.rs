@@ -294,6 +294,9 @@ pub enum PublishError<I> {
     /// A destination's rank is not known, because not all ranks are (yet).
     #[error("the rank of {0:?} is not known yet")]
     RosterIncomplete(I),
+    /// It was to be signed, and the key has failed.
+    #[error("the key does not sign")]
+    NotSigned,
     /// A destination's rank is not known and never will be: the epoch has more
     /// members than rosters are kept for.
     #[error("the rank of {0:?} is not known: {1} members are more than a roster holds")]

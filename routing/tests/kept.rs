@@ -290,8 +290,8 @@ fn who_is_no_member_can_be_awaited() {
 fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
     let config = Config {
         max_kept: 2,
-        // The first one's signature of 32 bytes counts as well.
-        max_kept_bytes: 42,
+        // Their signatures of 32 bytes count as well.
+        max_kept_bytes: 74,
         ..Config::default()
     };
     let mut network = Network::new(4, 1, Conditions::default(), config);

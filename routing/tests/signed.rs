@@ -5,12 +5,14 @@
 
 mod network;
 
+use std::time::Duration;
+
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
     Content, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal,
-    Signature, Span, State, Topic,
+    Signature, SigningFailed, Span, State, Topic,
 };
-use binomesh_routing::{Config, Destination, Input, Publish, Timer};
+use binomesh_routing::{Config, Destination, Due, Input, Publish, PublishError, RelayStats, Timer};
 use bytes::Bytes;
 use network::single::{ORIGIN, Single, errand, placed, view};
 use network::{Conditions, Network, Twist, seeds};
@@ -93,20 +95,95 @@ fn what_is_open_when_keys_are_renewed_reaches_everybody_and_is_confirmed() {
     }
 }
 
-/// A broadcast with this signature.
-fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
+/// A broadcast of one byte with this signature.
+fn try_publish(
+    origin: &mut Single,
+    due: Due<u32>,
+    signature: Result<Option<Signature>, SigningFailed>,
+) -> Result<PacketId<u32>, PublishError<u32>> {
     let publish = Publish {
         topic: Topic::new("test").unwrap(),
         payloads: Bytes::from_static(b"x").into(),
         destination: Destination::All,
         strategy: Default::default(),
-        due: Default::default(),
+        due,
         confirmation: Default::default(),
     };
     let sign = |_: Content<'_, u32>| signature;
     let published = origin.relay.publish_signed(publish, sign, &mut origin.out);
     origin.perform();
-    published.unwrap()
+    published
+}
+
+fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
+    try_publish(origin, Due::Settled, Ok(signature)).unwrap()
+}
+
+/// Nor does it go when there is no room for its signature; no sequence is used.
+#[test]
+fn what_cannot_be_signed_does_not_go_unsigned() {
+    let config = Config {
+        max_message_bytes: 20,
+        max_kept_bytes: 10,
+        ..Config::default()
+    };
+    let mut origin = Single::with(ORIGIN, config);
+    placed(1, 4, &mut origin);
+    let signed = |length| Ok(Signature::new(vec![7; length].into()));
+    let kept = || Due::Kept {
+        time: Duration::from_secs(1),
+        awaited: Vec::new(),
+    };
+    let full = |bytes| PublishError::MemoryFull { bytes, max: 20 };
+    for (due, signature, outcome) in [
+        (
+            Due::Settled,
+            Err(SigningFailed),
+            Err(PublishError::NotSigned),
+        ),
+        (Due::Settled, signed(20), Err(full(0))),
+        (kept(), signed(10), Err(PublishError::KeptFull(0))),
+        (kept(), signed(9), Ok(0)),
+        (Due::Settled, signed(10), Err(full(10))),
+        (Due::Settled, signed(9), Ok(1)),
+    ] {
+        let before = origin.relay.stats();
+        let published = try_publish(&mut origin, due, signature);
+        assert_eq!(published.map(|id| id.sequence), outcome);
+        if outcome.is_err() {
+            let after = origin.relay.stats();
+            let open = |stats: RelayStats| (stats.message_bytes, stats.published);
+            assert_eq!(open(after), open(before));
+            assert!(origin.sent.is_empty());
+        }
+        origin.sent.clear();
+    }
+    assert_eq!(origin.relay.stats().message_bytes, 20);
+}
+
+/// With the first copy that is signed a duty grows.
+#[test]
+fn a_signature_takes_room_in_a_duty_that_is_open() {
+    let taken = signature().unwrap().bytes().len();
+    for (room, has_room) in [(taken - 1, false), (taken, true)] {
+        let max_duty_bytes = b"true".len() + room;
+        let config = Config {
+            max_duty_bytes,
+            ..Config::default()
+        };
+        let mut relay = Single::with(ORIGIN + 2, config);
+        relay.handle(Input::View(view(1, 8, 2, |rank| ORIGIN + rank.0)));
+        relay.hear(ORIGIN, Message::Packet(copy(4, None)));
+        relay.sent.clear();
+        relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+        let is_busy = |(_, message): &(u32, Message<u32>)| {
+            let busy = Refusal::Busy;
+            matches!(message, Message::Refused { reason, .. } if *reason == busy)
+        };
+        assert_eq!(relay.sent.iter().any(is_busy), !has_room);
+        let held = relay.relay.stats().duty_bytes;
+        assert_eq!(held == max_duty_bytes, has_room, "{held}");
+    }
 }
 
 /// The round that is under way goes on with the new signature, and the next one does not

@@ -121,7 +121,8 @@ impl Host {
                     PublishError::WindowFull(_)
                     | PublishError::MemoryFull { .. }
                     | PublishError::RosterIncomplete(_)
-                    | PublishError::Unplaced,
+                    | PublishError::Unplaced
+                    | PublishError::NotSigned,
                 ) => return,
                 // It is no member any more, and nobody waits for its answers.
                 Err(_) => self.answers.forget(to),

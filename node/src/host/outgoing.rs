@@ -295,6 +295,7 @@ impl Host {
                 SendError::RosterTooLarge
             }
             PublishError::KeptFull(_) => SendError::KeptFull,
+            PublishError::NotSigned => SendError::NotSigned,
             _ => SendError::NotReady,
         }
     }

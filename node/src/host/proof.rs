@@ -5,7 +5,7 @@
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
-use binomesh_routing::packet::{Content, Packet, Refusal, Signature};
+use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFailed};
 use binomesh_routing::{self as routing, PublishError};
 
 use super::Host;
@@ -59,9 +59,9 @@ impl Host {
         let (notary, wanted) = (&self.notary, self.config.signatures);
         let sign = |content: Content<'_, PeerId>| {
             if !wanted.signs() {
-                return None;
+                return Ok(None);
             }
-            signed(notary, &content)
+            signed(notary, &content).map(Some)
         };
         self.peer.publish_signed(publish, sign, &mut self.out)
     }
@@ -115,24 +115,25 @@ impl Host {
         self.notary = notary;
         if self.config.signatures.signs() {
             let notary = &self.notary;
-            let sign = |content: Content<'_, PeerId>| signed(notary, &content);
+            let sign = |content: Content<'_, PeerId>| signed(notary, &content).ok();
             self.peer.resign(sign, &mut self.out);
             self.perform();
+            // The former key may have failed.
+            self.note_room();
         }
         Ok(())
     }
 }
 
-/// This node's signature; `None` if its key fails, which is counted.
-fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Option<Signature> {
+/// This node's signature. That its key fails is counted.
+fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Result<Signature, SigningFailed> {
     let bytes = content
         .digest()
         .ok()
         .and_then(|digest| notary.sign(&digest));
-    let signature = bytes.and_then(Signature::new);
-    if signature.is_none() {
+    bytes.and_then(Signature::new).ok_or_else(|| {
         metrics::counter!("binomesh_signatures_failed_total").increment(1);
         tracing::error!("the key does not sign");
-    }
-    signature
+        SigningFailed
+    })
 }

@@ -38,6 +38,11 @@ impl Signature {
     }
 }
 
+/// The key has failed, so there is no signature where one is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the key does not sign")]
+pub struct SigningFailed;
+
 /// What is signed of a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a, I> {

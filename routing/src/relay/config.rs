@@ -81,7 +81,7 @@ pub struct Config {
     /// delegator hands out the part itself; what is for this node alone is taken
     /// all the same.
     pub max_duties: usize,
-    /// How many bytes of payloads and names they may hold; full as above.
+    /// How many bytes of payloads, names and signatures they may hold; full as above.
     pub max_duty_bytes: usize,
     /// How many parts a node has handed to others, own messages not counted, until
     /// it takes no further duty; full as above.
@@ -98,18 +98,18 @@ pub struct Config {
     /// How many exceptions a duty names before they are summarised; at most
     /// [`crate::packet::Message::MAX_EXCEPTIONS`].
     pub max_exceptions: usize,
-    /// How many bytes of payload own open messages may hold. Full:
+    /// How many bytes of payloads and signatures own open messages may hold. Full:
     /// [`super::PublishError::MemoryFull`].
     pub max_message_bytes: usize,
     /// How many own packets that are to be kept for members that are away may be open.
     /// Full: [`super::PublishError::KeptFull`]. A guess: two for each that may be open
     /// otherwise.
     pub max_kept: usize,
-    /// How many bytes of payload they may hold; full as above.
+    /// How many bytes of payloads and signatures they may hold; full as above.
     pub max_kept_bytes: usize,
     /// How many packets of an unknown epoch are held. Full: refused at once.
     pub max_held: usize,
-    /// How many bytes of payloads and names they may hold; full as above.
+    /// How many bytes of payloads, names and signatures they may hold; full as above.
     pub max_held_bytes: usize,
     /// How long a packet of an unknown epoch is held: an epoch takes about a
     /// depth of hops to get everywhere. A guess.

@@ -198,7 +198,14 @@ impl<I: Id> Relay<I> {
         let has_waiters = known.map_or(0, |duty| duty.waiters.len());
         let is_open = known.is_some_and(|duty| !duty.is_finished);
         let is_alone = is_for_one(&errand);
-        let has_room = is_open || self.duties.has_room(packet.bytes(), &self.config);
+        let has_room = match known.filter(|_| is_open) {
+            // A copy with more names, or the first one that is signed.
+            Some(duty) => {
+                let more = packet.bytes().saturating_sub(duty.bytes());
+                self.duties.may_grow(more, &self.config)
+            }
+            None => self.duties.has_room(packet.bytes(), &self.config),
+        };
         let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
         // What is for me alone waits for nobody and takes no room, so that every
         // duty anywhere can always be brought to its end.

@@ -49,7 +49,7 @@ impl<I: Id> Duties<I> {
         self.relayed
     }
 
-    /// Bytes of payloads and names that duties for others hold. Own messages have a bound
+    /// Bytes of payloads, names and signatures that duties for others hold. Own messages have a bound
     /// of their own: they must not keep a node from serving others.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -63,7 +63,12 @@ impl<I: Id> Duties<I> {
     pub(super) fn has_room(&self, bytes: usize, config: &Config) -> bool {
         self.relayed < config.max_duties
             && self.delegations < config.max_delegations
-            && self.bytes.saturating_add(bytes) <= config.max_duty_bytes
+            && self.may_grow(bytes, config)
+    }
+
+    /// Whether those that are open may hold so many bytes more.
+    pub(super) fn may_grow(&self, bytes: usize, config: &Config) -> bool {
+        bytes == 0 || self.bytes.saturating_add(bytes) <= config.max_duty_bytes
     }
 
     /// A number for a new duty or delegation.

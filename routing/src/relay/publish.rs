@@ -10,8 +10,8 @@ use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
 use crate::packet::{
-    Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature, Span,
-    State,
+    Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature,
+    SigningFailed, Span, State, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::Strategy;
@@ -25,16 +25,16 @@ impl<I: Id> Relay<I> {
         publish: Publish<I>,
         out: &mut Effects<I>,
     ) -> Result<PacketId<I>, PublishError<I>> {
-        self.publish_signed(publish, |_| None, out)
+        self.publish_signed(publish, |_| Ok(None), out)
     }
 
-    /// As [`Relay::publish`], with my signature. `sign` is asked once the name of the
-    /// message is certain, and only if it is accepted: so what has to wait for room is
-    /// not signed at every try.
+    /// As [`Relay::publish`], with the signature that `sign` makes, if any. It is asked
+    /// once the name of the message is certain, and only if all but the signature has
+    /// room: so what has to wait is not signed at every try.
     pub fn publish_signed(
         &mut self,
         publish: Publish<I>,
-        sign: impl FnOnce(Content<'_, I>) -> Option<Signature>,
+        sign: impl FnOnce(Content<'_, I>) -> Result<Option<Signature>, SigningFailed>,
         out: &mut Effects<I>,
     ) -> Result<PacketId<I>, PublishError<I>> {
         if self.draining {
@@ -60,7 +60,9 @@ impl<I: Id> Relay<I> {
         let beyond = awaited.iter().flatten().count();
         let beyond = n.saturating_add(u32::try_from(beyond).unwrap_or(u32::MAX));
         expected.insert(Span::new(n, beyond));
-        self.check_bounds(&publish.payloads, awaited.is_some())?;
+        self.check_window(&publish.payloads)?;
+        let (bytes, keeps) = (publish.payloads.len(), awaited.is_some());
+        self.check_memory(bytes, keeps)?;
         let sequence = self.open.next_sequence();
         let id = PacketId {
             origin: self.me,
@@ -73,6 +75,8 @@ impl<I: Id> Relay<I> {
             topic: &publish.topic,
             payloads: &publish.payloads,
         });
+        let signature = signature.map_err(|SigningFailed| PublishError::NotSigned)?;
+        self.check_memory(bytes + signature_bytes(signature.as_ref()), keeps)?;
         self.stats.published += publish.payloads.count();
         let content = (
             publish.topic,
@@ -423,7 +427,8 @@ impl<I: Id> Relay<I> {
         self.check_drained(out);
     }
 
-    fn check_bounds(&mut self, payloads: &Payloads, keeps: bool) -> Result<(), PublishError<I>> {
+    /// Whether it is not too long, and not too far ahead of what is open.
+    fn check_window(&mut self, payloads: &Payloads) -> Result<(), PublishError<I>> {
         let (longest, max) = (payloads.longest(), self.config.payload_max);
         if longest > max {
             let bytes = longest;
@@ -436,7 +441,11 @@ impl<I: Id> Relay<I> {
             self.stats.window_full += 1;
             return Err(PublishError::WindowFull(open));
         }
-        let bytes = payloads.len();
+        Ok(())
+    }
+
+    /// Whether there is room for so many bytes, of a message that is to be kept if need be.
+    fn check_memory(&mut self, bytes: usize, keeps: bool) -> Result<(), PublishError<I>> {
         if keeps {
             self.check_kept(bytes)?;
         }

@@ -368,7 +368,7 @@ impl Network {
             confirmation: Default::default(),
         };
         let key = self.key;
-        let sign = |content: Content<'_, u32>| signed(&content, key);
+        let sign = |content: Content<'_, u32>| Ok(signed(&content, key));
         let id = node.relay.publish_signed(publish, sign, &mut out);
         if let Ok(id) = id {
             self.accepted.insert(id, accepted.unwrap());
@@ -734,7 +734,7 @@ impl Network {
 /// What these networks have for a signature: the digest of the content, and the key.
 fn signed(content: &Content<'_, u32>, key: u8) -> Option<Signature> {
     let digest = content.digest().unwrap();
-    let key = vec![key; 1 + usize::from(key)];
+    let key = vec![key; usize::from(key)];
     Signature::new([&digest[..], &key].concat().into())
 }
 
