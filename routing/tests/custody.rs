@@ -2,45 +2,17 @@
 
 mod network;
 
-use binomesh_overlay::Rank;
-use binomesh_routing::packet::{Header, Message, Packet, Part, Payloads, Span, Topic};
-use binomesh_routing::{Config, Input, Timer};
-use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, view};
+use binomesh_routing::packet::{Message, Part, Span};
+use binomesh_routing::{Config, Timer};
+use network::single::{ORIGIN, Single, copy, errand, member};
 
 const CHILD: u32 = ORIGIN + 3;
 
 /// One rank of `n`, asked by the origin to answer for a span that begins there.
 fn asked_of(n: u32, span: Span, payload: usize) -> Single {
-    let mut relay = placed(n, span, Config::default());
+    let mut relay = member(n, span.start, Config::default());
     relay.hear(ORIGIN, copy(span, 0, payload));
     relay
-}
-
-fn placed(n: u32, span: Span, config: Config) -> Single {
-    let mut relay = Single::with(ORIGIN + span.start, config);
-    relay.handle(Input::View(view(1, n, span.start, |rank| ORIGIN + rank.0)));
-    relay.sent.clear();
-    relay
-}
-
-/// The origin's copy of a message for the first rank of a span.
-fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
-    let mut errand = errand(0, Part::Range(span));
-    errand.id.sequence = sequence;
-    let header = Header {
-        errand,
-        origin_rank: Rank(0),
-        to: Rank(span.start),
-        closed_below: 0,
-        is_kept: false,
-        confirmation: Default::default(),
-        topic: Topic::new("test").unwrap(),
-        names: Vec::new(),
-        signature: None,
-    };
-    let payloads = Payloads::from(Bytes::from(vec![7; payload]));
-    Message::Packet(Packet { header, payloads })
 }
 
 /// Rank 2 of 4, asked by the origin to answer for ranks 2 and 3.
@@ -130,7 +102,7 @@ fn custody_is_not_delayed_for_more_duties_than_there_may_be() {
         max_duties: 1,
         ..Config::default()
     };
-    let mut relay = placed(4, span, config);
+    let mut relay = member(4, span.start, config);
     relay.hear(ORIGIN, copy(span, 0, 100));
     child_is_done(&mut relay);
     assert_eq!(said_to(&mut relay, ORIGIN), ["done"]);

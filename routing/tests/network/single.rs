@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{
-    Errand, Exception, Message, Packet, PacketId, Part, Reason, State, Topic,
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Span, State,
+    Topic,
 };
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{
@@ -150,6 +151,25 @@ pub fn errand(round: u32, part: Part) -> Errand<u32> {
     }
 }
 
+/// The origin's copy of a message for the first rank of a span.
+pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
+    let mut errand = errand(0, Part::Range(span));
+    errand.id.sequence = sequence;
+    let header = Header {
+        errand,
+        origin_rank: Rank(0),
+        to: Rank(span.start),
+        closed_below: 0,
+        is_kept: false,
+        confirmation: Default::default(),
+        topic: Topic::new("test").unwrap(),
+        names: Vec::new(),
+        signature: None,
+    };
+    let payloads = Payloads::from(Bytes::from(vec![7; payload]));
+    Message::Packet(Packet { header, payloads })
+}
+
 pub fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u32> {
     let population = Population::new(n).unwrap();
     let levels = 0..population.levels();
@@ -167,6 +187,14 @@ pub fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u
             .map(|i| Some(at(mine.behind(1 << i, population))))
             .collect(),
     }
+}
+
+/// One rank of n, whose peer is 1000 + rank.
+pub fn member(n: u32, rank: u32, config: Config) -> Single {
+    let mut member = Single::with(ORIGIN + rank, config);
+    member.handle(Input::View(view(1, n, rank, |at| ORIGIN + at.0)));
+    member.sent.clear();
+    member
 }
 
 /// The origin at rank 0 of n, with a complete roster of 1000 + rank.
