@@ -38,8 +38,8 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
         let name = |field: &str| row[field].as_str().expect("a name").to_owned();
         seen.insert((name("system"), name("workload"), name("figure")));
     }
-    // Four of formation, eight of each workload, three of a file; one has a disk.
-    assert_eq!((rows.len(), seen.len()), (3 * (4 + 16 + 3) + 3, 72));
+    // Four of formation, nine of each workload, three of a file; one has a disk.
+    assert_eq!((rows.len(), seen.len()), (3 * (4 + 18 + 3) + 3, 78));
     let wire = rows
         .iter()
         .filter(|row| row["figure"] == "wire_bytes_per_payload_byte");

@@ -11,11 +11,14 @@
 
 mod arrivals;
 mod bare;
+mod callgrind;
 mod figures;
 mod file;
 mod home;
+mod instructions;
 mod measure;
 mod ours;
+mod stretches;
 
 use std::time::Duration;
 
@@ -37,6 +40,7 @@ Examples:
   binomesh-bench peers --floor --nodes 64 --repeat 5 --json
   binomesh-bench peers --workload 64KiB
   binomesh-bench peers --floor --workload 1MiB --file-mib 256
+  binomesh-bench peers --floor --instructions --nodes 8 --profile quiet --workload 1KiB
   binomesh-bench peers --nodes 1024 --profile quiet --repeat 1 --workload 1KiB
 
 A row per figure: {system, nodes, workload, figure, value, min, max, unit,
@@ -76,6 +80,14 @@ pub struct Peers {
     /// How long one system may take for one measurement.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout_seconds: u64,
+    /// Count the processor's instructions per delivery as well, of ours and with --floor of
+    /// the tree, by valgrind (package valgrind): other load on the machine does not change
+    /// them. Some fifty times slower than without, so take few nodes and the quiet profile.
+    #[arg(long)]
+    pub instructions: bool,
+    /// What --instructions has valgrind run.
+    #[arg(long, hide = true, value_name = "SYSTEM")]
+    pub stretches_of: Option<System>,
     /// A row per line, as JSON.
     #[arg(long)]
     pub json: bool,
@@ -84,14 +96,20 @@ pub struct Peers {
 impl Peers {
     /// Measure and print.
     pub fn run(&self) -> Result<Finding, Failure> {
+        if let Some(system) = self.stretches_of {
+            runtime()?.block_on(stretches::run(system, self))?;
+            return Ok(Finding::Good);
+        }
+        if self.instructions {
+            instructions::require_valgrind()?;
+        }
         if let Err(Failure::Run(reason)) = namespace::enter() {
             eprintln!("note: wire figures count all packets on the loopback interface: {reason}");
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::run)?;
-        let figures = runtime.block_on(self.measure())?;
+        let mut figures = runtime()?.block_on(self.measure())?;
+        if self.instructions {
+            instructions::count(self, &mut figures)?;
+        }
         let rows = figures.rows(self.nodes);
         match self.json {
             true => rows.iter().try_for_each(record::print_json)?,
@@ -118,4 +136,9 @@ impl Peers {
         record::progress_done();
         Ok(figures)
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().build().map_err(Failure::run)
 }

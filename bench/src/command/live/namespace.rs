@@ -55,7 +55,7 @@ fn current() -> Result<OsString, Failure> {
 }
 
 /// Whether a program is where administrators' programs are.
-pub(super) fn is_installed(program: &str) -> bool {
+pub(in crate::command) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // `ip` is often outside an ordinary user's path.
     let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::str::FromStr;
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use crate::record::{VERSION, quantile};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum System {
+pub enum System {
     /// Node 0 has a QUIC connection to every other.
     Star,
     /// A static binary tree of QUIC connections, in the order of ranks.
@@ -20,12 +21,22 @@ pub(super) enum System {
 
 impl System {
     /// Its name in rows.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Star => "quinn-star",
             Self::Tree => "quinn-tree",
             Self::Ours => "binomesh",
         }
+    }
+}
+
+impl FromStr for System {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = [Self::Star, Self::Tree, Self::Ours].into_iter();
+        let found = all.find(|system| system.name() == text);
+        found.ok_or_else(|| "expected quinn-star, quinn-tree or binomesh".to_owned())
     }
 }
 
@@ -47,6 +58,8 @@ pub(super) enum Figure {
     LatencyP99Ms,
     /// Processor time per delivery, one message at a time.
     CpuUsPerSingleDelivery,
+    /// IP packets per delivery, one message at a time.
+    PacketsPerSingleDelivery,
     /// Payload delivered per second, back to back, by all receivers together.
     ThroughputMbPerS,
     /// Processor time per 10^9 bytes of payload delivered.
@@ -60,6 +73,17 @@ pub(super) enum Figure {
     PacketsPerDelivery,
     /// The most memory of the whole process, all nodes together.
     PeakRssMib,
+    /// What the nodes' own code takes when nothing is sent, the kernel's not counted.
+    IdleInstructionsPerSecond,
+    /// The same per delivery, one message at a time, without what is taken anyway.
+    InstructionsPerSingleDelivery,
+    /// The same, back to back.
+    InstructionsPerDelivery,
+    /// IP packets while those were counted: if there are more than otherwise, a timer
+    /// has fired that does not at full speed.
+    CountedPacketsPerSingleDelivery,
+    /// The same, back to back.
+    CountedPacketsPerDelivery,
 }
 
 impl Figure {
@@ -72,18 +96,26 @@ impl Figure {
             Self::LatencyP50Ms => ("latency_p50_ms", "ms"),
             Self::LatencyP99Ms => ("latency_p99_ms", "ms"),
             Self::CpuUsPerSingleDelivery => ("cpu_us_per_single_delivery", "us"),
+            Self::PacketsPerSingleDelivery => ("packets_per_single_delivery", "1"),
             Self::ThroughputMbPerS => ("throughput_mb_per_s", "MB/s"),
             Self::CpuSecondsPerGb => ("cpu_seconds_per_gb", "s"),
             Self::CpuUsPerDelivery => ("cpu_us_per_delivery", "us"),
             Self::WireBytesPerPayloadByte => ("wire_bytes_per_payload_byte", "1"),
             Self::PacketsPerDelivery => ("packets_per_delivery", "1"),
             Self::PeakRssMib => ("peak_rss_mib", "MiB"),
+            Self::IdleInstructionsPerSecond => ("idle_instructions_per_second", "1/s"),
+            Self::InstructionsPerSingleDelivery => ("instructions_per_single_delivery", "1"),
+            Self::InstructionsPerDelivery => ("instructions_per_delivery", "1"),
+            Self::CountedPacketsPerSingleDelivery => ("counted_packets_per_single_delivery", "1"),
+            Self::CountedPacketsPerDelivery => ("counted_packets_per_delivery", "1"),
         }
     }
 }
 
 /// What is said of formation, which sends no payload.
 pub(super) const FORMATION: &str = "formation";
+/// What is said of a time in which nothing is sent.
+pub(super) const IDLE: &str = "idle";
 
 /// The values of all repeats.
 #[derive(Debug, Default)]

@@ -28,6 +28,18 @@ pub struct Workload {
     bytes: usize,
 }
 
+impl Workload {
+    /// As it was written.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Such a message.
+    pub(super) fn payload(&self) -> Bytes {
+        Bytes::from(vec![0x5a; self.bytes])
+    }
+}
+
 impl FromStr for Workload {
     type Err = String;
 
@@ -53,7 +65,7 @@ pub(super) enum Network {
 }
 
 impl Network {
-    async fn form(system: System, home: &Home) -> Result<Self, Failure> {
+    pub(super) async fn form(system: System, home: &Home) -> Result<Self, Failure> {
         Ok(match system {
             System::Star => Self::Bare(bare::Network::form(home, |_| 0).await?),
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
@@ -83,6 +95,36 @@ impl Network {
         }
     }
 
+    /// Send one message and wait until so many have it.
+    pub(super) async fn send_one(
+        &mut self,
+        payload: &Bytes,
+        receivers: u64,
+    ) -> Result<Duration, Failure> {
+        let wanted = self.arrivals().count() + receivers;
+        let clock = Stopwatch::start();
+        self.send(payload.clone()).await?;
+        self.arrivals().wait_for(wanted).await;
+        let took = clock.elapsed();
+        self.settle().await?;
+        Ok(took)
+    }
+
+    /// Send so many, and wait until each has arrived so often.
+    pub(super) async fn send_many(
+        &mut self,
+        payload: &Bytes,
+        count: u64,
+        receivers: u64,
+    ) -> Result<(), Failure> {
+        let wanted = self.arrivals().count() + count * receivers;
+        for _ in 0..count {
+            self.send(payload.clone()).await?;
+        }
+        self.arrivals().wait_for(wanted).await;
+        self.settle().await
+    }
+
     async fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Bare(_) => Ok(()),
@@ -90,7 +132,7 @@ impl Network {
         }
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         match self {
             Self::Bare(network) => network.stop().await,
             Self::Ours(network) => network.stop().await,
@@ -165,32 +207,23 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn all(&mut self, count: u64) -> Result<(), Failure> {
-        let payload = Bytes::from(vec![0x5a; self.workload.bytes]);
+        let payload = self.workload.payload();
         for _ in 0..WARM_UP.min(count) {
-            self.one(&payload).await?;
+            self.network.send_one(&payload, self.receivers).await?;
         }
         self.singles(&payload, count.min(SINGLES)).await?;
         self.back_to_back(&payload, count).await
     }
 
-    /// Send one message and wait until all have it.
-    async fn one(&mut self, payload: &Bytes) -> Result<Duration, Failure> {
-        let wanted = self.network.arrivals().count() + self.receivers;
-        let clock = Stopwatch::start();
-        self.network.send(payload.clone()).await?;
-        self.network.arrivals().wait_for(wanted).await;
-        let took = clock.elapsed();
-        self.network.settle().await?;
-        Ok(took)
-    }
-
     async fn singles(&mut self, payload: &Bytes, count: u64) -> Result<(), Failure> {
+        let wire = Loopback::read()?;
         let cpu = CpuWatch::of_process();
         let mut latencies = Vec::new();
         for _ in 0..count {
-            latencies.push(self.one(payload).await?);
+            latencies.push(self.network.send_one(payload, self.receivers).await?);
         }
         let cpu = cpu.elapsed();
+        let packets = Loopback::read()?.packets - wire.packets;
         latencies.sort_unstable();
         let at = |share| quantile(&latencies, share).map_or(0.0, |at| at.as_secs_f64() * 1e3);
         let (p50, p99) = (at(0.5), at(0.99));
@@ -201,18 +234,18 @@ impl Run<'_> {
             Figure::CpuUsPerSingleDelivery,
             cpu.as_secs_f64() * 1e6 / deliveries,
         );
+        self.note(
+            Figure::PacketsPerSingleDelivery,
+            packets as f64 / deliveries,
+        );
         Ok(())
     }
 
     async fn back_to_back(&mut self, payload: &Bytes, count: u64) -> Result<(), Failure> {
-        let wanted = self.network.arrivals().count() + count * self.receivers;
         let wire = Loopback::read()?;
         let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
-        for _ in 0..count {
-            self.network.send(payload.clone()).await?;
-        }
-        self.network.arrivals().wait_for(wanted).await;
-        self.network.settle().await?;
+        let sending = self.network.send_many(payload, count, self.receivers);
+        sending.await?;
         let (took, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
         let sent = Loopback::read()?;
         let deliveries = (count * self.receivers) as f64;

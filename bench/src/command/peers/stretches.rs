@@ -1,0 +1,138 @@
+//! What valgrind counts: one system goes through stretches of work with a mark at the end
+//! of each, so that neither its start nor its formation is in what is counted.
+//!
+//! ```text
+//!   forming │ idle │ warming up │ single │ single │ … │ back to back │ … │ stopping
+//!           1      2            3        4        5   marks
+//! ```
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::System;
+use super::home::Home;
+use super::measure::{Network, Workload};
+use super::{Failure, Peers};
+use crate::command::live::counters::Loopback;
+use crate::record::{Stopwatch, print_json};
+
+/// A part of the name of [`instruction_mark`], by which valgrind knows it.
+pub(super) const MARK: &str = "instruction_mark";
+
+/// How long nothing is sent: two beats of the quiet profile.
+const IDLE: Duration = Duration::from_millis(7200);
+/// How often each stretch is repeated.
+const REPEATS: usize = 3;
+/// Of a size as many messages as have so many bytes, within the bounds below.
+const BYTES: usize = 8 << 20;
+const LEAST: usize = 16;
+/// The most messages one after the other; as many warm up the rest.
+const SINGLES: usize = 64;
+/// The most messages back to back: what shares packets has to come in long rows.
+const MANY: usize = 1024;
+
+/// What was done until a mark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Stretch {
+    /// What it was.
+    pub(super) work: Work,
+    /// Of which size; empty if nothing was sent.
+    pub(super) workload: String,
+    /// How many messages arrived.
+    pub(super) deliveries: u64,
+    /// How long it took.
+    pub(super) seconds: f64,
+    /// How many IP packets there were.
+    pub(super) packets: u64,
+}
+
+/// What is done in a stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Work {
+    /// What is not told of.
+    Preparing,
+    /// Nothing is sent.
+    Idle,
+    /// One message at a time.
+    Single,
+    /// Back to back.
+    BackToBack,
+}
+
+/// Go through all of it, and print each stretch when it is over.
+pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
+    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?;
+    let limit = Duration::from_secs(peers.timeout_seconds);
+    let within = |what: &'static str| {
+        move |_| Failure::Run(format!("{what} took longer than {} s", limit.as_secs()))
+    };
+    let forming = tokio::time::timeout(limit, Network::form(system, &home));
+    let mut network = forming.await.map_err(within("forming"))??;
+    let mut course = Course {
+        receivers: u64::from(peers.nodes) - 1,
+        marks: 0,
+        last: (Stopwatch::start(), Loopback::read()?.packets),
+    };
+    course.mark(Work::Preparing, "", 0)?;
+    tokio::time::sleep(IDLE).await;
+    course.mark(Work::Idle, "", 0)?;
+    for workload in &peers.workload {
+        let working = tokio::time::timeout(limit, course.work(&mut network, workload));
+        working.await.map_err(within("a workload"))??;
+    }
+    network.stop().await;
+    Ok(())
+}
+
+struct Course {
+    receivers: u64,
+    marks: u64,
+    /// When the last mark was, and how many packets there were by then.
+    last: (Stopwatch, u64),
+}
+
+impl Course {
+    async fn work(&mut self, network: &mut Network, workload: &Workload) -> Result<(), Failure> {
+        let payload = workload.payload();
+        let at_most = |most| (BYTES / payload.len()).clamp(LEAST, most) as u64;
+        let (singles, many) = (at_most(SINGLES), at_most(MANY));
+        network.send_many(&payload, singles, self.receivers).await?;
+        self.mark(Work::Preparing, workload.name(), 0)?;
+        for _ in 0..REPEATS {
+            for _ in 0..singles {
+                network.send_one(&payload, self.receivers).await?;
+            }
+            self.mark(Work::Single, workload.name(), singles)?;
+        }
+        for _ in 0..REPEATS {
+            network.send_many(&payload, many, self.receivers).await?;
+            self.mark(Work::BackToBack, workload.name(), many)?;
+        }
+        Ok(())
+    }
+
+    /// This was done since the last mark.
+    fn mark(&mut self, work: Work, workload: &str, messages: u64) -> Result<(), Failure> {
+        let (clock, packets) = (self.last.0.elapsed(), Loopback::read()?.packets);
+        self.marks += instruction_mark(1);
+        print_json(&Stretch {
+            work,
+            workload: workload.to_owned(),
+            deliveries: messages * self.receivers,
+            seconds: clock.as_secs_f64(),
+            packets: packets - self.last.1,
+        })?;
+        // What was written down meanwhile took its time.
+        self.last = (Stopwatch::start(), packets);
+        Ok(())
+    }
+}
+
+/// Here valgrind writes down what it has counted.
+#[inline(never)]
+fn instruction_mark(one: u64) -> u64 {
+    black_box(one)
+}
