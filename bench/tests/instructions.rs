@@ -39,7 +39,10 @@ fn instructions_are_counted_beside_those_of_the_tree() {
         let row = rows.iter().find(is_it);
         row.unwrap_or_else(|| panic!("no {figure} of {system}: {errors}"))
     };
-    for figure in ["instructions_per_delivery", "instructions_per_single_delivery"] {
+    for figure in [
+        "instructions_per_delivery",
+        "instructions_per_single_delivery",
+    ] {
         let [tree, ours] = ["quinn-tree", "binomesh"].map(|system| of(system, figure));
         let count = |row: &Value| row["value"].as_f64().unwrap_or_default();
         // Neither can be done by fewer; what forming takes is far beyond.
@@ -49,7 +52,10 @@ fn instructions_are_counted_beside_those_of_the_tree() {
         assert!(ours["ratio_to_tree"].is_number(), "{ours}");
         assert_eq!(ours["repeats"], 3, "{ours}");
     }
-    for figure in ["counted_packets_per_delivery", "counted_packets_per_single_delivery"] {
+    for figure in [
+        "counted_packets_per_delivery",
+        "counted_packets_per_single_delivery",
+    ] {
         assert!(of("quinn-tree", figure)["value"].as_f64() > Some(0.0));
     }
 }

@@ -32,10 +32,10 @@ use crate::command::SendError;
 use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
 use crate::recorded::recording;
-use crate::report::{Delivery, Status};
+use crate::report::{Delivery, GapView, Status};
 use crate::settings::NodeConfig;
 use crate::socket::{SocketError, SocketFile};
-use crate::subscription::{Received, Subscribers, Subscription};
+use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
 use pushing::push;
 use sending::{broadcast, reply, send};
@@ -292,6 +292,9 @@ async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
 #[serde(deny_unknown_fields)]
 struct MessagesQuery {
     topic: Option<String>,
+    #[serde(default)]
+    ordered: bool,
+    hold_ms: Option<u64>,
 }
 
 async fn messages(
@@ -308,13 +311,25 @@ async fn messages(
     };
     let filter = query.topic.as_deref().map(str::parse::<TopicFilter>);
     let filter = filter.unwrap_or(Ok(TopicFilter::all())).map_err(bad)?;
-    let subscription = door.node.subscribe(filter).await?;
+    let mut hold = Hold::default();
+    if let Some(ms) = query.hold_ms {
+        hold.time = Duration::from_millis(ms);
+    }
+    let subscription = match (query.ordered, query.hold_ms) {
+        (true, _) => door.node.subscribe_ordered(filter, hold).await?,
+        (false, None) => door.node.subscribe(filter).await?,
+        (false, Some(_)) => {
+            let error = "hold_ms is given, and nothing is held without ordered";
+            let remedy = "give ordered=true as well";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error, remedy));
+        }
+    };
     let events = Sse::new(deliveries(subscription)).keep_alive(KeepAlive::default());
     Ok(events.into_response())
 }
 
-/// `subscribed`, then a `message` for each delivery and a `missed` for each gap,
-/// until the node stops.
+/// `subscribed`, then a `message` for each delivery, a `missed` for what was left out and
+/// a `gap` for what is missing of an order, until the node stops.
 fn deliveries(subscription: Subscription) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = Event::default().event("subscribed").data("{}");
     let rest = stream::unfold(subscription, async |mut subscription| {
@@ -326,6 +341,10 @@ fn deliveries(subscription: Subscription) -> impl Stream<Item = Result<Event, In
             Received::Missed(count) => {
                 let data = format!("{{\"count\":{count}}}");
                 Event::default().event("missed").data(data)
+            }
+            Received::Gap(gap) => {
+                let data = serde_json::to_string(&GapView::from(&gap)).unwrap_or_default();
+                Event::default().event("gap").data(data)
             }
         };
         Some((Ok(event), subscription))

@@ -209,7 +209,28 @@ impl Client {
     /// The deliveries that match a topic filter. When this returns, the node has
     /// confirmed the subscription.
     pub async fn subscribe(&self, filter: &str) -> Result<Events, ClientError> {
-        let path = format!("/v1/messages{}", query(&[("topic", Some(filter))]));
+        self.subscribe_by(&[("topic", Some(filter))]).await
+    }
+
+    /// As [`Client::subscribe`], in order: see
+    /// [`Node::subscribe_ordered`](crate::Node::subscribe_ordered). Messages are held for
+    /// those before them for `hold`, or as long as the node does by default.
+    pub async fn subscribe_ordered(
+        &self,
+        filter: &str,
+        hold: Option<Duration>,
+    ) -> Result<Events, ClientError> {
+        let hold = ms(hold);
+        self.subscribe_by(&[
+            ("topic", Some(filter)),
+            ("ordered", Some("true")),
+            ("hold_ms", hold.as_deref()),
+        ])
+        .await
+    }
+
+    async fn subscribe_by(&self, pairs: &[(&str, Option<&str>)]) -> Result<Events, ClientError> {
+        let path = format!("/v1/messages{}", query(pairs));
         let response = self.request(Method::GET, &path, Bytes::new()).await?;
         let mut events = Events::new(self.endpoint.clone(), response.into_body());
         match events.next_raw().await {
@@ -317,6 +338,7 @@ fn posting(what: &str, more: &[(&str, Option<&str>)], options: &SendOptions) -> 
         ("timeout_ms", timeout.as_deref()),
         ("until_ms", until.as_deref()),
         ("confirm", confirm),
+        ("ordered", options.is_ordered.then_some("true")),
     ];
     pairs.extend_from_slice(more);
     format!("/v1/{what}{}", query(&pairs))

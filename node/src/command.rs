@@ -14,7 +14,7 @@ use crate::credentials::Credentials;
 use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
 use crate::settings::Strategy;
-use crate::subscription::Subscriber;
+use crate::subscription::{OrderMetrics, Subscriber};
 use crate::topic::Topic;
 
 /// How many commands wait for the loop before the next is refused with
@@ -53,8 +53,8 @@ pub(crate) enum Command {
     Subscribe {
         /// The node's end of the queue.
         subscriber: Subscriber,
-        /// Told when the subscription holds.
-        reply: oneshot::Sender<()>,
+        /// Told when the subscription holds, and where it counts.
+        reply: oneshot::Sender<OrderMetrics>,
     },
     /// Go on with other credentials of the same identity.
     Renew {
@@ -85,6 +85,8 @@ pub(crate) struct Outgoing {
     pub(crate) due: Due,
     /// What is asked of each receiver.
     pub(crate) confirmation: Confirmation,
+    /// Whether it is numbered for receivers that sort.
+    pub(crate) is_ordered: bool,
     /// Whose answers are not awaited.
     pub(crate) excused: Arc<[String]>,
     /// Gets the receipt, or why nothing was sent.
@@ -171,6 +173,10 @@ pub struct SendOptions {
     pub confirmation: Confirmation,
     /// Of what is for all members: in which order it goes to them.
     pub strategy: Strategy,
+    /// Whether it is numbered among what this node publishes so on the topic and to the
+    /// same destinations: subscribers that ask for it get these in that order, and are
+    /// told what is missing.
+    pub is_ordered: bool,
 }
 
 /// Why a message was not sent. Nothing has left the node.

@@ -57,6 +57,7 @@ mod timers;
 mod wire;
 
 pub use binomesh_routing::packet::Confirmation;
+pub use binomesh_routing::{Order, Ordered};
 pub use command::{Destination, Due, SendError, SendOptions};
 pub use node::{
     Ended, Node, PublishHandle, RenewError, StartError, Stopped, SubscribeError, TopicHandle,
@@ -64,5 +65,5 @@ pub use node::{
 pub use recorded::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
 pub use settings::{NodeConfig, Profile, Router, Seed, Signatures, Strategy};
-pub use subscription::{Message, Received, Subscription};
+pub use subscription::{Gap, Hold, Message, Received, Subscription};
 pub use topic::{Topic, TopicFilter};

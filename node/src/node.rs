@@ -19,7 +19,7 @@ use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
-use crate::subscription::{Room, Subscription, subscription};
+use crate::subscription::{Hold, OrderMetrics, Room, Subscription, subscription};
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// A running node. Clones are handles of the same node; when the last one is
@@ -313,18 +313,42 @@ impl Node {
             .await
     }
 
+    /// As [`Node::subscribe`], in order: what an origin has published with
+    /// [`SendOptions::is_ordered`] comes in the order in which it did so on that topic and
+    /// to those destinations, and what is missing is told where it is missing, as
+    /// [`Received::Gap`](crate::Received::Gap). A message that comes after that is marked
+    /// late. Others come as they come.
+    pub async fn subscribe_ordered(
+        &self,
+        filter: TopicFilter,
+        hold: Hold,
+    ) -> Result<Subscription, SubscribeError> {
+        let room = Room::for_messages(Subscription::DEFAULT_CAPACITY);
+        let (subscription, metrics) = self.subscribe_counted(filter, room).await?;
+        Ok(subscription.in_order(hold, metrics))
+    }
+
     /// As [`Node::subscribe`], with other bounds.
     pub(crate) async fn subscribe_within(
         &self,
         filter: TopicFilter,
         room: Room,
     ) -> Result<Subscription, SubscribeError> {
+        let (subscription, _) = self.subscribe_counted(filter, room).await?;
+        Ok(subscription)
+    }
+
+    async fn subscribe_counted(
+        &self,
+        filter: TopicFilter,
+        room: Room,
+    ) -> Result<(Subscription, OrderMetrics), SubscribeError> {
         let (subscriber, subscription) = subscription(filter, room);
         let (reply, held) = oneshot::channel();
         let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
         asked.map_err(|Stopped| SubscribeError::Stopped)?;
         match held.await {
-            Ok(()) => Ok(subscription),
+            Ok(metrics) => Ok((subscription, metrics)),
             Err(_) if self.shared.commands.is_closed() => Err(SubscribeError::Stopped),
             Err(_) => Err(SubscribeError::TooMany),
         }
@@ -425,6 +449,7 @@ impl Node {
             due,
             confirmation,
             strategy,
+            is_ordered,
         } = options;
         if confirmation != Confirmation::Relayed && due.time().is_none() {
             return PublishHandle::refused(SendError::NoTime);
@@ -435,6 +460,7 @@ impl Node {
             strategy,
             due,
             confirmation,
+            is_ordered,
             excused,
             reply,
         };

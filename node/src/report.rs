@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use binomesh_overlay::{Epoch, PeerId};
+use binomesh_routing::Order;
 use serde::{Deserialize, Serialize};
 
 /// One node's view of itself: an element of `topology --json`.
@@ -224,6 +225,12 @@ pub struct Delivery {
     /// Whether its origin has signed it, and the node has verified that.
     #[serde(default)]
     pub signed: bool,
+    /// Its place among its origin's others, if it was published in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// It had been told to be missing, and comes behind later ones.
+    #[serde(default)]
+    pub late: bool,
     /// Whether its origin waits for an answer of the application.
     #[serde(default)]
     pub wants_reply: bool,
@@ -233,6 +240,26 @@ pub struct Delivery {
     pub blake3: String,
     /// The payload.
     pub payload_base64: String,
+}
+
+/// Messages published in order that are not there in their place, as `subscribe
+/// --ordered` prints it: lost for this subscriber, or late.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GapView {
+    /// Who published them.
+    pub origin: String,
+    /// In which life of its process.
+    pub boot: u64,
+    /// In which of its streams: one per topic and destinations.
+    pub stream: u64,
+    /// The topic they were published on.
+    pub topic: String,
+    /// The number of the first in its stream.
+    pub from: u64,
+    /// The number of the last.
+    pub to: u64,
+    /// How many.
+    pub count: u64,
 }
 
 /// What a lively node answers to `status`.

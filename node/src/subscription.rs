@@ -5,17 +5,25 @@
 //! messages or by bytes, the new message is left out *for that subscriber*,
 //! counted, and in its place in the queue is [`Received::Missed`] with the number.
 //! The receipt still says `delivered`: it speaks of the node.
+//!
+//! A subscriber may ask for order ([`Hold`]). Its end sorts what has come through the
+//! queue, so a message that was left out is a gap as any other.
+
+mod ordering;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use binomesh_overlay::PeerId;
-use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
+use binomesh_routing::{Ordered, PacketId};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::topic::{Topic, TopicFilter};
+pub(crate) use ordering::OrderMetrics;
+use ordering::Ordering;
+pub use ordering::{Gap, Hold};
 
 /// A message as subscribers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +41,11 @@ pub struct Message {
     /// Whether its origin has signed it, which this node has verified. Otherwise whoever
     /// handed it on is believed.
     pub is_signed: bool,
+    /// Its place among its origin's others, if it was published in order.
+    pub order: Option<Ordered>,
+    /// It comes behind messages of its stream that were published later: it had been told
+    /// to be missing. Only subscriptions in order say so.
+    pub is_late: bool,
     /// What was sent.
     pub payload: Bytes,
 }
@@ -47,6 +60,8 @@ impl From<&Message> for crate::report::Delivery {
             sequence: message.id.sequence,
             topic: message.topic.to_string(),
             signed: message.is_signed,
+            order: message.order.map(|ordered| ordered.order),
+            late: message.is_late,
             wants_reply: message.confirmation == Confirmation::Acknowledged,
             size_bytes: message.payload.len() as u64,
             blake3: blake3::hash(&message.payload).to_hex().to_string(),
@@ -62,12 +77,16 @@ pub enum Received {
     Message(Message),
     /// The queue was full: this many messages were left out here.
     Missed(u64),
+    /// These are missing right here, before the message that comes next. Only of
+    /// subscriptions in order.
+    Gap(Gap),
 }
 
 /// A stream of the messages that match a filter. Dropping it unsubscribes.
 #[derive(Debug)]
 pub struct Subscription {
     shared: Arc<Shared>,
+    ordering: Option<Box<Ordering>>,
 }
 
 impl Subscription {
@@ -81,6 +100,9 @@ impl Subscription {
 
     /// The next message or gap, or `None` once the node has stopped.
     pub async fn next(&mut self) -> Option<Received> {
+        if let Some(ordering) = &mut self.ordering {
+            return ordering.next(&self.shared).await;
+        }
         loop {
             {
                 let mut queue = self.shared.queue();
@@ -195,7 +217,7 @@ impl Room {
     }
 }
 
-/// Both ends of a new subscription.
+/// Both ends of a new subscription, as messages come.
 pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subscription) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
@@ -214,7 +236,19 @@ pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subs
         filter,
         shared: shared.clone(),
     };
-    (subscriber, Subscription { shared })
+    let subscription = Subscription {
+        shared,
+        ordering: None,
+    };
+    (subscriber, subscription)
+}
+
+impl Subscription {
+    /// The same, in order.
+    pub(crate) fn in_order(mut self, hold: Hold, metrics: OrderMetrics) -> Self {
+        self.ordering = Some(Box::new(Ordering::new(hold, metrics)));
+        self
+    }
 }
 
 /// All local subscribers of a node, owned by its loop. At most
@@ -279,123 +313,4 @@ impl Subscribers {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(sequence: u64) -> Message {
-        Message {
-            id: PacketId {
-                origin: PeerId::from_bytes([7; 16]),
-                boot: 1,
-                sequence,
-            },
-            origin_name: "node-0".into(),
-            topic: "jobs/a".parse().unwrap(),
-            confirmation: Confirmation::Relayed,
-            is_signed: false,
-            payload: Bytes::from_static(b"x"),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
-        let mut all = Subscribers::default();
-        let (slow, mut slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
-        let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
-        assert!(all.admit(slow) && all.admit(fast));
-        for sequence in 0..5 {
-            all.offer(&message(sequence));
-        }
-        for expected in [
-            Received::Message(message(0)),
-            Received::Message(message(1)),
-            Received::Missed(3),
-        ] {
-            assert_eq!(slow_end.next().await, Some(expected));
-        }
-        for sequence in 0..5 {
-            let expected = Some(Received::Message(message(sequence)));
-            assert_eq!(fast_end.next().await, expected);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
-        let mut all = Subscribers::default();
-        let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(1));
-        assert!(all.admit(slow));
-        let mut received = Vec::new();
-        for round in 0..3 {
-            for sequence in 0..3 {
-                all.offer(&message(3 * round + sequence));
-            }
-            received.extend(end.next().await);
-        }
-        let expected = [
-            Received::Message(message(0)),
-            Received::Missed(2),
-            Received::Message(message(3)),
-        ];
-        assert_eq!(received, expected);
-        assert_eq!(end.next().await, Some(Received::Missed(5)));
-    }
-
-    #[tokio::test]
-    async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
-        let mut all = Subscribers::default();
-        let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
-        assert!(all.admit(slow));
-        let long = |sequence, length| Message {
-            payload: vec![0; length].into(),
-            ..message(sequence)
-        };
-        let longest = Subscription::MAX_BYTES + 1;
-        for one in [long(0, longest), long(1, 0), long(2, 1)] {
-            all.offer(&one);
-        }
-        assert_eq!(end.next().await, Some(Received::Message(long(0, longest))));
-        assert_eq!(end.next().await, Some(Received::Missed(2)));
-        for sequence in 3..20 {
-            all.offer(&long(sequence, 1 << 20));
-        }
-        for sequence in 3..19 {
-            let expected = Received::Message(long(sequence, 1 << 20));
-            assert_eq!(end.next().await, Some(expected));
-        }
-        assert_eq!(end.next().await, Some(Received::Missed(1)));
-    }
-
-    #[test]
-    fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
-        let mut all = Subscribers::default();
-        let mut admit = || {
-            let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
-            (all.admit(one), end)
-        };
-        let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
-        assert!(ends.iter().all(|(admitted, _)| *admitted));
-        assert!(!admit().0);
-        ends.pop();
-        assert!(admit().0, "a place has become free");
-        all.offer(&message(1));
-        for (_, end) in &mut ends {
-            let first = end.shared.queue().pop();
-            assert_eq!(first, Some(Received::Message(message(1))));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_dropped_subscription_frees_its_place() {
-        let mut all = Subscribers::default();
-        for _ in 0..Subscribers::MAX {
-            let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
-            assert!(all.admit(one));
-            drop(end);
-        }
-        let (kept, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
-        assert!(all.admit(kept));
-        assert_eq!(all.all.len(), 1);
-        drop(all);
-        assert_eq!(end.next().await, None);
-    }
-}
+mod tests;

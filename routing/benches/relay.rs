@@ -87,11 +87,11 @@ fn handed(node: &mut Single) -> Vec<(u32, Errand<u32>)> {
         .collect()
 }
 
+/// What is said about a part.
+type Answer = fn(Errand<u32>) -> Message<u32>;
+
 /// What they say to it.
-fn answers(
-    handed: &[(u32, Errand<u32>)],
-    answer: fn(Errand<u32>) -> Message<u32>,
-) -> Vec<(u32, Message<u32>)> {
+fn answers(handed: &[(u32, Errand<u32>)], answer: Answer) -> Vec<(u32, Message<u32>)> {
     let handed = handed.iter().cloned();
     handed.map(|(to, errand)| (to, answer(errand))).collect()
 }
@@ -143,8 +143,7 @@ fn handing_on(c: &mut Criterion) {
 fn answering(c: &mut Criterion) {
     let mut group = c.benchmark_group("an answer comes to who handed it on");
     let payload = Bytes::from(vec![7; SIZES[0]]);
-    let cases: [(&str, fn(Errand<u32>) -> Message<u32>); 2] =
-        [("done", done), ("custody", custody)];
+    let cases: [(&str, Answer); 2] = [("done", done), ("custody", custody)];
     for (name, answer) in cases {
         group.bench_function(name, |bench| {
             bench.iter_custom(|steps| {
@@ -198,6 +197,7 @@ fn message(payload: &Bytes) -> Publish<u32> {
         strategy: Strategy::default(),
         due: Due::Settled,
         confirmation: Default::default(),
+        is_ordered: false,
     }
 }
 

@@ -59,6 +59,7 @@ fn packet(payload: usize) -> Message<PeerId> {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("test").expect("a topic"),
+        order: None,
         names: Vec::new(),
         signature: None,
     };

@@ -14,6 +14,7 @@
     reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
 )]
 
+pub mod order;
 pub mod packet;
 pub mod relay;
 pub mod roster;
@@ -24,6 +25,7 @@ pub mod strategy;
 mod topic;
 pub mod wire;
 
+pub use order::{Order, Ordered};
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
     Config, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun, Receipt,

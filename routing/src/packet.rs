@@ -29,6 +29,7 @@ use std::str::FromStr;
 use binomesh_overlay::{Epoch, Rank};
 use serde::{Deserialize, Serialize};
 
+use crate::order::Order;
 use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
@@ -221,6 +222,8 @@ pub struct Header<I> {
     pub confirmation: Confirmation,
     /// What the message is about.
     pub topic: Topic,
+    /// Where it stands among its origin's others, if they are to come in order.
+    pub order: Option<Order>,
     /// Who is meant at each distance of the part, in order; empty if whoever stands
     /// there is meant. Of one message, epoch and round every copy has the same.
     pub names: Vec<I>,
@@ -264,6 +267,7 @@ impl<I: Copy> Packet<I> {
             id: header.errand.id,
             confirmation: header.confirmation,
             topic: &header.topic,
+            order: header.order,
             payloads: &self.payloads,
         }
     }

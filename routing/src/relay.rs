@@ -56,6 +56,7 @@ pub use config::Config;
 pub use receipt::{RankRun, Receipt, Unreached};
 pub use stats::RelayStats;
 
+use crate::order::{Numbering, Ordered};
 use crate::packet::{Confirmation, Errand, Message, PacketId, Payloads, Refusal, Topic};
 use crate::roster::Roster;
 use crate::strategy::Strategy;
@@ -161,6 +162,8 @@ pub enum Event<I> {
         confirmation: Confirmation,
         /// What it is about.
         topic: Topic,
+        /// Where it stands among its origin's others, if they are to come in order.
+        order: Option<Ordered>,
         /// Its origin has signed it.
         is_signed: bool,
         /// The user's bytes.
@@ -203,6 +206,9 @@ pub struct Publish<I> {
     pub due: Due<I>,
     /// What is asked of each member.
     pub confirmation: Confirmation,
+    /// Whether receivers may sort it: it is numbered among what is published in order on
+    /// its topic and to the same destinations.
+    pub is_ordered: bool,
 }
 
 /// When a message's receipt is wanted at the latest, and for whom it waits.
@@ -321,6 +327,7 @@ pub struct Relay<I> {
     windows: window::Windows<I>,
     duties: duties::Duties<I>,
     open: origin::OpenMessages<I>,
+    numbering: Numbering<I>,
     held: held::Held<I>,
     pace: pace::Pace<I>,
     flow: flow::Flow<I>,
@@ -354,6 +361,7 @@ impl<I: Id> Relay<I> {
             windows: window::Windows::new(),
             duties: duties::Duties::new(),
             open: origin::OpenMessages::new(),
+            numbering: Numbering::new(),
             held: held::Held::new(),
             pace: pace::Pace::new(),
             flow: flow::Flow::new(),

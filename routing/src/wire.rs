@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 6 | head (postcard) | payload, to the end of the frame |
+//!   | version 7 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -18,7 +18,7 @@ use crate::packet::{Errand, Exception, Message, Part};
 use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
@@ -100,6 +100,11 @@ fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
             let id = &packet.header.errand.id;
             if id.sequence.checked_add(packet.payloads.count()).is_none() {
                 return Err(DecodeError::OutOfBounds("sequence"));
+            }
+            let count = packet.payloads.count();
+            let order = packet.header.order;
+            if order.is_some_and(|order| order.number.checked_add(count).is_none()) {
+                return Err(DecodeError::OutOfBounds("order"));
             }
             let signature = packet.header.signature.as_ref();
             if signature.is_some_and(|signature| !signature.is_within_bounds()) {

@@ -136,6 +136,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             is_kept: false,
             confirmation: Default::default(),
             topic: Topic::new("test").unwrap(),
+            order: None,
             names: Vec::new(),
             signature: None,
         },

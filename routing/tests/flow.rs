@@ -30,6 +30,7 @@ fn publish(origin: &mut Single, bytes: usize, deadline: Option<Duration>) {
         strategy: Strategy::default(),
         due: deadline.into(),
         confirmation: Default::default(),
+        is_ordered: false,
     };
     origin.relay.publish(publish, &mut origin.out).unwrap();
     origin.perform();

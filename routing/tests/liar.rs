@@ -163,6 +163,7 @@ fn no_boot_or_mark_is_unbeatable() {
                 is_kept: false,
                 confirmation: Default::default(),
                 topic: Topic::new("forged").unwrap(),
+                order: None,
                 names: Vec::new(),
                 signature: None,
             };
@@ -271,6 +272,7 @@ fn the_origin_knows_best_where_it_stands() {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("forged").unwrap(),
+        order: None,
         names: Vec::new(),
         signature: None,
     };
@@ -318,6 +320,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
                 is_kept: false,
                 confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
+                order: None,
                 names: Vec::new(),
                 signature: None,
             },

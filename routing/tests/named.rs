@@ -232,6 +232,7 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
+        order: None,
         names: names.to_vec(),
         signature: None,
     };

@@ -108,6 +108,7 @@ fn try_publish(
         strategy: Default::default(),
         due,
         confirmation: Default::default(),
+        is_ordered: true,
     };
     let sign = |_: Content<'_, u32>| signature;
     let published = origin.relay.publish_signed(publish, sign, &mut origin.out);
@@ -119,7 +120,8 @@ fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
     try_publish(origin, Due::Settled, Ok(signature)).unwrap()
 }
 
-/// Nor does it go when there is no room for its signature; no sequence is used.
+/// Nor does it go when there is no room for its signature; no sequence is used, and no
+/// number of the order.
 #[test]
 fn what_cannot_be_signed_does_not_go_unsigned() {
     let config = Config {
@@ -150,6 +152,11 @@ fn what_cannot_be_signed_does_not_go_unsigned() {
         let before = origin.relay.stats();
         let published = try_publish(&mut origin, due, signature);
         assert_eq!(published.map(|id| id.sequence), outcome);
+        let numbers = origin.sent.iter().filter_map(|(_, sent)| match sent {
+            Message::Packet(packet) => packet.header.order.map(|order| order.number),
+            _ => None,
+        });
+        assert!(numbers.eq(outcome.iter().flat_map(|number| [*number; 2])));
         if outcome.is_err() {
             let after = origin.relay.stats();
             let open = |stats: RelayStats| (stats.message_bytes, stats.published);
@@ -250,6 +257,7 @@ fn copy(end: u32, signature: Option<Signature>) -> Packet<u32> {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
+        order: None,
         names: Vec::new(),
         signature,
     };
@@ -387,7 +395,8 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
         redelegated: 0,
         replaced: Vec::new(),
     };
-    let answers: [fn(Errand<u32>, u32) -> Message<u32>; 2] = [refused, reported];
+    type Answer = fn(Errand<u32>, u32) -> Message<u32>;
+    let answers: [Answer; 2] = [refused, reported];
     for answer in answers {
         let mut relay = second();
         relay.hear(ORIGIN, Message::Packet(copy(5, None)));

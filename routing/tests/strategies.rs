@@ -500,6 +500,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 is_kept: false,
                 confirmation: Default::default(),
                 topic: Topic::new("test").unwrap(),
+                order: None,
                 names: Vec::new(),
                 signature: None,
             },
@@ -597,6 +598,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
+        order: None,
         names: Vec::new(),
         signature: None,
     };

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use binomesh_overlay::{Epoch, PeerId, Rank};
-use binomesh_routing::Topic;
 use binomesh_routing::packet::{
     Confirmation, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
     Refusal, Signature, Span, State,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
+use binomesh_routing::{Order, Topic};
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -117,9 +117,10 @@ fn packet() -> impl Strategy<Value = Relayed> {
         payloads,
         any::<bool>(),
         peer(),
+        order(),
     )
         .prop_map(
-            |(errand, origin_rank, to, closed_below, topic, payloads, is_named, name)| {
+            |(errand, origin_rank, to, closed_below, topic, payloads, is_named, name, order)| {
                 let count = errand.part.count();
                 let fits = is_named && count <= Header::<PeerId>::MAX_NAMES as u64;
                 let count = if fits { count as usize } else { 0 };
@@ -131,12 +132,18 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     is_kept: is_named,
                     confirmation: Confirmation::Delivered,
                     topic,
+                    order,
                     names: vec![name; count],
                     signature: signature(count % 100),
                 };
                 Message::Packet(Packet { header, payloads })
             },
         )
+}
+
+fn order() -> impl Strategy<Value = Option<Order>> {
+    let order = (any::<u64>(), 0..u64::MAX - 9);
+    proptest::option::of(order.prop_map(|(stream, number)| Order { stream, number }))
 }
 
 fn message() -> impl Strategy<Value = Relayed> {
@@ -256,6 +263,7 @@ fn golden_vectors_do_not_change() {
             is_kept: true,
             confirmation: Confirmation::Acknowledged,
             topic: Topic::new("hi").unwrap(),
+            order: None,
             names: Vec::new(),
             signature: None,
         },
@@ -263,8 +271,8 @@ fn golden_vectors_do_not_change() {
     });
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
-    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0];
-    assert_eq!(head, [&[6, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0, 0];
+    assert_eq!(head, [&[7, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -284,7 +292,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[6, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[7, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -293,9 +301,9 @@ fn golden_vectors_do_not_change() {
     }
     let head = encode(&named).unwrap().0;
     let tail = [
-        0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 4, 70, 71, 72, 73, 0, 0,
+        0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 4, 70, 71, 72, 73, 0, 0,
     ];
-    assert_eq!(head, [&[6, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[7, 0][..], &errand, &tail].concat());
 
     if let Message::Packet(packet) = &mut named {
         let three = ["pay", "", "load"].map(Bytes::from);
@@ -311,19 +319,28 @@ fn golden_vectors_do_not_change() {
     let head = encode(&named).unwrap().0;
     assert_eq!(head.last_chunk(), Some(&[73, 1, 3, 7, 7, 7, 2, 3, 3]));
 
+    if let Message::Packet(packet) = &mut named {
+        packet.header.order = Some(Order {
+            stream: 300,
+            number: 5,
+        });
+    }
+    let head = encode(&named).unwrap().0;
+    assert_eq!(head[head.len() - 19..][..6], [b'h', b'i', 1, 0xac, 2, 5]);
+
     let inquire = Message::Inquire {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[6, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[7, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[6, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[7, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
     down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
@@ -333,7 +350,7 @@ fn golden_vectors_do_not_change() {
     };
     let head = encode(&refused).unwrap().0;
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
-    assert_eq!(head, [&[6, 3][..], &errand, &[0, 4, 8, 3]].concat());
+    assert_eq!(head, [&[7, 3][..], &errand, &[0, 4, 8, 3]].concat());
 
     let hello = Message::<u32>::Hello {
         epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
@@ -341,7 +358,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[6, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[7, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
@@ -443,6 +460,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             is_kept: false,
             confirmation: Default::default(),
             topic: Topic::new("x".repeat(255)).unwrap(),
+            order: None,
             names: vec![PeerId::from_bytes([255; 16]); names],
             signature,
         };
@@ -481,6 +499,35 @@ fn names_that_do_not_fit_their_part_are_refused() {
     }
 }
 
+/// Each message of a packet has a number, in the packet and in the order.
+#[test]
+fn numbers_without_an_end_are_refused() {
+    for (first, count, fits) in [
+        (u64::MAX - 3, 3, true),
+        (u64::MAX - 2, 3, false),
+        (u64::MAX, 1, false),
+    ] {
+        let number = first;
+        let header = Header {
+            errand: small_errand(Part::Range(Span::new(4, 8))),
+            origin_rank: Rank(9),
+            to: Rank(13),
+            closed_below: 1,
+            is_kept: false,
+            confirmation: Default::default(),
+            topic: Topic::new("x").unwrap(),
+            order: Some(Order { stream: 0, number }),
+            names: Vec::new(),
+            signature: None,
+        };
+        let payloads = Payloads::join(&vec![Bytes::new(); count]).unwrap();
+        let packet = Message::Packet(Packet { header, payloads });
+        let read = decode::<u32>(&encode(&packet).unwrap().0).map(|_| ());
+        let error = DecodeError::OutOfBounds("order");
+        assert_eq!(read, if fits { Ok(()) } else { Err(error) });
+    }
+}
+
 /// Neither an empty signature nor one that is too long can be made, but written.
 #[test]
 fn a_signature_out_of_its_bounds_is_refused() {
@@ -492,6 +539,7 @@ fn a_signature_out_of_its_bounds_is_refused() {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("x").unwrap(),
+        order: None,
         names: Vec::new(),
         signature: None,
     };
@@ -525,6 +573,7 @@ fn a_topic_is_checked_when_it_is_read() {
             is_kept: false,
             confirmation: Default::default(),
             topic: Topic::new("x").unwrap(),
+            order: None,
             names: Vec::new(),
             signature: None,
         },
@@ -534,10 +583,10 @@ fn a_topic_is_checked_when_it_is_read() {
     let with_topic = |name: &str| -> Bytes {
         let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
         [
-            &head[..head.len() - 5],
+            &head[..head.len() - 6],
             &length,
             name.as_bytes(),
-            &[0, 0, 0],
+            &[0, 0, 0, 0],
         ]
         .concat()
         .into()

@@ -63,6 +63,7 @@ impl Post {
             strategy,
             due: Due::Settled,
             confirmation: Confirmation::Relayed,
+            is_ordered: false,
         };
         Self { from, publish }
     }

@@ -28,6 +28,8 @@ pub(super) struct SendQuery {
     timeout_ms: Option<u64>,
     until_ms: Option<u64>,
     confirm: Option<String>,
+    #[serde(default)]
+    ordered: bool,
 }
 
 impl SendQuery {
@@ -52,6 +54,7 @@ impl SendQuery {
             due,
             confirmation: confirmation.map_err(|error| bad(error, "choose one of these"))?,
             strategy: strategy.map_err(|error| bad(error, "choose one of these"))?,
+            is_ordered: self.ordered,
         })
     }
 }

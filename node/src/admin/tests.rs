@@ -7,7 +7,7 @@ use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
 use crate::command::{Command, Destination, Outgoing, SendOptions};
 use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
-use crate::subscription::{Message, Subscribers};
+use crate::subscription::{Message, OrderMetrics, Subscribers};
 use crate::verify::tests::flawless;
 use binomesh_routing::packet::Confirmation;
 
@@ -40,7 +40,7 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
             Command::Report { reply } => drop(reply.send(report.clone())),
             Command::Subscribe { subscriber, reply } => {
                 assert!(subscribers.admit(subscriber));
-                let _ = reply.send(());
+                let _ = reply.send(OrderMetrics::of_this_node());
             }
             Command::Publish(outgoing) => answer(&asked, &mut subscribers, &[], outgoing),
             Command::Reply { to, answer, reply } => {
@@ -98,6 +98,8 @@ fn answer(
         topic: outgoing.topic,
         confirmation: outgoing.confirmation,
         is_signed: false,
+        order: None,
+        is_late: false,
         payload: outgoing.payload,
     });
     let _ = outgoing.reply.send(outcome);

@@ -303,6 +303,10 @@ pub(super) struct Payload {
     /// has it as well) or acknowledged (the application answers).
     #[arg(long, default_value = "relayed")]
     pub(super) confirm: Confirmation,
+    /// Number it among the node's messages on the topic and to the same receivers, for
+    /// subscribers that take them in order.
+    #[arg(long)]
+    pub(super) ordered: bool,
     /// Print the receipt as JSON.
     #[arg(long)]
     pub(super) json: bool,
@@ -378,6 +382,7 @@ pub(super) struct PushFlags {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   binomesh subscribe --admin /run/binomesh/admin.sock --topic 'jobs/#' --json
+  binomesh subscribe --admin /run/binomesh/admin.sock --topic jobs --ordered
   binomesh subscribe --admin /run/binomesh/admin.sock --topic ask --exec 'uname -r'
 
 The command of --exec gets the payload on its standard input and BINOMESH_TOPIC,
@@ -389,6 +394,13 @@ pub(super) struct SubscribeFlags {
     /// Which topics: one, `prefix/#`, or `#`.
     #[arg(long, default_value = "#")]
     pub(super) topic: String,
+    /// Print what was sent with --ordered in the order of each sender, and say what is
+    /// missing; what comes after that is marked late.
+    #[arg(long)]
+    pub(super) ordered: bool,
+    /// How many milliseconds a message waits for those before it; 2000 if not given.
+    #[arg(long, value_name = "MS", requires = "ordered")]
+    pub(super) hold_ms: Option<u64>,
     /// Answer messages whose origin waits for it with this.
     #[arg(long, value_name = "TEXT")]
     pub(super) reply: Option<String>,
@@ -466,6 +478,9 @@ mod tests {
             "broadcast --cluster d --until-seconds 60 --collect hello",
             "send --cluster d --to a --until-seconds 60 --confirm delivered hello",
             "subscribe --cluster d --node a --exec date",
+            "subscribe --cluster d --node a --ordered --hold-ms 100",
+            "broadcast --cluster d --ordered hello",
+            "send --cluster d --to a --ordered hello",
             "push --cluster d --name n --replace f --json",
             "up --nodes 31 --fanout 2 --router aware --signatures require",
             "run --config node.toml --router basic-least --fanout 4 --signatures sign",
@@ -491,6 +506,7 @@ mod tests {
             "broadcast --confirm maybe x",
             "broadcast --collect --confirm relayed x",
             "subscribe --reply a --exec b",
+            "subscribe --cluster d --hold-ms 100",
             "push --cluster d",
             "send --cluster d hello",
             "status --cluster d --admin s",

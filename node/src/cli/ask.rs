@@ -218,6 +218,7 @@ fn options(message: &Payload) -> Result<SendOptions, Failure> {
         topic: topic.map_err(|error: InvalidTopic| Failure::usage(error.to_string()))?,
         due: due(message),
         confirmation: message.confirm,
+        is_ordered: message.ordered,
         ..SendOptions::default()
     })
 }

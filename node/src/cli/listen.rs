@@ -12,7 +12,7 @@ use super::arguments::SubscribeFlags;
 use super::ask::one;
 use super::output::Output;
 use crate::client::SubscriptionEvent;
-use crate::report::{Delivery, Reply};
+use crate::report::{Delivery, GapView, Reply};
 
 #[derive(Serialize)]
 struct Subscribed {
@@ -23,6 +23,13 @@ struct Subscribed {
 struct Missed {
     event: &'static str,
     count: u64,
+}
+
+#[derive(Serialize)]
+struct Missing {
+    event: &'static str,
+    #[serde(flatten)]
+    gap: GapView,
 }
 
 pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
@@ -44,7 +51,13 @@ pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
 async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
     let client = one(&flags.target).await?;
     let mut output = Output::stdout(flags.json);
-    let mut events = client.subscribe(&flags.topic).await?;
+    let mut events = match flags.ordered {
+        true => {
+            let hold = flags.hold_ms.map(Duration::from_millis);
+            client.subscribe_ordered(&flags.topic, hold).await?
+        }
+        false => client.subscribe(&flags.topic).await?,
+    };
     if output.is_json() {
         output.line(
             &Subscribed {
@@ -64,7 +77,8 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                         .decode(&delivery.payload_base64)
                         .unwrap_or_default();
                     let payload = String::from_utf8_lossy(&bytes).into_owned();
-                    format!("{} {} {payload}", delivery.origin, delivery.topic)
+                    let late = if delivery.late { " (late)" } else { "" };
+                    format!("{} {}{late} {payload}", delivery.origin, delivery.topic)
                 })?;
                 if delivery.wants_reply
                     && let Some(answer) = answer(flags, &delivery).await?
@@ -83,6 +97,21 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                     output.line(&missed, |_| "")?;
                 }
                 eprintln!("{count} messages were not read in time");
+            }
+            Some(Ok(SubscriptionEvent::Gap(gap))) => {
+                let line = Missing { event: "gap", gap };
+                output.line(&line, |Missing { gap, .. }| {
+                    let GapView {
+                        origin,
+                        topic,
+                        count,
+                        ..
+                    } = gap;
+                    format!(
+                        "{origin} {topic} ({count} missing: {} to {})",
+                        gap.from, gap.to
+                    )
+                })?;
             }
             Some(Err(error)) => return Err(error.into()),
             None => return Err(Failure::unreachable("the node has stopped")),

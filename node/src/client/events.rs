@@ -5,7 +5,7 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::{ClientError, Endpoint};
-use crate::report::Delivery;
+use crate::report::{Delivery, GapView};
 
 /// The longest event; with a longer one the stream is garbled. The largest payload
 /// in base64 fits.
@@ -18,6 +18,8 @@ pub enum SubscriptionEvent {
     Delivery(Delivery),
     /// This many messages were left out because they were not read in time.
     Missed(u64),
+    /// These are missing right here; only of subscriptions in order.
+    Gap(GapView),
 }
 
 /// A stream of deliveries. Dropping it unsubscribes.
@@ -48,6 +50,7 @@ impl Events {
                 "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
                 "missed" => serde_json::from_str(&data)
                     .map(|Missed { count }| SubscriptionEvent::Missed(count)),
+                "gap" => serde_json::from_str(&data).map(SubscriptionEvent::Gap),
                 // Later versions may say more.
                 _ => continue,
             };

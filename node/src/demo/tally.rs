@@ -59,6 +59,7 @@ impl Tally {
                 *self.counts.entry((id, node)).or_default() += 1;
             }
             SubscriptionEvent::Missed(count) => self.missed += count,
+            SubscriptionEvent::Gap(gap) => self.missed += gap.count,
         }
     }
 
@@ -138,6 +139,8 @@ mod tests {
         let delivery = |blake3: &str| {
             SubscriptionEvent::Delivery(Delivery {
                 signed: false,
+                order: None,
+                late: false,
                 wants_reply: false,
                 id: "m".into(),
                 origin: "node-1".into(),

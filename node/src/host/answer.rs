@@ -111,6 +111,7 @@ impl Host {
                 strategy: routing::strategy::Strategy::default(),
                 due: routing::Due::Within(PATIENCE),
                 confirmation: Confirmation::Relayed,
+                is_ordered: false,
             };
             match self.publish(publish) {
                 Ok(first) => {

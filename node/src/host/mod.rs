@@ -38,7 +38,7 @@ use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
 use crate::state::NodeState;
-use crate::subscription::Subscribers;
+use crate::subscription::{OrderMetrics, Subscribers};
 use crate::timers::TimerQueue;
 use crate::wire;
 use answer::Answers;
@@ -323,7 +323,7 @@ impl Host {
             }
             Command::Subscribe { subscriber, reply } => {
                 if self.subscribers.admit(subscriber) {
-                    let _ = reply.send(());
+                    let _ = reply.send(OrderMetrics::of_this_node());
                 }
             }
             Command::Send { to, outgoing } => self.submit(Some(to), outgoing),

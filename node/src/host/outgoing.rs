@@ -77,6 +77,7 @@ impl Waiting {
             && mine.topic == other.topic
             && mine.strategy == other.strategy
             && mine.confirmation == other.confirmation
+            && mine.is_ordered == other.is_ordered
             && mine.due.is_kept() == other.due.is_kept()
             && match (self.deadline(), older.deadline()) {
                 (None, None) => true,
@@ -194,6 +195,7 @@ impl Host {
             strategy: oldest.outgoing.strategy.of(self.config.fanout),
             due: self.due_of(oldest),
             confirmation: oldest.outgoing.confirmation,
+            is_ordered: oldest.outgoing.is_ordered,
         };
         let outcome = self.publish(publish);
         let because = match outcome {
@@ -323,6 +325,7 @@ mod tests {
                 strategy: Strategy::default(),
                 due: timeout_ms.map_or(Due::Settled, |ms| Due::Within(Duration::from_millis(ms))),
                 confirmation: Confirmation::Relayed,
+                is_ordered: false,
                 excused: Arc::default(),
                 reply: oneshot::channel().0,
             },
@@ -360,6 +363,9 @@ mod tests {
             ..short("a")
         };
         assert_eq!(together([short("a"), to_some]), 1);
+        let mut numbered = short("a");
+        numbered.outgoing.is_ordered = true;
+        assert_eq!(together([short("a"), numbered]), 1);
     }
 
     #[tokio::test]

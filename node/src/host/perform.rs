@@ -98,9 +98,10 @@ impl Host {
                 id,
                 confirmation,
                 topic,
+                order,
                 is_signed,
                 payload,
-            } => self.deliver(id, (confirmation, is_signed), topic, payload),
+            } => self.deliver(id, (confirmation, is_signed, order), topic, payload),
             routing::Event::Receipt(receipt) => self.on_receipt(&receipt),
             routing::Event::RosterComplete(_) => {
                 self.note_room();

@@ -27,7 +27,7 @@ impl Host {
     pub(super) fn deliver(
         &mut self,
         id: routing::PacketId<PeerId>,
-        (confirmation, is_signed): (Confirmation, bool),
+        (confirmation, is_signed, order): (Confirmation, bool, Option<routing::Ordered>),
         topic: Topic,
         payload: Bytes,
     ) {
@@ -42,6 +42,8 @@ impl Host {
                 topic,
                 confirmation,
                 is_signed,
+                order,
+                is_late: false,
                 payload,
             };
             offered = self.subscribers.offer(&message);

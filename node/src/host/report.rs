@@ -81,6 +81,7 @@ impl Host {
             ("reissues", stats.reissues),
             ("receipts", stats.receipts),
             ("kept", stats.kept),
+            ("streams_forgotten", stats.streams_forgotten),
             ("kept_full", stats.kept_full),
             ("window_full", stats.window_full),
             ("waited", stats.waited),

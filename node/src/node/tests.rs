@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::certificate::{Authority, Validity};
-use crate::subscription::Subscriber;
+use crate::subscription::{OrderMetrics, Subscriber};
 
 /// A config whose credentials exist, and the folder that holds them.
 pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {
@@ -172,7 +172,7 @@ async fn too_many_subscribers_are_told_so() {
         answering(seat, move |command| {
             if let (Command::Subscribe { subscriber, reply }, None) = (command, &first) {
                 first = Some(subscriber);
-                let _ = reply.send(());
+                let _ = reply.send(OrderMetrics::of_this_node());
             }
         })
     });

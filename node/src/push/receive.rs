@@ -107,6 +107,8 @@ impl Desk {
                     None => return,
                     Some(Received::Message(message)) => self.take(message).await,
                     Some(Received::Missed(count)) => self.fail_all(count),
+                    // Pieces say where they belong.
+                    Some(Received::Gap(_)) => {}
                 },
                 () = silence => {
                     let now = now();

@@ -203,6 +203,7 @@ impl<'a> Push<'a> {
                 Confirmation::Relayed
             },
             strategy: self.strategy(),
+            is_ordered: false,
         }
     }
 

@@ -7,6 +7,7 @@ mod confirmed;
 mod faults;
 mod forger;
 mod many_nodes;
+mod ordered;
 #[cfg(feature = "planted")]
 mod planted;
 mod push;

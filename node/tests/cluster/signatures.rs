@@ -60,6 +60,7 @@ pub(crate) fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId>
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("t").expect("a topic"),
+        order: None,
         names: Vec::new(),
         signature: None,
     };

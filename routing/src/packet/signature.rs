@@ -1,7 +1,7 @@
 //! What an origin's signature is about, and how it travels.
 //!
 //! Signed is what no copy may change: the name of the first message, how many there are
-//! and where each ends, topic, question and bytes. Not signed is what changes on the way:
+//! and where each ends, topic, place in an order, question and bytes. Not signed is what changes on the way:
 //! epoch, strategy, round and part, ranks, names, the mark, and whether it is kept by now.
 //!
 //! Not here: keys, certificates and their judgement. The relay hands a signature on as it
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Confirmation, PacketId, Payloads, Topic};
+use crate::order::Order;
 use crate::wire::EncodeError;
 
 /// Who vouches for the content of a packet, in bytes that hosts agree on. Clones share
@@ -52,18 +53,26 @@ pub struct Content<'a, I> {
     pub confirmation: Confirmation,
     /// What it is about.
     pub topic: &'a Topic,
+    /// Where it stands among its origin's others, if they are to come in order.
+    pub order: Option<Order>,
     /// The user's bytes.
     pub payloads: &'a Payloads,
 }
 
 impl<I: Id + Serialize> Content<'_, I> {
     /// No other hash of this project has this context, and no other content this digest.
-    const CONTEXT: &'static str = "binomesh relay 6: content of a packet, signed by its origin";
+    const CONTEXT: &'static str = "binomesh relay 7: content of a packet, signed by its origin";
 
     /// Its digest: of everything but the bytes in postcard, which ends where it ends, and
     /// then of the bytes.
     pub fn digest(&self) -> Result<[u8; 32], EncodeError> {
-        let head = (self.id, self.confirmation, self.topic, self.payloads);
+        let head = (
+            self.id,
+            self.confirmation,
+            self.topic,
+            self.order,
+            self.payloads,
+        );
         let head = postcard::to_extend(&head, Vec::with_capacity(128)).map_err(EncodeError::of)?;
         let mut hasher = blake3::Hasher::new_derive_key(Self::CONTEXT);
         hasher.update(&head);
@@ -82,6 +91,16 @@ mod tests {
         topic: &str,
         payloads: &[&'static [u8]],
     ) -> [u8; 32] {
+        digest_of(id, confirmation, topic, None, payloads)
+    }
+
+    fn digest_of(
+        id: (u32, u64, u64),
+        confirmation: Confirmation,
+        topic: &str,
+        order: Option<(u64, u64)>,
+        payloads: &[&'static [u8]],
+    ) -> [u8; 32] {
         let payloads: Vec<Bytes> = payloads.iter().map(|one| Bytes::from_static(one)).collect();
         let content = Content {
             id: PacketId {
@@ -91,6 +110,7 @@ mod tests {
             },
             confirmation,
             topic: &Topic::new(topic).unwrap(),
+            order: order.map(|(stream, number)| Order { stream, number }),
             payloads: &Payloads::join(&payloads).unwrap(),
         };
         content.digest().unwrap()
@@ -114,6 +134,9 @@ mod tests {
             digest((1, 2, 3), Relayed, "t", &[b"a", b"b"]),
             digest((1, 2, 3), Relayed, "t", &[b"", b"ab"]),
             digest((1, 2, 3), Relayed, "t", &[b"", b"", b"ab"]),
+            digest_of((1, 2, 3), Relayed, "t", Some((0, 0)), &[b"ab"]),
+            digest_of((1, 2, 3), Relayed, "t", Some((1, 0)), &[b"ab"]),
+            digest_of((1, 2, 3), Relayed, "t", Some((0, 1)), &[b"ab"]),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
@@ -130,7 +153,7 @@ mod tests {
             &[b"pay", b"load"],
         );
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let known = "d31ad960ed5ca84de5c8b644db23f6037198125c74460d62ac477d1f53a5e49b";
+        let known = "8ac99ff8d8e82218640562b2f703f40ed71f082000ed6b903a49a1e544ab3728";
         assert_eq!(hex, known);
     }
 

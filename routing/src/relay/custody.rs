@@ -7,6 +7,7 @@ use binomesh_overlay::{Bug, Id};
 use super::duty::{Duty, DutyKey};
 use super::window::{Said, Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
+use crate::order::{Order, Ordered};
 use crate::packet::{Errand, Message, Packet, PacketId, Part, Refusal, Span};
 use crate::strategy::Strategy;
 
@@ -310,6 +311,15 @@ impl<I: Id> Relay<I> {
             return;
         }
         let first = packet.header.errand.id;
+        let mark = self.windows.closed_below(first);
+        let order = |place: u64| {
+            let order = packet.header.order?;
+            let number = order.number.saturating_add(place);
+            Some(Ordered {
+                order: Order { number, ..order },
+                is_settled_before: place == 0 && mark >= first.sequence,
+            })
+        };
         for (payload, sequence) in packet.payloads.iter().zip(first.sequence..) {
             let id = PacketId { sequence, ..first };
             // A liar may have said that some of them are another packet.
@@ -319,6 +329,7 @@ impl<I: Id> Relay<I> {
                     id,
                     confirmation: packet.header.confirmation,
                     topic: packet.header.topic.clone(),
+                    order: order(sequence - first.sequence),
                     is_signed: packet.header.signature.is_some(),
                     payload,
                 });

@@ -6,6 +6,7 @@ use std::time::Duration;
 use binomesh_overlay::{Epoch, Id, Population, Rank};
 
 use super::exceptions::Exceptions;
+use crate::order::Order;
 use crate::packet::{
     Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Reason, Signature,
     Span, Topic, names_bytes, signature_bytes,
@@ -118,6 +119,7 @@ pub(super) struct Duty<I> {
     pub(super) is_kept: bool,
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
+    pub(super) order: Option<Order>,
     /// How many messages it is of.
     pub(super) count: u64,
     /// Empty once finished.
@@ -167,6 +169,7 @@ impl<I: Id> Duty<I> {
             is_kept: header.is_kept,
             confirmation: header.confirmation,
             topic: header.topic.clone(),
+            order: header.order,
             count: packet.payloads.count(),
             payloads: packet.payloads.clone(),
             signature: header.signature.clone(),
@@ -252,6 +255,7 @@ impl<I: Id> Duty<I> {
             self.signature = signature.clone();
             // Signed as well: those behind refuse one without the other.
             self.topic = packet.header.topic.clone();
+            self.order = packet.header.order;
             self.confirmation = packet.header.confirmation;
         }
     }
@@ -312,6 +316,7 @@ impl<I: Id> Duty<I> {
                 is_kept: self.is_kept,
                 confirmation: self.confirmation,
                 topic: self.topic.clone(),
+                order: self.order,
                 names: self.names_of(&delegation.part),
                 signature: self.signature.clone(),
             },

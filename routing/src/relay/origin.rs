@@ -9,6 +9,7 @@ use binomesh_overlay::{Epoch, Id, Placement, Rank};
 use super::duty::DutyKey;
 use super::epochs::{EpochView, Epochs};
 use super::receipt::{RankRun, Receipt, Unreached};
+use crate::order::Order;
 use crate::packet::{
     Confirmation, Content, Exception, Header, Message, PacketId, Payloads, Reason, Signature, Span,
     State, Topic, signature_bytes,
@@ -35,6 +36,7 @@ pub(super) struct OpenMessage<I> {
     pub(super) accepted: Placement<I>,
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
+    pub(super) order: Option<Order>,
     pub(super) payloads: Payloads,
     /// My word for them, if I sign.
     pub(super) signature: Option<Signature>,
@@ -87,6 +89,7 @@ impl<I: Id> OpenMessage<I> {
             id: self.id,
             confirmation: self.confirmation,
             topic: &self.topic,
+            order: self.order,
             payloads: &self.payloads,
         }
     }
@@ -351,6 +354,9 @@ impl<I: Id> OpenMessage<I> {
     }
 }
 
+/// What an own message says, and in which order it goes to the members.
+pub(super) type Said = (Topic, Option<Order>, Payloads, Strategy, Confirmation);
+
 /// All own messages without a receipt, those of one packet as one; at most
 /// `config.max_open`, and `config.max_kept` that are kept for members that are away.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -477,7 +483,7 @@ impl<I: Id> OpenMessages<I> {
         &mut self,
         id: PacketId<I>,
         accepted: Placement<I>,
-        (topic, payloads, strategy, confirmation): (Topic, Payloads, Strategy, Confirmation),
+        (topic, order, payloads, strategy, confirmation): Said,
         signature: Option<Signature>,
         (expected, names, awaited): (Runs, BTreeMap<u32, I>, Option<Vec<I>>),
         wait: Duration,
@@ -493,6 +499,7 @@ impl<I: Id> OpenMessages<I> {
             accepted,
             confirmation,
             topic,
+            order,
             payloads,
             signature,
             strategy,

@@ -9,6 +9,7 @@ use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
+use crate::order::Order;
 use crate::packet::{
     Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature,
     SigningFailed, Span, State, signature_bytes,
@@ -69,17 +70,26 @@ impl<I: Id> Relay<I> {
             boot: self.boot,
             sequence,
         };
+        let order = self.number(&publish, sequence);
         let signature = sign(Content {
             id,
             confirmation: publish.confirmation,
             topic: &publish.topic,
+            order,
             payloads: &publish.payloads,
         });
-        let signature = signature.map_err(|SigningFailed| PublishError::NotSigned)?;
-        self.check_memory(bytes + signature_bytes(signature.as_ref()), keeps)?;
+        let signed = match signature {
+            Err(SigningFailed) => Err(PublishError::NotSigned),
+            Ok(signature) => {
+                let bytes = bytes + signature_bytes(signature.as_ref());
+                self.check_memory(bytes, keeps).map(|()| signature)
+            }
+        };
+        let signature = signed.inspect_err(|_| self.numbering.take_back(order))?;
         self.stats.published += publish.payloads.count();
         let content = (
             publish.topic,
+            order,
             publish.payloads,
             publish.strategy,
             publish.confirmation,
@@ -103,6 +113,21 @@ impl<I: Id> Relay<I> {
         }
         self.release(out);
         Ok(id)
+    }
+
+    /// Where an own message stands, if it is to come in order. A number that is not used
+    /// would be a hole: it is taken back.
+    fn number(&mut self, publish: &Publish<I>, sequence: u64) -> Option<Order> {
+        if !publish.is_ordered {
+            return None;
+        }
+        let place = (&publish.topic, &publish.destination);
+        let packet = (sequence, publish.payloads.count());
+        let open = &self.open;
+        let is_open = |sequence| open.get(sequence).is_some();
+        let (order, forgotten) = self.numbering.number(place, packet, is_open);
+        self.stats.streams_forgotten += forgotten;
+        Some(order)
     }
 
     /// The first round of a message to all members.
@@ -387,6 +412,7 @@ impl<I: Id> Relay<I> {
                 is_kept: message.is_kept,
                 confirmation: message.confirmation,
                 topic: message.topic.clone(),
+                order: message.order,
                 names: Vec::new(),
                 signature: message.signature.clone(),
             },

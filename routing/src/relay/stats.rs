@@ -44,6 +44,8 @@ pub struct RelayStats {
     pub kept: u64,
     /// Own messages not accepted because as many were kept as may be.
     pub kept_full: u64,
+    /// Streams of own messages in order that were forgotten for want of room.
+    pub streams_forgotten: u64,
     /// Own messages with a receipt.
     pub receipts: u64,
     /// Exceptions folded into wider ones because there were too many.

@@ -16,7 +16,7 @@ use binomesh_routing::packet::{
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{
-    Config, Destination, Due, Event, Input, Publish, Receipt, Relay, Timer, View,
+    Config, Destination, Due, Event, Input, Ordered, Publish, Receipt, Relay, Timer, View,
 };
 use bytes::Bytes;
 use rand::{Rng, SeedableRng};
@@ -85,6 +85,8 @@ pub struct Network {
     pub config: Config,
     /// By which what is published from now on goes.
     pub strategy: Strategy,
+    /// Whether what is published from now on is numbered.
+    pub is_ordered: bool,
     nodes: BTreeMap<u32, Node>,
     queue: BTreeMap<(u64, u64), (u32, u64, What)>,
     serial: u64,
@@ -94,6 +96,8 @@ pub struct Network {
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
     /// What each boot of each node delivered, in order.
     pub order: BTreeMap<(u32, u64), Vec<Id>>,
+    /// Of what was numbered: what each node was told about its place.
+    pub places: BTreeMap<u32, Vec<(Id, Ordered)>>,
     /// What was delivered last under an id.
     pub payloads: BTreeMap<(u32, Id), Bytes>,
     pub depth: BTreeMap<(Id, u32), u32>,
@@ -142,6 +146,7 @@ impl Network {
             conditions,
             config,
             strategy: Strategy::default(),
+            is_ordered: false,
             nodes: BTreeMap::new(),
             queue: BTreeMap::new(),
             serial: 0,
@@ -149,6 +154,7 @@ impl Network {
             members: Vec::new(),
             deliveries: BTreeMap::new(),
             order: BTreeMap::new(),
+            places: BTreeMap::new(),
             payloads: BTreeMap::new(),
             depth: BTreeMap::new(),
             receipts: BTreeMap::new(),
@@ -366,6 +372,7 @@ impl Network {
             strategy: self.strategy,
             due,
             confirmation: Default::default(),
+            is_ordered: self.is_ordered,
         };
         let key = self.key;
         let sign = |content: Content<'_, u32>| Ok(signed(&content, key));
@@ -614,7 +621,11 @@ impl Network {
 
     fn note(&mut self, at: u32, event: Event<u32>) {
         match event {
-            Event::Deliver { id, payload, .. } => {
+            Event::Deliver {
+                id, payload, order, ..
+            } => {
+                let places = self.places.entry(at).or_default();
+                places.extend(order.map(|order| (id, order)));
                 let boot = self.nodes[&at].boot;
                 self.payloads.insert((at, id), payload);
                 *self.deliveries.entry((at, boot, id)).or_default() += 1;

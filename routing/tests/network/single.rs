@@ -53,6 +53,7 @@ impl Single {
             strategy: Strategy::default(),
             due: Due::Settled,
             confirmation: Default::default(),
+            is_ordered: false,
         };
         self.relay.publish(publish, &mut self.out).unwrap();
         self.perform();
@@ -163,6 +164,7 @@ pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
         is_kept: false,
         confirmation: Default::default(),
         topic: Topic::new("test").unwrap(),
+        order: None,
         names: Vec::new(),
         signature: None,
     };

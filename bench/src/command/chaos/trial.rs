@@ -500,6 +500,7 @@ impl<'a> Trial<'a> {
             strategy: post.strategy,
             due: post.deadline_ms.map(Duration::from_millis).into(),
             confirmation: Confirmation::Relayed,
+            is_ordered: false,
         };
         let act = |peer: &mut Peer<Id>, out: &mut _| peer.publish(publish, out);
         if let Some(Ok(id)) = self.world.with_peer(post.from, act) {

@@ -94,6 +94,7 @@ impl Traffic {
             strategy: Strategy::default(),
             due: None.into(),
             confirmation: Confirmation::Relayed,
+            is_ordered: false,
         };
         let at = world.now();
         if let Some(Ok(id)) = world.with_peer(from, |peer, out| peer.publish(publish, out)) {

@@ -75,6 +75,7 @@ impl Log {
                 self.deliveries.entry(key).or_insert((now(), 0)).1 += 1;
             }
             SubscriptionEvent::Missed(count) => self.missed += count,
+            SubscriptionEvent::Gap(gap) => self.missed += gap.count,
         }
     }
 }

@@ -163,6 +163,7 @@ async fn take(mut from: Subscription, arrivals: Arc<Arrivals>, missed: Arc<Atomi
                 missed.fetch_add(count, Ordering::Relaxed);
                 arrivals.add(count);
             }
+            Received::Gap(_) => {}
         }
     }
 }

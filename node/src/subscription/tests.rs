@@ -1,0 +1,245 @@
+//! Slow readers, and what they are told.
+
+use std::time::Duration;
+
+use binomesh_routing::Order;
+use binomesh_routing::packet::Confirmation;
+use tokio::time::Instant;
+
+use super::*;
+
+fn message(sequence: u64) -> Message {
+    Message {
+        id: PacketId {
+            origin: PeerId::from_bytes([7; 16]),
+            boot: 1,
+            sequence,
+        },
+        origin_name: "node-0".into(),
+        topic: "jobs/a".parse().unwrap(),
+        confirmation: Confirmation::Relayed,
+        is_signed: false,
+        order: None,
+        is_late: false,
+        payload: Bytes::from_static(b"x"),
+    }
+}
+
+#[tokio::test]
+async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
+    let mut all = Subscribers::default();
+    let (slow, mut slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
+    let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
+    assert!(all.admit(slow) && all.admit(fast));
+    for sequence in 0..5 {
+        all.offer(&message(sequence));
+    }
+    for expected in [
+        Received::Message(message(0)),
+        Received::Message(message(1)),
+        Received::Missed(3),
+    ] {
+        assert_eq!(slow_end.next().await, Some(expected));
+    }
+    for sequence in 0..5 {
+        let expected = Some(Received::Message(message(sequence)));
+        assert_eq!(fast_end.next().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
+    let mut all = Subscribers::default();
+    let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(1));
+    assert!(all.admit(slow));
+    let mut received = Vec::new();
+    for round in 0..3 {
+        for sequence in 0..3 {
+            all.offer(&message(3 * round + sequence));
+        }
+        received.extend(end.next().await);
+    }
+    let expected = [
+        Received::Message(message(0)),
+        Received::Missed(2),
+        Received::Message(message(3)),
+    ];
+    assert_eq!(received, expected);
+    assert_eq!(end.next().await, Some(Received::Missed(5)));
+}
+
+#[tokio::test]
+async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
+    let mut all = Subscribers::default();
+    let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
+    assert!(all.admit(slow));
+    let long = |sequence, length| Message {
+        payload: vec![0; length].into(),
+        ..message(sequence)
+    };
+    let longest = Subscription::MAX_BYTES + 1;
+    for one in [long(0, longest), long(1, 0), long(2, 1)] {
+        all.offer(&one);
+    }
+    assert_eq!(end.next().await, Some(Received::Message(long(0, longest))));
+    assert_eq!(end.next().await, Some(Received::Missed(2)));
+    for sequence in 3..20 {
+        all.offer(&long(sequence, 1 << 20));
+    }
+    for sequence in 3..19 {
+        let expected = Received::Message(long(sequence, 1 << 20));
+        assert_eq!(end.next().await, Some(expected));
+    }
+    assert_eq!(end.next().await, Some(Received::Missed(1)));
+}
+
+#[test]
+fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
+    let mut all = Subscribers::default();
+    let mut admit = || {
+        let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
+        (all.admit(one), end)
+    };
+    let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
+    assert!(ends.iter().all(|(admitted, _)| *admitted));
+    assert!(!admit().0);
+    ends.pop();
+    assert!(admit().0, "a place has become free");
+    all.offer(&message(1));
+    for (_, end) in &mut ends {
+        let first = end.shared.queue().pop();
+        assert_eq!(first, Some(Received::Message(message(1))));
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_subscription_frees_its_place() {
+    let mut all = Subscribers::default();
+    for _ in 0..Subscribers::MAX {
+        let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
+        assert!(all.admit(one));
+        drop(end);
+    }
+    let (kept, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
+    assert!(all.admit(kept));
+    assert_eq!(all.all.len(), 1);
+    drop(all);
+    assert_eq!(end.next().await, None);
+}
+
+/// The message with this number in the order of its origin.
+fn numbered(number: u64) -> Message {
+    Message {
+        order: Some(Ordered {
+            order: Order { stream: 3, number },
+            is_settled_before: false,
+        }),
+        ..message(10 + number)
+    }
+}
+
+fn late(number: u64) -> Option<Received> {
+    let is_late = true;
+    let late = numbered(number);
+    Some(Received::Message(Message { is_late, ..late }))
+}
+
+fn in_place(number: u64) -> Option<Received> {
+    Some(Received::Message(numbered(number)))
+}
+
+fn gap(from: u64, to: u64) -> Option<Received> {
+    Some(Received::Gap(Gap {
+        origin: PeerId::from_bytes([7; 16]),
+        origin_name: "node-0".into(),
+        boot: 1,
+        stream: 3,
+        topic: "jobs/a".parse().unwrap(),
+        from,
+        to,
+    }))
+}
+
+const HOLD: Duration = Duration::from_secs(2);
+
+/// A subscription in order with room for so many messages, and who offers to it.
+fn in_order(messages: usize) -> (Subscribers, Subscription) {
+    let mut all = Subscribers::default();
+    let (one, end) = subscription(TopicFilter::all(), Room::for_messages(messages));
+    assert!(all.admit(one));
+    let hold = Hold {
+        time: HOLD,
+        ..Hold::default()
+    };
+    (all, end.in_order(hold, OrderMetrics::of_this_node()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test's own clock, paused")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that_is_late() {
+    let (mut all, mut end) = in_order(16);
+    let start = now();
+    for number in [1, 0, 3, 5] {
+        all.offer(&numbered(number));
+    }
+    assert_eq!(end.next().await, in_place(0));
+    assert_eq!(end.next().await, in_place(1));
+    assert_eq!(now() - start, Duration::ZERO);
+    for expected in [gap(2, 2), in_place(3), gap(4, 4), in_place(5)] {
+        assert_eq!(end.next().await, expected);
+    }
+    // The timer of the runtime counts whole milliseconds.
+    let waited = now() - start;
+    assert!(waited >= HOLD && waited < HOLD + Duration::from_millis(5));
+    for number in [4, 6] {
+        all.offer(&numbered(number));
+    }
+    // What is not numbered waits for nothing.
+    all.offer(&numbered(8));
+    all.offer(&message(1));
+    for expected in [late(4), in_place(6)] {
+        assert_eq!(end.next().await, expected);
+    }
+    let unnumbered = end.next().await;
+    assert_eq!(unnumbered, Some(Received::Message(message(1))));
+    drop(all);
+    for expected in [gap(7, 7), in_place(8), None] {
+        assert_eq!(end.next().await, expected, "nothing more will come");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_order_what_a_full_queue_left_out_is_a_gap_as_well() {
+    let (mut all, mut end) = in_order(2);
+    for number in 0..5 {
+        all.offer(&numbered(number));
+    }
+    assert_eq!(end.next().await, in_place(0));
+    assert_eq!(end.next().await, in_place(1));
+    assert_eq!(end.next().await, Some(Received::Missed(3)));
+    all.offer(&numbered(5));
+    assert_eq!(end.next().await, gap(2, 4));
+    assert_eq!(end.next().await, in_place(5));
+}
+
+/// Time passes while nobody reads, and what is missing lies in the queue.
+#[tokio::test(start_paused = true)]
+async fn in_order_a_slow_reader_makes_nothing_late() {
+    let (mut all, mut end) = in_order(16);
+    all.offer(&numbered(1));
+    let early = tokio::time::timeout(HOLD / 2, end.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    all.offer(&numbered(3));
+    all.offer(&numbered(0));
+    all.offer(&message(1));
+    tokio::time::advance(2 * HOLD).await;
+    assert_eq!(end.next().await, in_place(0));
+    assert_eq!(end.next().await, in_place(1));
+    assert_eq!(end.next().await, Some(Received::Message(message(1))));
+    assert_eq!(end.next().await, gap(2, 2));
+    assert_eq!(end.next().await, in_place(3));
+}

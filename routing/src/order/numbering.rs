@@ -1,0 +1,198 @@
+//! The origin's count of each of its streams.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+use super::Order;
+use crate::packet::Topic;
+use crate::relay::Destination;
+
+/// What the next message of each stream is numbered.
+///
+/// At most [`Numbering::MAX_STREAMS`], with [`Numbering::MAX_NAMES`] destinations in all,
+/// and those of open messages beyond that. Of further ones the stream that was used longest
+/// ago is forgotten, if none of its messages is open any more: goes it on, it is another
+/// stream, which begins at 0. So nothing is ever out of order for that, and nothing seems
+/// missing that is not; what the forgotten one lost at its end, nobody is told of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Numbering<I> {
+    streams: BTreeMap<(Topic, Vec<I>), Stream>,
+    begun: u64,
+    names: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Stream {
+    next: Order,
+    /// The sequence of the packet that was numbered last.
+    last: u64,
+}
+
+impl<I: Id> Numbering<I> {
+    /// A guess: more topics than a process uses at a time, and more than packets are open.
+    pub(crate) const MAX_STREAMS: usize = 1024;
+    /// A guess: a megabyte of 16-byte ids.
+    pub(crate) const MAX_NAMES: usize = 65_536;
+
+    pub(crate) const fn new() -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            begun: 0,
+            names: 0,
+        }
+    }
+
+    /// Number `count` messages that go in the packet `sequence`; `is_open` says of which
+    /// sequences the messages are open. Returns the place of the first, and how many
+    /// streams were forgotten.
+    pub(crate) fn number(
+        &mut self,
+        (topic, to): (&Topic, &Destination<I>),
+        (sequence, count): (u64, u64),
+        is_open: impl Fn(u64) -> bool,
+    ) -> (Order, u64) {
+        let mut names = match to {
+            // Never an empty list of destinations.
+            Destination::All => Vec::new(),
+            Destination::Peers(peers) => peers.clone(),
+        };
+        names.sort_unstable();
+        names.dedup();
+        let key = (topic.clone(), names);
+        let mut forgotten = 0;
+        if !self.streams.contains_key(&key) {
+            self.names += key.1.len();
+            while self.is_full() && self.forget_oldest(&is_open) {
+                forgotten += 1;
+            }
+        }
+        let begun = &mut self.begun;
+        let stream = self.streams.entry(key).or_insert_with(|| {
+            *begun += 1;
+            let next = Order {
+                stream: *begun - 1,
+                number: 0,
+            };
+            Stream { next, last: 0 }
+        });
+        let order = stream.next;
+        stream.next.number += count;
+        stream.last = sequence;
+        (order, forgotten)
+    }
+
+    /// The messages that were numbered last, from this place on, are not sent after all.
+    pub(crate) fn take_back(&mut self, first: Option<Order>) {
+        let Some(first) = first else {
+            return;
+        };
+        let mut streams = self.streams.values_mut();
+        if let Some(stream) = streams.find(|stream| stream.next.stream == first.stream) {
+            stream.next = first;
+        }
+    }
+
+    /// Whether there is no room for one more.
+    fn is_full(&self) -> bool {
+        self.streams.len() >= Self::MAX_STREAMS || self.names > Self::MAX_NAMES
+    }
+
+    fn forget_oldest(&mut self, is_open: impl Fn(u64) -> bool) -> bool {
+        let closed = self.streams.iter();
+        let closed = closed.filter(|(_, stream)| !is_open(stream.last));
+        let oldest = closed.min_by_key(|(_, stream)| stream.last);
+        let Some(key) = oldest.map(|(key, _)| key.clone()) else {
+            return false;
+        };
+        self.names -= key.1.len();
+        self.streams.remove(&key);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(name: &str) -> Topic {
+        Topic::new(name).unwrap()
+    }
+
+    #[test]
+    fn each_topic_and_each_set_of_destinations_is_counted_without_holes() {
+        let mut all = Numbering::<u32>::new();
+        let (a, b) = (topic("a"), topic("b"));
+        let some = Destination::Peers(vec![1, 2]);
+        let same = Destination::Peers(vec![2, 1, 2]);
+        let mut number = |topic, to, sequence, count| {
+            let (order, forgotten) = all.number((topic, to), (sequence, count), |_| true);
+            assert_eq!(forgotten, 0);
+            (order.stream, order.number)
+        };
+        assert_eq!(number(&a, &Destination::All, 0, 1), (0, 0));
+        assert_eq!(number(&b, &Destination::All, 1, 3), (1, 0));
+        assert_eq!(number(&a, &Destination::All, 7, 5), (0, 1));
+        assert_eq!(number(&a, &some, 12, 1), (2, 0));
+        assert_eq!(number(&b, &Destination::All, 13, 1), (1, 3));
+        assert_eq!(number(&a, &same, 14, 1), (2, 1));
+        assert_eq!(number(&a, &Destination::All, 15, 1), (0, 6));
+    }
+
+    #[test]
+    fn numbers_that_are_taken_back_are_given_again() {
+        let mut all = Numbering::<u32>::new();
+        let a = topic("a");
+        let mut number = |count, is_sent: bool| {
+            let place = (&a, &Destination::All);
+            let (order, _) = all.number(place, (0, count), |_| true);
+            if !is_sent {
+                all.take_back(Some(order));
+            }
+            order.number
+        };
+        let tries = [(1, false), (3, false), (2, true), (5, false), (1, true)];
+        assert_eq!(
+            tries.map(|(count, is_sent)| number(count, is_sent)),
+            [0, 0, 0, 2, 2]
+        );
+    }
+
+    /// And one that is open is not forgotten, however long ago it was used.
+    #[test]
+    fn streams_are_bounded_and_one_that_is_forgotten_goes_on_as_another() {
+        let most = Numbering::<u32>::MAX_STREAMS as u64;
+        let mut all = Numbering::<u32>::new();
+        let mut number = |name: u64, sequence| {
+            let topic = topic(&name.to_string());
+            let place = (&topic, &Destination::All);
+            all.number(place, (sequence, 1), |sequence| sequence == 0)
+        };
+        for name in 0..most {
+            assert_eq!(number(name, name).1, 0);
+        }
+        let order = |stream, number| Order { stream, number };
+        assert_eq!(number(most, most), (order(most, 0), 1), "1 is forgotten");
+        assert_eq!(number(0, most + 1), (order(0, 1), 0), "0 is not");
+        assert_eq!(number(1, most + 2), (order(most + 1, 0), 1), "2 is");
+        assert_eq!(number(3, most + 3), (order(3, 1), 0));
+        assert_eq!(all.streams.len() as u64, most);
+    }
+
+    #[test]
+    fn destinations_are_bounded_but_for_those_of_open_messages() {
+        let mut all = Numbering::<u32>::new();
+        let half = Numbering::<u32>::MAX_NAMES as u32 / 2;
+        let mut number = |from: u32, sequence, is_open: bool| {
+            let peers = Destination::Peers((from..from + half).collect());
+            let place = (&topic("x"), &peers);
+            all.number(place, (sequence, 1), |_| is_open).1
+        };
+        assert_eq!(number(0, 0, true), 0);
+        assert_eq!(number(1, 1, true), 0);
+        assert_eq!(number(2, 2, true), 0, "all of them are open");
+        assert_eq!(number(3, 3, false), 2, "and now none");
+        assert_eq!(all.names, all.streams.len() * half as usize);
+        assert_eq!(all.streams.len(), 2);
+    }
+}
