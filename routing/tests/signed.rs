@@ -425,3 +425,27 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
         assert!(states.into_iter().all(|state| state == State::Unconfirmed));
     }
 }
+
+/// And who refuses only after the signed copy has come here had refused the other: that is
+/// not the last word.
+#[test]
+fn a_refusal_that_crosses_the_signed_copy_is_not_final() {
+    let mut relay = second();
+    relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+    let copies = relay.packets();
+    assert_eq!(copies.len(), 2);
+    relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+    assert!(relay.packets().is_empty(), "nobody has refused yet");
+    for (to, packet) in copies {
+        let errand = packet.header.errand;
+        let reason = Refusal::Unsigned;
+        relay.hear(to, Message::Refused { errand, reason });
+    }
+    let done = relay.sent.iter().find_map(|(_, message)| match message {
+        Message::Done { exceptions, .. } => Some(exceptions),
+        _ => None,
+    });
+    let states: Vec<State> = done.unwrap().iter().map(|one| one.state).collect();
+    assert!(!states.is_empty());
+    assert!(states.into_iter().all(|state| state == State::Unconfirmed));
+}

@@ -1,17 +1,20 @@
-//! Buffers in which frames are assembled, used again once nobody holds a part of them.
+//! Buffers in which frames are assembled, used again once no frame in them is left.
 //!
 //! A frame lives from its last byte to the last copy of it that is passed on. Memory for
 //! each anew would come cold, or from the operating system, page by page.
+//!
+//! Who holds a frame holds its buffer, and counts the frame alone: so a buffer is at most
+//! about twice as long as each frame that begins in it.
 
 use std::sync::{Mutex, PoisonError};
 
 use bytes::BytesMut;
 
 /// What short frames share: so much is asked for at least, and not kept, for the allocator
-/// is good at it and idle streams have no more.
+/// is good at it.
 const SHORT: usize = 4 << 10;
 /// The sizes of others are multiples of this.
-const BLOCK: usize = 16 << 10;
+const BLOCK: usize = 4 << 10;
 /// How many buffers are kept. Full: the longest kept is let go, and is freed with the last
 /// of its frames. A guess: more than a busy node has frames on their way.
 const KEPT: usize = 32;
@@ -43,9 +46,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffers {
-    /// Make room for `length` bytes in all in `buffer`, which keeps what is in it.
+    /// Make room for a frame of `length` bytes in all in `buffer`, which keeps what is in
+    /// it.
     pub(super) fn make_room(&self, buffer: &mut Buffer, length: usize) {
-        if buffer.bytes.capacity() >= length {
+        if buffer.bytes.capacity() >= length && is_apt(buffer.size, length) {
             return;
         }
         let mut roomy = self.take(length);
@@ -59,19 +63,18 @@ impl Buffers {
     }
 
     fn take(&self, length: usize) -> Buffer {
-        if length <= SHORT / 2 {
-            return Buffer::of(SHORT);
+        let size = size_for(length);
+        if size > SHORT {
+            let mut kept = self.lock();
+            let free = kept.iter_mut().rposition(|(size, bytes)| {
+                *size >= length && is_apt(*size, length) && bytes.try_reclaim(length)
+            });
+            if let Some(place) = free {
+                let (size, bytes) = kept.remove(place);
+                return Buffer { size, bytes };
+            }
         }
-        let mut kept = self.lock();
-        let free = kept
-            .iter_mut()
-            .rposition(|(size, bytes)| *size >= length && bytes.try_reclaim(length));
-        if let Some(place) = free {
-            let (size, bytes) = kept.remove(place);
-            return Buffer { size, bytes };
-        }
-        drop(kept);
-        Buffer::of(length.next_multiple_of(BLOCK))
+        Buffer::of(size)
     }
 
     /// Keep a buffer of which nothing more is read, for when its frames are gone.
@@ -91,6 +94,19 @@ impl Buffers {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(usize, BytesMut)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long a new buffer for a frame of this length is.
+fn size_for(length: usize) -> usize {
+    match length <= SHORT / 2 {
+        true => SHORT,
+        false => length.next_multiple_of(BLOCK),
+    }
+}
+
+/// Whether a buffer of this size is not too long for a frame of this length.
+fn is_apt(size: usize, length: usize) -> bool {
+    size <= 2 * size_for(length)
 }
 
 impl Buffer {
@@ -114,13 +130,14 @@ mod tests {
     #[test]
     fn a_buffer_is_used_again_once_its_frames_are_gone() {
         let (buffers, mut buffer) = (Buffers::default(), Buffer::default());
-        let first = frame(&buffers, &mut buffer, BLOCK);
+        let first = frame(&buffers, &mut buffer, 9 * BLOCK);
         let place = first.as_ptr();
-        let second = frame(&buffers, &mut buffer, BLOCK);
+        let second = frame(&buffers, &mut buffer, 9 * BLOCK);
         assert_ne!(second.as_ptr(), place, "the first is still held");
         drop(first);
-        let third = frame(&buffers, &mut buffer, BLOCK);
+        let third = frame(&buffers, &mut buffer, 9 * BLOCK);
         assert_eq!(third.as_ptr(), place);
+        assert_eq!(buffers.lock().len(), 1, "that of the second");
         assert!(second.iter().all(|byte| *byte == 7));
     }
 
@@ -131,17 +148,34 @@ mod tests {
         let second = frame(&buffers, &mut buffer, 100);
         assert_eq!(second.as_ptr(), first.as_ptr().wrapping_add(100));
         buffer.bytes.extend_from_slice(b"begun");
-        buffers.make_room(&mut buffer, 2 * BLOCK);
+        buffers.make_room(&mut buffer, 9 * BLOCK);
         assert_eq!(buffer.bytes.as_ref(), b"begun");
-        assert!(buffer.bytes.capacity() >= 2 * BLOCK);
+        assert!(buffer.bytes.capacity() >= 9 * BLOCK);
         assert!(buffers.lock().is_empty(), "short ones are not kept");
+    }
+
+    /// Else whoever sends one long frame and then many short ones would have all of them
+    /// held in buffers of the long one's length.
+    #[test]
+    fn no_frame_holds_much_more_than_its_length() {
+        let buffers = Buffers::default();
+        for long in [16 << 20, 1 << 20, 64 << 10] {
+            for length in [SHORT / 2 + 1, 5 << 10, 40 << 10, 300 << 10] {
+                buffers.keep(Buffer::of(long));
+                let mut buffer = Buffer::of(long);
+                buffers.make_room(&mut buffer, length);
+                let bound = (2 * length).next_multiple_of(2 * BLOCK);
+                assert!(buffer.size <= bound, "{length} of {long}");
+                assert!(buffer.bytes.capacity() >= length);
+            }
+        }
     }
 
     #[test]
     fn no_more_is_kept_than_the_bounds() {
         let buffers = Buffers::default();
         for _ in 0..3 * KEPT {
-            buffers.keep(Buffer::of(BLOCK));
+            buffers.keep(Buffer::of(2 * BLOCK));
         }
         assert_eq!(buffers.lock().len(), KEPT);
         for _ in 0..9 {

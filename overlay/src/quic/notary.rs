@@ -47,6 +47,8 @@ pub struct Notary {
     judge: Judge,
     algorithms: WebPkiSupportedAlgorithms,
     judged: Judged,
+    /// The last chain of each signer that was refused, for a while.
+    refused: Judged,
     failures: Failures,
     chains_judged: u64,
 }
@@ -80,9 +82,9 @@ pub enum Forged {
     /// The signature is not by the certificate's key, or not of this content.
     #[error("the signature does not fit the content")]
     Content,
-    /// The certificate is not known to be good, and who brought it has brought too many
-    /// that were not.
-    #[error("the certificate was not judged: too many over this link were in vain")]
+    /// The certificate is not known to be good, and was refused a moment ago, or who
+    /// brought it has brought too many that were.
+    #[error("the certificate was not judged: it, or too many over this link, were in vain")]
     Unjudged,
 }
 
@@ -103,6 +105,10 @@ impl Notary {
     /// more each second, and in between only what is remembered is believed. A guess: a
     /// liar costs at most some milliseconds and then less than its packets do.
     pub const MAX_FAILURES: u64 = 16;
+    /// For how many seconds the last chain of a signer that was refused is not judged
+    /// again, so that one that others still believe, and hand on, does not use up what
+    /// their links have. A guess.
+    const REFUSED_SECONDS: u64 = 10;
 
     /// One that believes whom `identity` believes, and signs with its key if `signs`.
     pub fn new(identity: &Identity, signs: bool) -> Result<Self, NotaryError> {
@@ -117,6 +123,7 @@ impl Notary {
             judge: Judge::new(identity)?,
             algorithms: provider.signature_verification_algorithms,
             judged: Judged::default(),
+            refused: Judged::default(),
             failures: Failures::default(),
             chains_judged: 0,
         })
@@ -156,12 +163,17 @@ impl Notary {
             signer if signer == origin => {}
             other => return Err(Forged::OtherSigner(other)),
         }
-        if !self.failures.may_fail(from, now) {
+        let is_refused = self.refused.has(origin, &name, now);
+        if is_refused || !self.failures.may_fail(from, now) {
             return Err(Forged::Unjudged);
         }
         self.chains_judged += 1;
         let chain = &parts.certificates;
         let judged = self.judge.judge(chain).map_err(refused);
+        if judged.is_err() {
+            let until = now.saturating_add(Self::REFUSED_SECONDS);
+            self.refused.insert(origin, name, until);
+        }
         let verified = judged.and_then(|()| self.check(&parts, digest));
         if verified.is_ok() {
             let until = now.saturating_add(valid_for(chain).as_secs());

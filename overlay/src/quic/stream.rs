@@ -369,7 +369,10 @@ impl Reader {
                 Some(header) => header.frame_len(),
                 None => frame::HEADER_LEN,
             };
-            buffers.make_room(&mut assembly.buffer, wanted);
+            // A header may begin anywhere: it moves along with its frame.
+            if assembly.header.is_some() || assembly.buffer.bytes.capacity() < wanted {
+                buffers.make_room(&mut assembly.buffer, wanted);
+            }
             let bytes = &mut assembly.buffer.bytes;
             let part = chunk.split_to(wanted.saturating_sub(bytes.len()).min(chunk.len()));
             bytes.extend_from_slice(&part);

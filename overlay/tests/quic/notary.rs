@@ -92,12 +92,9 @@ fn a_chain_is_remembered_once_a_signature_fits_and_the_last_one_of_each_signer()
 /// link has only so many of them.
 #[test]
 fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
-    let (ours, made_up) = (Authority::new("one"), Authority::new("one"));
-    let paper = made_up.issue_to("a");
-    let chain = vec![paper.certificate, made_up.certificate.clone()];
-    let roots = vec![made_up.certificate.clone()];
-    let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
-    let forged = signs(&identity).sign(&DIGEST).expect("signed");
+    let ours = Authority::new("one");
+    // The last one is remembered.
+    let forged = [made_up("a"), made_up("a")];
     let good = signs(&ours.identity("b")).sign(&DIGEST).expect("signed");
     let mut reader = signs(&ours.identity("c"));
     let mut verify = |from, origin, signature| {
@@ -107,8 +104,8 @@ fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
     assert_eq!(verify("liar", "b", &good), (Ok(()), 1));
     let mut judged = 1;
     let mut unjudged = 0;
-    for _ in 0..1000 {
-        match verify("liar", "a", &forged) {
+    for forged in forged.iter().cycle().take(1000) {
+        match verify("liar", "a", forged) {
             (Err(Forged::Certificate(_)), now) => judged = now,
             (Err(Forged::Unjudged), now) => {
                 assert_eq!(now, judged);
@@ -121,9 +118,39 @@ fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
     // One more for each second that this took.
     assert!((17..200).contains(&judged), "{judged}");
     assert_eq!(verify("liar", "b", &good), (Ok(()), judged));
-    let (elsewhere, now) = verify("another", "a", &forged);
+    let (elsewhere, now) = verify("another", "a", &forged[0]);
     assert!(matches!(elsewhere, Err(Forged::Certificate(_))));
     assert_eq!(now, judged + 1);
+}
+
+/// As those of a member that this node's lists revoke and its neighbours' do not yet.
+#[test]
+fn a_chain_that_is_refused_again_and_again_uses_up_no_link() {
+    let ours = Authority::new("one");
+    let forged = made_up("a");
+    let mut reader = signs(&ours.identity("c"));
+    let mut refused = Vec::new();
+    for _ in 0..1000 {
+        let verified = reader.verify(id("honest"), id("a"), &DIGEST, &forged);
+        refused.push(verified.expect_err("refused"));
+    }
+    assert!(matches!(refused[0], Forged::Certificate(_)));
+    assert_eq!(refused[1], Forged::Unjudged);
+    let judged = reader.chains_judged();
+    assert!((1..16).contains(&judged), "{judged}");
+    let good = signs(&ours.identity("b")).sign(&DIGEST).expect("signed");
+    let verified = reader.verify(id("honest"), id("b"), &DIGEST, &good);
+    assert_eq!(verified, Ok(()));
+}
+
+/// A signature by a chain of an authority of the liar's own.
+fn made_up(name: &str) -> bytes::Bytes {
+    let authority = Authority::new("one");
+    let paper = authority.issue_to(name);
+    let chain = vec![paper.certificate, authority.certificate.clone()];
+    let roots = vec![authority.certificate.clone()];
+    let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
+    signs(&identity).sign(&DIGEST).expect("signed")
 }
 
 #[test]

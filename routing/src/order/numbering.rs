@@ -12,9 +12,10 @@ use crate::relay::Destination;
 ///
 /// At most [`Numbering::MAX_STREAMS`], with [`Numbering::MAX_NAMES`] destinations in all,
 /// and those of open messages beyond that. Of further ones the stream that was used longest
-/// ago is forgotten, if none of its messages is open any more: goes it on, it is another
-/// stream, which begins at 0. So nothing is ever out of order for that, and nothing seems
-/// missing that is not; what the forgotten one lost at its end, nobody is told of.
+/// ago is forgotten, if its last message is not open any more: goes it on, it is another
+/// stream, which begins at 0. So nothing seems missing that is not; what the forgotten one
+/// lost at its end nobody is told of, and an earlier one of it that is still on its way
+/// has no order with those of the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Numbering<I> {
     streams: BTreeMap<(Topic, Vec<I>), Stream>,

@@ -365,6 +365,10 @@ impl<I: Id> Relay<I> {
             return;
         };
         let is_newly_signed = packet.header.signature.is_some() && duty.signature.is_none();
+        if is_newly_signed && !duty.is_finished {
+            // Who is yet to refuse the unsigned one is asked with it.
+            duty.renew(packet);
+        }
         let why = (errand.round > duty.round, is_newly_signed);
         let again = duty.exceptions.take_again(span, why);
         duty.round = duty.round.max(errand.round);
