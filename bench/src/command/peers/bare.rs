@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use binomesh_overlay::quic::Limits;
 use binomesh_overlay::quic::bare::Bare;
 use bytes::Bytes;
 use quinn::{Connection, RecvStream, SendStream};
@@ -33,7 +32,7 @@ impl Network {
         let mut endpoints = Vec::new();
         for node in 0..home.nodes() {
             let any = ([127, 0, 0, 1], 0).into();
-            let bare = Bare::bind(any, &home.identity(node)?, &Limits::default());
+            let bare = Bare::bind(any, &home.identity(node)?, &home.limits());
             endpoints.push(bare.map_err(Failure::run)?);
         }
         let mut dials = JoinSet::new();

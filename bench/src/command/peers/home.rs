@@ -1,13 +1,18 @@
 //! Certificates for the nodes, in a folder that goes with the run.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use binomesh::certificate::{Authority, Validity};
 use binomesh::credentials::Credentials;
 use binomesh::{NodeConfig, Profile, Signatures};
-use binomesh_overlay::quic::Identity;
+use binomesh_overlay::quic::{Identity, Limits};
 
 use crate::command::Failure;
+
+/// How long a handshake, or silence, may last on a slow processor that others keep busy.
+/// A guess: some twenty handshakes there.
+const SLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What nodes need of the disk.
 #[derive(Debug)]
@@ -16,6 +21,7 @@ pub(super) struct Home {
     nodes: u32,
     profile: Profile,
     signatures: Signatures,
+    is_slow: bool,
 }
 
 impl Home {
@@ -30,6 +36,7 @@ impl Home {
                 true => Signatures::Require,
                 false => Signatures::Off,
             },
+            is_slow: false,
         };
         let validity = Validity::days(1);
         let authority = Authority::generate("peers.test", validity).map_err(Failure::run)?;
@@ -41,6 +48,23 @@ impl Home {
                 .map_err(Failure::run)?;
         }
         Ok(home)
+    }
+
+    /// For a processor that is many times slower than others.
+    pub(super) fn slow(self) -> Self {
+        Self {
+            is_slow: true,
+            ..self
+        }
+    }
+
+    /// The bounds of bare connections. One that breaks stays broken; our nodes dial again.
+    pub(super) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if self.is_slow {
+            limits.idle_timeout = SLOW_IDLE_TIMEOUT;
+        }
+        limits
     }
 
     /// How many nodes there are.

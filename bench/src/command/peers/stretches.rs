@@ -64,7 +64,7 @@ pub(super) enum Work {
 
 /// Go through all of it, and print each stretch when it is over.
 pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
-    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?;
+    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?.slow();
     let limit = Duration::from_secs(peers.timeout_seconds);
     let within = |what: &'static str| {
         move |_| Failure::Run(format!("{what} took longer than {} s", limit.as_secs()))
