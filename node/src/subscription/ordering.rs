@@ -109,22 +109,25 @@ impl Ordering {
             let now = now() - self.since;
             let deadline = self.sorter.next_deadline();
             let is_due = deadline.is_some_and(|until| until <= now);
-            let mut is_idle = true;
-            let mut is_closed = false;
-            // Before anything is told to be missing all that has come is looked at:
-            // a slow reader is no reason.
-            while is_idle || is_due {
-                let received = {
-                    let mut queue = shared.queue();
-                    is_closed = queue.is_closed;
-                    queue.pop()
-                };
-                let Some(received) = received else { break };
-                is_idle = false;
+            let is_hurried = is_due || self.sorter.is_crowded();
+            let mut received = Vec::new();
+            let is_closed = {
+                let mut queue = shared.queue();
+                // Before anything is told to be missing all that has come is looked at:
+                // a slow reader is no reason.
+                let most = if is_hurried { queue.waiting.len() } else { 1 };
+                received.extend((0..most).map_while(|_| queue.pop()));
+                queue.is_closed
+            };
+            let is_idle = received.is_empty();
+            for received in received {
                 self.take(now, received);
             }
-            if is_due {
-                self.sort(|sorter, out| sorter.expire(now, out));
+            if is_hurried {
+                self.sort(|sorter, out| {
+                    sorter.expire(now, out);
+                    sorter.relieve(out);
+                });
                 continue;
             }
             if is_idle && is_closed {
@@ -163,7 +166,7 @@ impl Ordering {
             is_settled_before: ordered.is_settled_before,
             bytes: message.payload.len(),
         };
-        self.sort(|sorter, out| sorter.take(now, arrival, message, out));
+        self.sort(|sorter, out| sorter.hold(now, arrival, message, out));
     }
 
     fn sort(&mut self, work: impl FnOnce(&mut Sorter<Key, Message>, &mut Vec<Sorted<Message>>)) {

@@ -164,11 +164,17 @@ const HOLD: Duration = Duration::from_secs(2);
 
 /// A subscription in order with room for so many messages, and who offers to it.
 fn in_order(messages: usize) -> (Subscribers, Subscription) {
+    in_order_within(messages, Hold::default().messages)
+}
+
+/// As above; so many are held.
+fn in_order_within(messages: usize, held: usize) -> (Subscribers, Subscription) {
     let mut all = Subscribers::default();
     let (one, end) = subscription(TopicFilter::all(), Room::for_messages(messages));
     assert!(all.admit(one));
     let hold = Hold {
         time: HOLD,
+        messages: held,
         ..Hold::default()
     };
     (all, end.in_order(hold, OrderMetrics::of_this_node()))
@@ -242,4 +248,25 @@ async fn in_order_a_slow_reader_makes_nothing_late() {
     assert_eq!(end.next().await, Some(Received::Message(message(1))));
     assert_eq!(end.next().await, gap(2, 2));
     assert_eq!(end.next().await, in_place(3));
+}
+
+/// More comes than may be held, and what is missing lies in the queue.
+#[tokio::test(start_paused = true)]
+async fn in_order_a_slow_reader_makes_nothing_late_when_it_is_crowded() {
+    let (mut all, mut end) = in_order_within(16, 2);
+    let start = now();
+    for number in [1, 2, 3, 0] {
+        all.offer(&numbered(number));
+    }
+    for number in 0..4 {
+        assert_eq!(end.next().await, in_place(number));
+    }
+    // Now nothing else is there.
+    for number in [5, 6, 7] {
+        all.offer(&numbered(number));
+    }
+    for expected in [gap(4, 4), in_place(5), in_place(6), in_place(7)] {
+        assert_eq!(end.next().await, expected);
+    }
+    assert_eq!(now() - start, Duration::ZERO, "without waiting");
 }

@@ -114,6 +114,13 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
     /// A message has come at `now`, a time since any fixed instant. `out` gets what goes
     /// out for that.
     pub fn take(&mut self, now: Duration, arrival: Arrival<K>, item: T, out: &mut Vec<Sorted<T>>) {
+        self.hold(now, arrival, item, out);
+        self.relieve(out);
+    }
+
+    /// As [`Sorter::take`], but more may be held than the bounds allow: who has more to
+    /// put in at once does not want to hear that something is missing which is among it.
+    pub fn hold(&mut self, now: Duration, arrival: Arrival<K>, item: T, out: &mut Vec<Sorted<T>>) {
         let Arrival { stream, number, .. } = arrival;
         let is_new = self.touch(stream, out);
         let Some(known) = self.streams.get_mut(&stream) else {
@@ -142,6 +149,10 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         if is_next || (is_new && arrival.is_settled_before) {
             self.release(stream, number, out);
         }
+    }
+
+    /// What is held beyond the bounds goes out.
+    pub fn relieve(&mut self, out: &mut Vec<Sorted<T>>) {
         while self.is_crowded() {
             self.counts.crowded += 1;
             self.release_oldest(out);
@@ -183,7 +194,8 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         self.counts
     }
 
-    fn is_crowded(&self) -> bool {
+    /// Whether more is held than the bounds allow.
+    pub fn is_crowded(&self) -> bool {
         let is_long = self.bytes > self.bounds.bytes && self.held.len() > 1;
         self.held.len() > self.bounds.messages || is_long
     }
