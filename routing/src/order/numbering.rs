@@ -44,53 +44,47 @@ impl<I: Id> Numbering<I> {
         }
     }
 
-    /// Number `count` messages that go in the packet `sequence`; `is_open` says of which
-    /// sequences the messages are open. Returns the place of the first, and how many
-    /// streams were forgotten.
+    /// The place of the next message on this topic to these destinations, until
+    /// [`Numbering::number`] gives it away.
+    pub(crate) fn next_of(&self, topic: &Topic, to: &Destination<I>) -> Order {
+        let known = self.streams.get(&key_of(topic, to));
+        known.map_or_else(|| self.first(), |stream| stream.next)
+    }
+
+    /// `count` messages that go in the packet `sequence` have the next places; `is_open`
+    /// says of which sequences the messages are open. Returns the place of the first, and
+    /// how many streams were forgotten.
     pub(crate) fn number(
         &mut self,
         (topic, to): (&Topic, &Destination<I>),
         (sequence, count): (u64, u64),
         is_open: impl Fn(u64) -> bool,
     ) -> (Order, u64) {
-        let mut names = match to {
-            // Never an empty list of destinations.
-            Destination::All => Vec::new(),
-            Destination::Peers(peers) => peers.clone(),
-        };
-        names.sort_unstable();
-        names.dedup();
-        let key = (topic.clone(), names);
+        let key = key_of(topic, to);
         let mut forgotten = 0;
         if !self.streams.contains_key(&key) {
             self.names += key.1.len();
             while self.is_full() && self.forget_oldest(&is_open) {
                 forgotten += 1;
             }
+            let next = self.first();
+            self.begun += 1;
+            self.streams.insert(key.clone(), Stream { next, last: 0 });
         }
-        let begun = &mut self.begun;
-        let stream = self.streams.entry(key).or_insert_with(|| {
-            *begun += 1;
-            let next = Order {
-                stream: *begun - 1,
-                number: 0,
-            };
-            Stream { next, last: 0 }
-        });
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return (self.first(), forgotten);
+        };
         let order = stream.next;
         stream.next.number += count;
         stream.last = sequence;
         (order, forgotten)
     }
 
-    /// The messages that were numbered last, from this place on, are not sent after all.
-    pub(crate) fn take_back(&mut self, first: Option<Order>) {
-        let Some(first) = first else {
-            return;
-        };
-        let mut streams = self.streams.values_mut();
-        if let Some(stream) = streams.find(|stream| stream.next.stream == first.stream) {
-            stream.next = first;
+    /// Where a stream that is new begins.
+    const fn first(&self) -> Order {
+        Order {
+            stream: self.begun,
+            number: 0,
         }
     }
 
@@ -110,6 +104,18 @@ impl<I: Id> Numbering<I> {
         self.streams.remove(&key);
         true
     }
+}
+
+/// A stream's topic and destinations, none if it is to all.
+fn key_of<I: Id>(topic: &Topic, to: &Destination<I>) -> (Topic, Vec<I>) {
+    let mut names = match to {
+        // Never an empty list of destinations.
+        Destination::All => Vec::new(),
+        Destination::Peers(peers) => peers.clone(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    (topic.clone(), names)
 }
 
 #[cfg(test)]
@@ -141,22 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_taken_back_are_given_again() {
+    fn a_place_is_the_next_one_until_it_is_given_away() {
         let mut all = Numbering::<u32>::new();
-        let a = topic("a");
-        let mut number = |count, is_sent: bool| {
-            let place = (&a, &Destination::All);
-            let (order, _) = all.number(place, (0, count), |_| true);
-            if !is_sent {
-                all.take_back(Some(order));
-            }
-            order.number
-        };
-        let tries = [(1, false), (3, false), (2, true), (5, false), (1, true)];
-        assert_eq!(
-            tries.map(|(count, is_sent)| number(count, is_sent)),
-            [0, 0, 0, 2, 2]
-        );
+        let (a, b) = (topic("a"), topic("b"));
+        for (topic, count) in [(&a, 1), (&a, 3), (&b, 2), (&a, 1), (&b, 1)] {
+            let place = (topic, &Destination::All);
+            let next = all.next_of(place.0, place.1);
+            assert_eq!(
+                all.next_of(place.0, place.1),
+                next,
+                "nothing was given away"
+            );
+            let (given, _) = all.number(place, (0, count), |_| true);
+            assert_eq!(given, next);
+        }
     }
 
     /// And one that is open is not forgotten, however long ago it was used.

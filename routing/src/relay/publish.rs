@@ -9,7 +9,6 @@ use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
 use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
-use crate::order::Order;
 use crate::packet::{
     Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature,
     SigningFailed, Span, State, signature_bytes,
@@ -70,7 +69,14 @@ impl<I: Id> Relay<I> {
             boot: self.boot,
             sequence,
         };
-        let order = self.number(&publish, sequence);
+        // Whoever is to get one of a stream is to get all of it: a place that is not used
+        // would be a hole, so it is given away when the message is accepted.
+        let is_ordered = publish.is_ordered;
+        let next = || {
+            let (topic, to) = (&publish.topic, &publish.destination);
+            self.numbering.next_of(topic, to)
+        };
+        let order = is_ordered.then(next);
         let signature = sign(Content {
             id,
             confirmation: publish.confirmation,
@@ -78,14 +84,11 @@ impl<I: Id> Relay<I> {
             order,
             payloads: &publish.payloads,
         });
-        let signed = match signature {
-            Err(SigningFailed) => Err(PublishError::NotSigned),
-            Ok(signature) => {
-                let bytes = bytes + signature_bytes(signature.as_ref());
-                self.check_memory(bytes, keeps).map(|()| signature)
-            }
-        };
-        let signature = signed.inspect_err(|_| self.numbering.take_back(order))?;
+        let signature = signature.map_err(|SigningFailed| PublishError::NotSigned)?;
+        self.check_memory(bytes + signature_bytes(signature.as_ref()), keeps)?;
+        if is_ordered {
+            self.number(&publish, sequence);
+        }
         self.stats.published += publish.payloads.count();
         let content = (
             publish.topic,
@@ -115,19 +118,14 @@ impl<I: Id> Relay<I> {
         Ok(id)
     }
 
-    /// Where an own message stands, if it is to come in order. A number that is not used
-    /// would be a hole: it is taken back.
-    fn number(&mut self, publish: &Publish<I>, sequence: u64) -> Option<Order> {
-        if !publish.is_ordered {
-            return None;
-        }
+    /// A message in order is accepted: it has its place.
+    fn number(&mut self, publish: &Publish<I>, sequence: u64) {
         let place = (&publish.topic, &publish.destination);
         let packet = (sequence, publish.payloads.count());
         let open = &self.open;
         let is_open = |sequence| open.get(sequence).is_some();
-        let (order, forgotten) = self.numbering.number(place, packet, is_open);
+        let (_, forgotten) = self.numbering.number(place, packet, is_open);
         self.stats.streams_forgotten += forgotten;
-        Some(order)
     }
 
     /// The first round of a message to all members.
