@@ -39,58 +39,102 @@ async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
 async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
     let _alone = bed::alone().await;
     for grace_seconds in [30, 0] {
-        let mut config = bed::config(5);
-        config.grace_seconds = grace_seconds;
-        config.expect = "node-[0-4]".parse().unwrap();
-        let mut cluster = formed(config).await;
-        cluster.kill("node-3").await.unwrap();
+        let mut cluster = one_killed(grace_seconds).await;
         if grace_seconds == 0 {
             assert_eq!(verified(&cluster).await.1.nodes, 4);
         }
-        let origin = member(&cluster, "node-1");
-        let mut sent = Vec::new();
-        for text in ["first", "second", "third"] {
-            let client = origin.client();
-            let before = counter(&client, "binomesh_relay_events_total", &["published"]).await;
-            let options = SendOptions {
-                due: Due::Until(bed::PATIENCE),
-                ..SendOptions::default()
-            };
-            let sending = client.clone();
-            let sending = async move { sending.broadcast_with(text, &options).await };
-            sent.push(tokio::spawn(sending));
-            eventually("published", async || {
-                let now = counter(&client, "binomesh_relay_events_total", &["published"]).await;
-                (now > before).then_some(())
-            })
-            .await;
-        }
-        // It cannot be sent before somebody listens.
-        signal(origin.pid, "STOP");
-        cluster.restart("node-3", "node-0").await.unwrap();
-        let mut inbox = member(&cluster, "node-3")
-            .client()
-            .subscribe("#")
-            .await
-            .unwrap();
-        signal(origin.pid, "CONT");
-        let got = next_ids(&mut inbox, 3).await;
-        let mut ids = Vec::new();
-        for sending in sent {
-            let receipt = sending.await.unwrap().unwrap();
-            assert!(receipt.is_complete(), "{receipt:?}");
-            assert!(
-                receipt.reached.contains(&"node-3".to_owned()),
-                "{receipt:?}"
-            );
-            ids.push(receipt.id);
-        }
-        assert_eq!(got, ids, "in order, grace {grace_seconds}");
+        let sent = publish_three(&cluster, false).await;
+        // Nobody tries any more: each is kept for it.
+        let client = member(&cluster, "node-1").client();
+        eventually("all are kept", async || {
+            let kept = counter(&client, "binomesh_relay_events_total", &["\"kept\""]).await;
+            (kept == 3).then_some(())
+        })
+        .await;
+        let mut inbox = back_and_listening(&mut cluster, false).await;
+        assert_all_in_order(&mut inbox, sent, grace_seconds).await;
         // Once: the next is another message.
         let last = broadcast(&cluster, "node-1", &["last"]).await;
         assert_eq!(next_ids(&mut inbox, 1).await, [receipt(&last).id]);
         stop(cluster).await;
     }
+}
+
+/// Then the first rounds of all of them are under way still, and come as they come: those
+/// that are published in order are sorted.
+#[tokio::test]
+async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order() {
+    let _alone = bed::alone().await;
+    let mut cluster = one_killed(30).await;
+    let sent = publish_three(&cluster, true).await;
+    let mut inbox = back_and_listening(&mut cluster, true).await;
+    assert_all_in_order(&mut inbox, sent, 30).await;
+    stop(cluster).await;
+}
+
+/// Five nodes of which the fourth has just been killed.
+async fn one_killed(grace_seconds: u64) -> Cluster {
+    let mut config = bed::config(5);
+    config.grace_seconds = grace_seconds;
+    config.expect = "node-[0-4]".parse().unwrap();
+    let cluster = formed(config).await;
+    cluster.kill("node-3").await.unwrap();
+    cluster
+}
+
+/// Broadcasts that are kept for whoever is away, one after the other, and their receipts.
+async fn publish_three(cluster: &Cluster, is_ordered: bool) -> Vec<Sending> {
+    let client = member(cluster, "node-1").client();
+    let mut sent = Vec::new();
+    for text in ["first", "second", "third"] {
+        let published =
+            async || counter(&client, "binomesh_relay_events_total", &["published"]).await;
+        let before = published().await;
+        let options = SendOptions {
+            due: Due::Until(bed::PATIENCE),
+            is_ordered,
+            ..SendOptions::default()
+        };
+        let sending = client.clone();
+        let sending = async move { sending.broadcast_with(text, &options).await.unwrap() };
+        sent.push(tokio::spawn(sending));
+        eventually("published", async || {
+            (published().await > before).then_some(())
+        })
+        .await;
+    }
+    sent
+}
+
+type Sending = tokio::task::JoinHandle<Receipt>;
+
+/// Start the one that was killed again, and subscribe there before anything can come.
+async fn back_and_listening(cluster: &mut Cluster, is_ordered: bool) -> Events {
+    let origin = member(cluster, "node-1").pid;
+    signal(origin, "STOP");
+    cluster.restart("node-3", "node-0").await.unwrap();
+    let client = member(cluster, "node-3").client();
+    let inbox = match is_ordered {
+        true => client.subscribe_ordered("#", Some(bed::PATIENCE)).await,
+        false => client.subscribe("#").await,
+    };
+    signal(origin, "CONT");
+    inbox.unwrap()
+}
+
+async fn assert_all_in_order(inbox: &mut Events, sent: Vec<Sending>, grace_seconds: u64) {
+    let got = next_ids(inbox, 3).await;
+    let mut ids = Vec::new();
+    for sending in sent {
+        let receipt = sending.await.unwrap();
+        assert!(receipt.is_complete(), "{receipt:?}");
+        assert!(
+            receipt.reached.contains(&"node-3".to_owned()),
+            "{receipt:?}"
+        );
+        ids.push(receipt.id);
+    }
+    assert_eq!(got, ids, "in order, grace {grace_seconds}");
 }
 
 #[tokio::test]
