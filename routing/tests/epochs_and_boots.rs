@@ -5,10 +5,11 @@ mod network;
 use std::collections::BTreeSet;
 
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span, Topic};
+use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
+use network::single::header;
 use network::{Conditions, Network, seeds};
 use rand::Rng;
 
@@ -119,26 +120,21 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
     let start = rank_of(origin).distance_to(rank_of(to), placement.population);
     Message::Packet(Packet {
         header: Header {
-            errand: Errand {
-                id: PacketId {
-                    origin,
-                    boot: 1,
-                    sequence: 0,
-                },
-                epoch: placement.epoch,
-                strategy: Strategy::default(),
-                round: 0,
-                part: Part::Range(Span::new(start, end)),
-            },
             origin_rank: rank_of(origin),
-            to: rank_of(to),
-            closed_below: 0,
-            is_kept: false,
-            confirmation: Default::default(),
-            topic: Topic::new("test").unwrap(),
-            order: None,
-            names: Vec::new(),
-            signature: None,
+            ..header(
+                Errand {
+                    id: PacketId {
+                        origin,
+                        boot: 1,
+                        sequence: 0,
+                    },
+                    epoch: placement.epoch,
+                    strategy: Strategy::default(),
+                    round: 0,
+                    part: Part::Range(Span::new(start, end)),
+                },
+                rank_of(to),
+            )
         },
         payloads: Bytes::from_static(b"x").into(),
     })

@@ -10,6 +10,7 @@ use binomesh_routing::packet::{
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
+use network::single::header;
 use network::{Conditions, Network, seeds};
 
 fn calm(n: u32, seed: u64) -> Network {
@@ -156,16 +157,12 @@ fn no_boot_or_mark_is_unbeatable() {
         network.run_until_receipts(1_000_000);
         for at in [3u32, 4, 5, 13, 14, 31] {
             let header = Header {
-                errand: errand(&network, boot, sequence, Part::Range(Span::single(at))),
-                origin_rank: Rank(0),
-                to: Rank(at),
                 closed_below: sequence,
-                is_kept: false,
-                confirmation: Default::default(),
                 topic: Topic::new("forged").unwrap(),
-                order: None,
-                names: Vec::new(),
-                signature: None,
+                ..header(
+                    errand(&network, boot, sequence, Part::Range(Span::single(at))),
+                    Rank(at),
+                )
             };
             let payload = Bytes::from_static(b"forged");
             let forged = Message::Packet(Packet {
@@ -265,16 +262,12 @@ fn the_origin_knows_best_where_it_stands() {
     let mut network = calm(16, 3);
     let members = network.members.clone();
     let header = Header {
-        errand: errand(&network, 1, 0, Part::Range(Span::single(2))),
         origin_rank: Rank(2),
-        to: Rank(4),
-        closed_below: 0,
-        is_kept: false,
-        confirmation: Default::default(),
         topic: Topic::new("forged").unwrap(),
-        order: None,
-        names: Vec::new(),
-        signature: None,
+        ..header(
+            errand(&network, 1, 0, Part::Range(Span::single(2))),
+            Rank(4),
+        )
     };
     let payload = Bytes::from_static(b"forged");
     let forged = Message::Packet(Packet {
@@ -312,18 +305,7 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
     };
     let forged = |network: &Network, sequence, part| {
         Message::Packet(Packet {
-            header: Header {
-                errand: errand(network, 1, sequence, part),
-                origin_rank: Rank(0),
-                to: Rank(16),
-                closed_below: 0,
-                is_kept: false,
-                confirmation: Default::default(),
-                topic: Topic::new("test").unwrap(),
-                order: None,
-                names: Vec::new(),
-                signature: None,
-            },
+            header: header(errand(network, 1, sequence, part), Rank(16)),
             payloads: Default::default(),
         })
     };

@@ -6,10 +6,10 @@ mod network;
 use std::time::Duration;
 
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{Header, Message, Packet, PacketId, Part, Refusal, Span, Topic};
+use binomesh_routing::packet::{Header, Message, Packet, PacketId, Part, Refusal, Span};
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, placed, view};
+use network::single::{ORIGIN, Single, errand, header, placed, view};
 use network::{Conditions, Network, seeds};
 
 /// Tells the first two ranks it is asked about the wrong way round.
@@ -225,16 +225,8 @@ fn a_reissue_to_more_members_than_names_takes_rounds_in_turn() {
 
 fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
     let header = Header {
-        errand: errand(round, Part::Range(span)),
-        origin_rank: Rank(0),
-        to: Rank(span.start),
-        closed_below: 0,
-        is_kept: false,
-        confirmation: Default::default(),
-        topic: Topic::new("test").unwrap(),
-        order: None,
         names: names.to_vec(),
-        signature: None,
+        ..header(errand(round, Part::Range(span)), Rank(span.start))
     };
     let payload = Bytes::from_static(b"x");
     Message::Packet(Packet {

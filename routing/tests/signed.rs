@@ -14,7 +14,7 @@ use binomesh_routing::packet::{
 };
 use binomesh_routing::{Config, Destination, Due, Input, Publish, PublishError, RelayStats, Timer};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, placed, view};
+use network::single::{ORIGIN, Single, errand, header, placed, view};
 use network::{Conditions, Network, Twist, seeds};
 
 fn stripped(message: Message<u32>) -> Option<Message<u32>> {
@@ -250,16 +250,8 @@ fn second() -> Single {
 /// A copy for rank 2 and those behind it.
 fn copy(end: u32, signature: Option<Signature>) -> Packet<u32> {
     let header = Header {
-        errand: errand(0, Part::Range(Span::new(2, end))),
-        origin_rank: Rank(0),
-        to: Rank(2),
-        closed_below: 0,
-        is_kept: false,
-        confirmation: Default::default(),
-        topic: Topic::new("test").unwrap(),
-        order: None,
-        names: Vec::new(),
         signature,
+        ..header(errand(0, Part::Range(Span::new(2, end))), Rank(2))
     };
     let payloads = Payloads::from(Bytes::from_static(b"true"));
     Packet { header, payloads }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::{
-    Errand, Header, Message, Packet, PacketId, Part, Reason, Span, State, Topic,
+    Errand, Header, Message, Packet, PacketId, Part, Reason, Span, State,
 };
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::router::{Chosen, ROUTERS};
@@ -16,6 +16,7 @@ use binomesh_routing::shape::{Fanout, Links, Shape};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
+use network::single::header;
 use network::{Conditions, Network};
 
 fn tree(fanout: u32) -> Strategy {
@@ -479,30 +480,25 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
         let at = Rank(8).distance_to(Rank(1), placement.population);
         let message = Message::Packet(Packet {
             header: Header {
-                errand: Errand {
-                    id: PacketId {
-                        origin,
-                        boot: 1,
-                        sequence: 0,
-                    },
-                    epoch: placement.epoch,
-                    strategy: Strategy::Binomial,
-                    round: 0,
-                    part: Part::Routed {
-                        spans: vec![Span::single(at)],
-                        visited: vec![Rank(8)],
-                        dead: dead.clone(),
-                    },
-                },
                 origin_rank: Rank(8),
-                to: Rank(7),
-                closed_below: 0,
-                is_kept: false,
-                confirmation: Default::default(),
-                topic: Topic::new("test").unwrap(),
-                order: None,
-                names: Vec::new(),
-                signature: None,
+                ..header(
+                    Errand {
+                        id: PacketId {
+                            origin,
+                            boot: 1,
+                            sequence: 0,
+                        },
+                        epoch: placement.epoch,
+                        strategy: Strategy::Binomial,
+                        round: 0,
+                        part: Part::Routed {
+                            spans: vec![Span::single(at)],
+                            visited: vec![Rank(8)],
+                            dead: dead.clone(),
+                        },
+                    },
+                    Rank(7),
+                )
             },
             payloads: Bytes::from_static(b"x").into(),
         });
@@ -590,18 +586,7 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
             dead: Vec::new(),
         },
     };
-    let header = Header {
-        errand,
-        origin_rank: Rank(0),
-        to: Rank(7),
-        closed_below: 0,
-        is_kept: false,
-        confirmation: Default::default(),
-        topic: Topic::new("test").unwrap(),
-        order: None,
-        names: Vec::new(),
-        signature: None,
-    };
+    let header = header(errand, Rank(7));
     let payload = Bytes::from_static(b"x");
     let message = Message::Packet(Packet {
         header,

@@ -152,14 +152,12 @@ pub fn errand(round: u32, part: Part) -> Errand<u32> {
     }
 }
 
-/// The origin's copy of a message for the first rank of a span.
-pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
-    let mut errand = errand(0, Part::Range(span));
-    errand.id.sequence = sequence;
-    let header = Header {
+/// What goes with a copy for a part to whoever has this rank, if nothing is special.
+pub fn header(errand: Errand<u32>, to: Rank) -> Header<u32> {
+    Header {
         errand,
         origin_rank: Rank(0),
-        to: Rank(span.start),
+        to,
         closed_below: 0,
         is_kept: false,
         confirmation: Default::default(),
@@ -167,7 +165,14 @@ pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
         order: None,
         names: Vec::new(),
         signature: None,
-    };
+    }
+}
+
+/// The origin's copy of a message for the first rank of a span.
+pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
+    let mut errand = errand(0, Part::Range(span));
+    errand.id.sequence = sequence;
+    let header = header(errand, Rank(span.start));
     let payloads = Payloads::from(Bytes::from(vec![7; payload]));
     Message::Packet(Packet { header, payloads })
 }
