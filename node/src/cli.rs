@@ -69,7 +69,13 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Send(flags) => small_runtime()?.block_on(ask::send(&flags)),
         Command::Broadcast(flags) => small_runtime()?.block_on(ask::broadcast(&flags)),
-        Command::Push(flags) => small_runtime()?.block_on(push::push(&flags)),
+        Command::Push(flags) => {
+            let runtime = small_runtime()?;
+            let pushed = runtime.block_on(push::push(&flags));
+            // Nobody waits for standard input that is open and of no use any more.
+            runtime.shutdown_background();
+            pushed
+        }
         Command::Subscribe(flags) => small_runtime()?.block_on(listen::subscribe(&flags)),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }

@@ -1,9 +1,10 @@
-//! Files to all members: cut into pieces that flow concurrently as broadcasts, put
-//! together at the receivers, and checked end to end.
+//! Files and streams to all members: cut into pieces that flow concurrently as broadcasts,
+//! put together at the receivers, and checked end to end. A file is a stream whose length
+//! is known; what is in order is written, or read by an application while the rest comes.
 //!
 //! ```text
 //!   origin   piece piece piece piece* piece … end*        * asks for an answer
-//!   receiver ───▶ another name ─ written ─▶ BLAKE3 right ──▶ NAME
+//!   receiver ───▶ another name ─ written ─▶ BLAKE3 right ──▶ NAME, or a stream's end
 //! ```
 //!
 //! Custody, duplicates and the dead are the relay's business, piece by piece: the death
@@ -12,20 +13,24 @@
 //! 2 MiB receivers say that they have written what came. Who does not say so in
 //! time, or fails, is named with its reason and not waited for any more; the others go on.
 
+mod cut;
 mod incoming;
 mod piece;
 mod receive;
 mod send;
+mod stream;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::report::Absent;
 use crate::settings::Strategy;
 
-pub use receive::{Into, Receiver};
+pub use receive::{Into, PushedStreams, Receiver};
 pub use send::{PushError, send};
+pub use stream::PushedStream;
 
 /// The topic of pieces.
 const TOPIC: &str = "$push";
@@ -45,8 +50,9 @@ const CHAIN_MAX: u32 = 64;
 pub struct PushOptions {
     /// What it is to be called: a plain name, see [`check_file_name`].
     pub name: String,
-    /// How long it is.
-    pub size_bytes: u64,
+    /// How long it is, if that is known: what ends before is an error then, and what
+    /// comes behind it is not read.
+    pub size_bytes: Option<u64>,
     /// Whether a file of that name is replaced.
     pub replace: bool,
     /// In which order it goes to the members; `auto` is `chain`, and `sibling-tree` among
@@ -60,11 +66,14 @@ impl PushOptions {
     /// The default patience. A guess: disks stall for seconds.
     pub const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// The defaults for a file of this name and length.
-    pub fn new(name: impl std::convert::Into<String>, size_bytes: u64) -> Self {
+    /// The defaults for something of this name, and of this length if it is known.
+    pub fn new(
+        name: impl std::convert::Into<String>,
+        size_bytes: impl std::convert::Into<Option<u64>>,
+    ) -> Self {
         Self {
             name: name.into(),
-            size_bytes,
+            size_bytes: size_bytes.into(),
             replace: false,
             strategy: Strategy::Auto,
             patience: Self::PATIENCE,
@@ -125,6 +134,14 @@ pub fn check_file_name(name: &str) -> Result<(), InvalidFileName> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no name for a file; expected 1 to 200 bytes without `/`, not starting with `.`")]
 pub struct InvalidFileName(String);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reports say how long it took, and what is silent for long is given up"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
 
 #[cfg(test)]
 mod tests {

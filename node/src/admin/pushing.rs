@@ -19,7 +19,7 @@ use crate::push::{PushError, PushOptions, send};
 #[serde(deny_unknown_fields)]
 pub(super) struct PushQuery {
     name: String,
-    size_bytes: u64,
+    size_bytes: Option<u64>,
     #[serde(default)]
     replace: bool,
     strategy: Option<String>,

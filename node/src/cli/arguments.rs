@@ -40,7 +40,7 @@ pub(super) enum Command {
     Send(SendFlags),
     /// Send a message to all nodes and print its receipt.
     Broadcast(BroadcastFlags),
-    /// Send a file to all nodes, checked end to end.
+    /// Send a file, or standard input, to all nodes, checked end to end.
     Push(PushFlags),
     /// Print the messages that a node delivers.
     Subscribe(SubscribeFlags),
@@ -354,14 +354,15 @@ others are not held up.
 
 Examples:
   binomesh push --cluster /tmp/binomesh-x image.squashfs
-  binomesh push --admin /run/binomesh/admin.sock --name motd --replace /etc/motd --json"
+  binomesh push --admin /run/binomesh/admin.sock --name motd --replace /etc/motd --json
+  tar c conf | binomesh push --admin /run/binomesh/admin.sock --name conf.tar -"
 )]
 pub(super) struct PushFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The file.
+    /// The file; `-` is standard input, which goes while it comes.
     pub(super) file: PathBuf,
-    /// What it is to be called; its own name if not given.
+    /// What it is to be called; its own name if not given, which standard input has not.
     #[arg(long)]
     pub(super) name: Option<String>,
     /// Replace a file of that name.
@@ -482,6 +483,7 @@ mod tests {
             "broadcast --cluster d --ordered hello",
             "send --cluster d --to a --ordered hello",
             "push --cluster d --name n --replace f --json",
+            "push --cluster d --name n -",
             "up --nodes 31 --fanout 2 --router aware --signatures require",
             "run --config node.toml --router basic-least --fanout 4 --signatures sign",
             "subscribe --admin http://127.0.0.1:1 --topic x",

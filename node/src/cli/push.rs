@@ -1,8 +1,11 @@
-//! `push`: a file to all nodes.
+//! `push`: a file, or standard input, to all nodes.
 
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::io::AsyncRead;
 
 use super::Failure;
 use super::arguments::PushFlags;
@@ -12,34 +15,32 @@ use super::output::Output;
 use crate::push::{PushOptions, PushReport};
 
 pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
-    let path = flags.file.display();
-    let unreadable = |error| Failure::usage(format!("cannot read {path}: {error}"));
-    let file = tokio::fs::File::open(&flags.file)
-        .await
-        .map_err(unreadable)?;
-    let metadata = file.metadata().await.map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(Failure::usage(format!(
-            "{path} is no file; pack it first, with tar"
-        )));
-    }
-    let own = flags
-        .file
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let name = flags.name.clone().or(own).unwrap_or_default();
-    let mut options = PushOptions::new(name, metadata.len());
+    let (source, own, size) = open(&flags.file).await?;
+    let Some(name) = flags.name.clone().or(own) else {
+        return Err(Failure::usage(
+            "what is standard input to be called? give --name NAME",
+        ));
+    };
+    let mut options = PushOptions::new(name, size);
     options.replace = flags.replace;
     options.strategy = flags.strategy;
     options.patience = Duration::from_secs(flags.patience_seconds);
 
     let client = one(&flags.target).await?;
     // Draws on standard error, and only on a terminal.
-    let bar = ProgressBar::new(metadata.len());
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let (bar, style) = match size {
+        Some(size) => (
+            ProgressBar::new(size),
+            "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{spinner} {bytes} {bytes_per_sec}",
+        ),
+    };
     bar.set_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
     let pushed = client
-        .push(file, &options, |bytes| bar.set_position(bytes))
+        .push(source, &options, |bytes| bar.set_position(bytes))
         .await;
     bar.finish_and_clear();
     let report = pushed?;
@@ -51,6 +52,30 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     Err(Failure::failed(format!(
         "{failed} nodes have not got it, {absent} are absent"
     )))
+}
+
+type Source = Box<dyn AsyncRead + Send + Unpin>;
+
+/// What is to be pushed, its name if it has one, and its length if that is known.
+async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Failure> {
+    if file == Path::new("-") {
+        let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
+        let input = std::io::stdin().as_fd().try_clone_to_owned();
+        let input = std::fs::File::from(input.map_err(unreadable)?);
+        return Ok((Box::new(tokio::fs::File::from_std(input)), None, None));
+    }
+    let path = file.display();
+    let unreadable = |error| Failure::usage(format!("cannot read {path}: {error}"));
+    let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
+    let metadata = source.metadata().await.map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Failure::usage(format!(
+            "{path} is no file; pack it first, or write it into `push -`, as tar does"
+        )));
+    }
+    let name = file.file_name();
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    Ok((Box::new(source), name, Some(metadata.len())))
 }
 
 fn described(report: &PushReport) -> String {

@@ -1,5 +1,7 @@
 //! Pushing through the admin API.
 
+use std::io;
+
 use http_body_util::Either;
 use http_body_util::channel::Channel;
 use hyper::Method;
@@ -16,21 +18,22 @@ const READ_BYTES: usize = 64 << 10;
 const WAITING: usize = 4;
 
 impl Client {
-    /// Have the node push what `source` yields to all members. `progress` is told how many
-    /// bytes have been handed over; the node takes no more than it can send.
+    /// Have the node push what `source` yields to all members, be its length known or not.
+    /// `progress` is told how many bytes have been handed over; the node takes no more than
+    /// it can send.
     pub async fn push(
         &self,
         source: impl AsyncRead + Unpin,
         options: &PushOptions,
         progress: impl FnMut(u64),
     ) -> Result<PushReport, ClientError> {
-        let size = options.size_bytes.to_string();
+        let size = options.size_bytes.map(|size| size.to_string());
         let patience = options.patience.as_millis().to_string();
         let strategy = options.strategy;
         let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
         let query = query(&[
             ("name", Some(&options.name)),
-            ("size_bytes", Some(&size)),
+            ("size_bytes", size.as_deref()),
             ("replace", options.replace.then_some("true")),
             ("strategy", strategy.as_deref()),
             ("patience_ms", Some(&patience)),
@@ -51,18 +54,19 @@ impl Client {
     }
 }
 
-/// Hand over what there is, until the end, an error, or nobody takes it any more. A body
-/// that ends early is an error at the node.
+/// Hand over what there is, until the end, an error, or nobody takes it any more. After an
+/// error the body is cut off, so that nobody takes that for its end.
 async fn feed(
     mut source: impl AsyncRead + Unpin,
-    mut body: http_body_util::channel::Sender<Bytes>,
+    mut body: http_body_util::channel::Sender<Bytes, io::Error>,
     mut progress: impl FnMut(u64),
 ) {
     let mut fed = 0;
     loop {
         let mut piece = Vec::with_capacity(READ_BYTES);
         match source.read_buf(&mut piece).await {
-            Ok(0) | Err(_) => return,
+            Ok(0) => return,
+            Err(error) => return body.abort(error),
             Ok(length) => fed += length as u64,
         }
         if body.send_data(piece.into()).await.is_err() {

@@ -1,6 +1,7 @@
 //! Connections to an admin API: one per request, or one for many.
 
 use std::fmt;
+use std::io;
 
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
@@ -15,7 +16,7 @@ use super::{Client, ClientError, Endpoint};
 /// What requests are handed to.
 pub(super) type Connection = SendRequest<RequestBody>;
 /// All at once, or as it comes.
-pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes>>;
+pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes, io::Error>>;
 
 /// A client that asks often: its connection stays open from request to request.
 #[derive(Debug)]

@@ -1,7 +1,10 @@
-//! A file on its way into a folder: written where its pieces belong, under another name
-//! until it is whole.
+//! What is pushed, on its way to where it is to go: put in order, and checked at its end.
+//!
+//! A file is written where its pieces belong, under another name until it is whole; a
+//! reader gets the bytes in their order.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::Permissions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use tempfile::NamedTempFile;
+
+use super::stream::Feed;
 
 /// How files are called that are not whole.
 const PARTIAL: &str = ".binomesh-part-";
@@ -28,157 +33,219 @@ pub(super) fn sweep(folder: &Path) -> io::Result<()> {
 /// a liar's scattered bytes must not take memory.
 const STRETCHES_MAX: usize = 1024;
 
-/// Bytes of a file that has begun to come.
+/// How many bytes of them are kept in memory, if no file has them: twice what an honest
+/// origin has on its way.
+const AHEAD_MAX: usize = 2 * super::WINDOW * super::PIECE_BYTES;
+
+/// Where the bytes go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// Into a file with this name at last.
+    File { file: NamedTempFile, place: PathBuf },
+    /// To somebody who reads them.
+    Reader(Feed),
+    /// Nowhere: they are only hashed.
+    Nowhere,
+}
+
+/// Something that has begun to come.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    file: Option<NamedTempFile>,
-    place: PathBuf,
+    sink: Sink,
     replace: bool,
-    size: u64,
+    size: Option<u64>,
     /// What is there beyond what is hashed: where it ends, and the bytes if no file has
     /// them.
     ahead: BTreeMap<u64, (u64, Bytes)>,
+    /// How many bytes that are.
+    ahead_bytes: usize,
     hasher: blake3::Hasher,
     hashed: u64,
 }
 
-impl Incoming {
-    /// Begin a file in a folder, or one that is only hashed. An existing file is an error
-    /// unless it is to be replaced.
-    pub(super) fn begin(
-        folder: Option<&Path>,
-        name: &str,
-        (size, replace): (u64, bool),
-    ) -> Result<Self, String> {
-        let place = folder.unwrap_or(Path::new("")).join(name);
-        let mut file = None;
-        if let Some(folder) = folder {
-            if !replace && place.symlink_metadata().is_ok() {
-                return Err(exists(&place));
-            }
-            let made = tempfile::Builder::new()
-                .prefix(PARTIAL)
-                .suffix(&format!("-{name}"))
-                .permissions(Permissions::from_mode(0o644))
-                .tempfile_in(folder);
-            let failed = |error| format!("cannot write in {}: {error}", folder.display());
-            file = Some(made.map_err(failed)?);
+impl Sink {
+    /// A file in a folder. An existing one is an error unless it is to be replaced.
+    pub(super) fn file(folder: &Path, name: &str, replace: bool) -> Result<Self, String> {
+        let place = folder.join(name);
+        if !replace && place.symlink_metadata().is_ok() {
+            return Err(exists(&place));
         }
-        Ok(Self {
-            file,
-            place,
+        let made = tempfile::Builder::new()
+            .prefix(PARTIAL)
+            .suffix(&format!("-{name}"))
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(folder);
+        let failed = |error| format!("cannot write in {}: {error}", folder.display());
+        let file = made.map_err(failed)?;
+        Ok(Self::File { file, place })
+    }
+}
+
+impl Incoming {
+    pub(super) fn begin(sink: Sink, (size, replace): (Option<u64>, bool)) -> Self {
+        Self {
+            sink,
             replace,
             size,
             ahead: BTreeMap::new(),
+            ahead_bytes: 0,
             hasher: blake3::Hasher::new(),
             hashed: 0,
-        })
+        }
     }
 
-    /// Whether a piece speaks of the same file.
-    pub(super) fn is(&self, (size, replace): (u64, bool)) -> bool {
+    /// Whether a piece speaks of the same.
+    pub(super) fn is(&self, (size, replace): (Option<u64>, bool)) -> bool {
         self.size == size && self.replace == replace
     }
 
-    /// Write a piece where it belongs.
+    /// Who reads it, if anybody does.
+    pub(super) const fn feed(&self) -> Option<&Feed> {
+        match &self.sink {
+            Sink::Reader(feed) => Some(feed),
+            _ => None,
+        }
+    }
+
+    /// Put a piece where it belongs.
     pub(super) fn write(&mut self, at: u64, bytes: &Bytes) -> Result<(), String> {
         let end = at.checked_add(bytes.len() as u64);
-        let Some(end) = end.filter(|end| *end <= self.size) else {
-            return Err(format!(
-                "a piece at {at} goes beyond the {} bytes",
-                self.size
-            ));
+        let most = self.size.unwrap_or(u64::MAX);
+        let Some(end) = end.filter(|end| *end <= most) else {
+            return Err(format!("a piece at {at} goes beyond the {most} bytes"));
         };
+        // A sign of life.
+        if bytes.is_empty() {
+            return Ok(());
+        }
         // Each byte comes once: what is hashed already must not be written over.
         let before = self.ahead.range(..=at).next_back();
         let is_again = at < self.hashed
             || before.is_some_and(|(_, (until, _))| *until > at)
-            || self.ahead.range(at..end.max(at + 1)).next().is_some();
+            || self.ahead.range(at..end).next().is_some();
         if is_again {
             return Err(format!("a piece at {at} came twice"));
         }
-        if self.file.is_some() {
-            self.put(at, bytes)
-                .map_err(|error| self.unwritten(&error))?;
+        if let Sink::File { file, place } = &mut self.sink {
+            let written = file.seek(SeekFrom::Start(at));
+            let written = written.and_then(|_| file.write_all(bytes));
+            written.map_err(|error| unwritten(place, &error))?;
         }
         if at == self.hashed {
-            self.hasher.update(bytes);
-            self.hashed = end;
-        } else if self.ahead.len() >= STRETCHES_MAX {
-            return Err("too many pieces out of order".to_owned());
+            self.pass(bytes)?;
         } else {
-            let kept = self.file.is_none().then(|| bytes.clone());
-            self.ahead.insert(at, (end, kept.unwrap_or_default()));
+            self.keep_ahead(at, end, bytes)?;
         }
-        self.catch_up().map_err(|error| self.unwritten(&error))
+        self.catch_up()
     }
 
-    fn put(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
-            return Ok(());
+    fn keep_ahead(&mut self, at: u64, end: u64, bytes: &Bytes) -> Result<(), String> {
+        let has_file = matches!(self.sink, Sink::File { .. });
+        let kept = if has_file {
+            Bytes::new()
+        } else {
+            bytes.clone()
         };
-        file.seek(SeekFrom::Start(at))?;
-        file.write_all(bytes)
+        let held = self.ahead_bytes.saturating_add(kept.len());
+        if self.ahead.len() >= STRETCHES_MAX || held > AHEAD_MAX {
+            return Err("too many pieces out of order".to_owned());
+        }
+        self.ahead_bytes = held;
+        self.ahead.insert(at, (end, kept));
+        Ok(())
     }
 
-    /// Hash what came ahead of its turn.
-    fn catch_up(&mut self) -> io::Result<()> {
-        let mut buffer = Vec::new();
+    /// The next bytes in order.
+    fn pass(&mut self, bytes: &Bytes) -> Result<(), String> {
+        self.hasher.update(bytes);
+        self.hashed += bytes.len() as u64;
+        match &self.sink {
+            Sink::Reader(feed) => feed.put(bytes.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Go on with what came ahead of its turn.
+    fn catch_up(&mut self) -> Result<(), String> {
         while let Some((end, kept)) = self.ahead.remove(&self.hashed) {
-            let Some(file) = &mut self.file else {
-                self.hasher.update(&kept);
-                self.hashed = end;
+            self.ahead_bytes -= kept.len();
+            let Sink::File { file, place } = &mut self.sink else {
+                self.pass(&kept)?;
                 continue;
             };
-            buffer.resize(64 << 10, 0);
-            file.seek(SeekFrom::Start(self.hashed))?;
-            while self.hashed < end {
-                let length = (end - self.hashed).min(buffer.len() as u64) as usize;
-                let Some(next) = buffer.get_mut(..length) else {
-                    break;
-                };
-                file.read_exact(next)?;
-                self.hasher.update(next);
-                self.hashed += length as u64;
-            }
+            let read = hash_file(file, &mut self.hasher, self.hashed..end);
+            read.map_err(|error| unwritten(place, &error))?;
+            self.hashed = end;
         }
         Ok(())
     }
 
-    /// Give the file its name if it is whole and has this hash.
-    pub(super) fn finish(self, hash: [u8; 32]) -> Result<(), String> {
-        if self.hashed < self.size {
+    /// It is to be whole now, and to have this length and hash: a file gets its name.
+    /// Returns who has to read the rest, if anybody.
+    pub(super) fn finish(mut self, size: u64, hash: [u8; 32]) -> Result<Option<Feed>, String> {
+        let whole = self.check(size, hash);
+        match std::mem::replace(&mut self.sink, Sink::Nowhere) {
+            Sink::Nowhere => whole.map(|()| None),
+            Sink::Reader(feed) => {
+                feed.end(whole.clone());
+                whole.map(|()| Some(feed))
+            }
+            Sink::File { file, place } => {
+                whole?;
+                let persisted = if self.replace {
+                    file.persist(&place)
+                } else {
+                    file.persist_noclobber(&place)
+                };
+                match persisted {
+                    Ok(_) => Ok(None),
+                    Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                        Err(exists(&place))
+                    }
+                    Err(error) => Err(format!("cannot name {}: {}", place.display(), error.error)),
+                }
+            }
+        }
+    }
+
+    fn check(&self, size: u64, hash: [u8; 32]) -> Result<(), String> {
+        if self.hashed < size {
             let ahead = self.ahead.iter().map(|(start, (end, _))| end - start);
             let came: u64 = self.hashed + ahead.sum::<u64>();
-            return Err(format!("only {came} of {} bytes came", self.size));
+            return Err(format!("only {came} of {size} bytes came"));
+        }
+        if self.hashed > size || self.size.is_some_and(|said| said != size) {
+            return Err("pieces contradict each other".to_owned());
         }
         if self.hasher.finalize() != hash {
             return Err("its BLAKE3 hash is not that of what was sent".to_owned());
         }
-        let Some(file) = self.file else {
-            return Ok(());
-        };
-        let persisted = if self.replace {
-            file.persist(&self.place)
-        } else {
-            file.persist_noclobber(&self.place)
-        };
-        match persisted {
-            Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(exists(&self.place))
-            }
-            Err(error) => Err(format!(
-                "cannot name {}: {}",
-                self.place.display(),
-                error.error
-            )),
-        }
+        Ok(())
     }
+}
 
-    fn unwritten(&self, error: &io::Error) -> String {
-        format!("cannot write {}: {error}", self.place.display())
+fn hash_file(
+    file: &mut NamedTempFile,
+    hasher: &mut blake3::Hasher,
+    stretch: std::ops::Range<u64>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut left = stretch.end - stretch.start;
+    file.seek(SeekFrom::Start(stretch.start))?;
+    while left > 0 {
+        let length = left.min(buffer.len() as u64) as usize;
+        let Some(next) = buffer.get_mut(..length) else {
+            break;
+        };
+        file.read_exact(next)?;
+        hasher.update(next);
+        left -= length as u64;
     }
+    Ok(())
+}
+
+fn unwritten(place: &Path, error: &impl fmt::Display) -> String {
+    format!("cannot write {}: {error}", place.display())
 }
 
 fn exists(place: &Path) -> String {
@@ -200,7 +267,8 @@ mod tests {
     }
 
     fn begin(folder: &Path, size: u64) -> Incoming {
-        Incoming::begin(Some(folder), "x", (size, false)).unwrap()
+        let sink = Sink::file(folder, "x", false).unwrap();
+        Incoming::begin(sink, (Some(size), false))
     }
 
     fn listed(folder: &Path) -> Vec<String> {
@@ -226,13 +294,13 @@ mod tests {
                     .write(at as u64, &all.slice(at..at + 50_000))
                     .unwrap();
             }
-            incoming.finish(hash).unwrap();
+            incoming.finish(200_000, hash).unwrap();
             assert_eq!(listed(dir.path()), ["x"]);
             assert_eq!(std::fs::read(dir.path().join("x")).unwrap(), all);
             std::fs::remove_file(dir.path().join("x")).unwrap();
         }
         begin(dir.path(), 0)
-            .finish(*blake3::hash(b"").as_bytes())
+            .finish(0, *blake3::hash(b"").as_bytes())
             .unwrap();
         assert_eq!(listed(dir.path()), ["x"]);
     }
@@ -240,12 +308,12 @@ mod tests {
     #[test]
     fn what_goes_nowhere_is_checked_all_the_same() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let mut incoming = Incoming::begin(None, "x", (3, false)).unwrap();
+            let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
             for at in order {
                 incoming.write(at, &Bytes::from(vec![at as u8])).unwrap();
             }
             incoming
-                .finish(*blake3::hash(&[0, 1, 2]).as_bytes())
+                .finish(3, *blake3::hash(&[0, 1, 2]).as_bytes())
                 .unwrap();
         }
     }
@@ -257,10 +325,13 @@ mod tests {
         let mut partly = begin(dir.path(), 4);
         partly.write(0, &Bytes::from_static(b"a")).unwrap();
         partly.write(3, &Bytes::from_static(b"d")).unwrap();
-        assert_eq!(partly.finish(hash).unwrap_err(), "only 2 of 4 bytes came");
+        assert_eq!(
+            partly.finish(4, hash).unwrap_err(),
+            "only 2 of 4 bytes came"
+        );
         let mut wrong = begin(dir.path(), 4);
         wrong.write(0, &Bytes::from_static(b"abcx")).unwrap();
-        assert!(wrong.finish(hash).unwrap_err().contains("BLAKE3"));
+        assert!(wrong.finish(4, hash).unwrap_err().contains("BLAKE3"));
         for at in [1, 5, u64::MAX] {
             let beyond = begin(dir.path(), 4).write(at, &bytes(4)).unwrap_err();
             assert!(beyond.contains("beyond"), "{beyond}");
@@ -287,21 +358,22 @@ mod tests {
         let mut late = begin(dir.path(), 1);
         late.write(0, &Bytes::from_static(b"a")).unwrap();
         std::fs::write(&place, "old").unwrap();
-        let refused = Incoming::begin(Some(dir.path()), "x", (1, false)).unwrap_err();
+        let refused = Sink::file(dir.path(), "x", false).unwrap_err();
         assert!(refused.contains("exists"), "{refused}");
         let hash = *blake3::hash(b"a").as_bytes();
         assert!(
-            late.finish(hash).unwrap_err().contains("exists"),
+            late.finish(1, hash).unwrap_err().contains("exists"),
             "it came meanwhile"
         );
         assert_eq!(std::fs::read(&place).unwrap(), b"old");
-        let mut new = Incoming::begin(Some(dir.path()), "x", (1, true)).unwrap();
+        let sink = Sink::file(dir.path(), "x", true).unwrap();
+        let mut new = Incoming::begin(sink, (Some(1), true));
         new.write(0, &Bytes::from_static(b"a")).unwrap();
-        new.finish(hash).unwrap();
+        new.finish(1, hash).unwrap();
         assert_eq!(std::fs::read(&place).unwrap(), b"a");
         assert_eq!(listed(dir.path()), ["x"]);
         let nowhere = dir.path().join("nowhere");
-        let refused = Incoming::begin(Some(&nowhere), "x", (1, true)).unwrap_err();
+        let refused = Sink::file(&nowhere, "x", true).unwrap_err();
         assert!(refused.contains("nowhere"), "{refused}");
     }
 
@@ -318,6 +390,41 @@ mod tests {
         let mut incoming = begin(dir.path(), 20);
         for at in [8, 0, 12, 4, 16] {
             incoming.write(at, &bytes(4)).unwrap();
+        }
+    }
+
+    /// Of what has no length beforehand the end says how long it was.
+    #[test]
+    fn the_end_tells_the_length_and_signs_of_life_are_no_bytes() {
+        let hash = *blake3::hash(b"ab").as_bytes();
+        for (said, size, is_whole) in [
+            (None, 2, true),
+            (Some(2), 2, true),
+            (None, 1, false),
+            (None, 3, false),
+            (Some(3), 2, false),
+        ] {
+            let mut incoming = Incoming::begin(Sink::Nowhere, (said, false));
+            for (at, bytes) in [(0, ""), (1, "b"), (1, ""), (0, ""), (0, "a"), (2, "")] {
+                incoming.write(at, &Bytes::from(bytes)).unwrap();
+            }
+            assert_eq!(incoming.finish(size, hash).is_ok(), is_whole, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_in_memory_ahead_of_its_turn_is_bounded() {
+        let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
+        let piece = bytes(AHEAD_MAX / 4);
+        let place = |number: usize| (1 + number * piece.len()) as u64;
+        for number in 0..4 {
+            incoming.write(place(number), &piece).unwrap();
+        }
+        let refused = incoming.write(place(4), &piece).unwrap_err();
+        assert!(refused.contains("out of order"), "{refused}");
+        incoming.write(0, &Bytes::from_static(b"x")).unwrap();
+        for number in [4, 6, 7] {
+            incoming.write(place(number), &piece).unwrap();
         }
     }
 

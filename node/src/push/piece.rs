@@ -10,8 +10,8 @@ pub(super) struct Head {
     pub(super) push: u64,
     /// What the file is called.
     pub(super) name: String,
-    /// How long it is in all.
-    pub(super) size: u64,
+    /// How long it is in all, if its origin knew that before.
+    pub(super) size: Option<u64>,
     /// Whether a file of that name is replaced.
     pub(super) replace: bool,
     /// Which piece.
@@ -21,10 +21,15 @@ pub(super) struct Head {
 /// Which piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Part {
-    /// The bytes from here on.
+    /// The bytes from here on; none to say that more may come.
     At(u64),
-    /// There is nothing more: the hash of all.
-    End([u8; 32]),
+    /// There is nothing more.
+    End {
+        /// How long it was in all.
+        size: u64,
+        /// The hash of all.
+        hash: [u8; 32],
+    },
     /// The origin has given up.
     Abandoned,
 }

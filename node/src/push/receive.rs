@@ -1,19 +1,22 @@
 //! The receivers' side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::incoming::{Incoming, sweep};
+use super::incoming::{Incoming, Sink, sweep};
 use super::piece::{Answer, Head, Part};
-use super::{TOPIC, check_file_name};
+use super::stream::{Answers, PushedStream, stream};
+use super::{TOPIC, check_file_name, now};
 use crate::node::{Node, SubscribeError};
 use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
@@ -22,13 +25,15 @@ use crate::topic::{Topic, TopicFilter};
 const PUSHES_MAX: usize = 16;
 /// How many of them of one origin.
 const PUSHES_EACH: usize = 4;
+/// How many that have failed are remembered. A guess: a few of each place.
+const FAILED_MAX: usize = 4 * PUSHES_MAX;
 /// How many pieces wait for the disk before further ones are lost, and with them what
 /// they are of. The windows of four origins fit.
 const WAITING_MAX: usize = 4 * super::WINDOW;
 /// How many bytes they have, heads included.
 const WAITING_BYTES: usize = WAITING_MAX * (super::PIECE_BYTES + 1024);
-/// A file of which nothing has come for so long is given up.
-const SILENCE: Duration = Duration::from_secs(120);
+/// A push of which nothing has come for so long is given up.
+pub(super) const SILENCE: Duration = Duration::from_secs(120);
 
 /// Where pushed files go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +42,15 @@ pub enum Into {
     Folder(PathBuf),
     /// Nowhere: they are checked and forgotten. For measurements.
     Nowhere,
+}
+
+/// Where a receiver puts what comes.
+#[derive(Debug)]
+enum Target {
+    Folder(PathBuf),
+    Nowhere,
+    /// To whoever reads it; at most [`PUSHES_MAX`] wait to be taken.
+    Readers(mpsc::Sender<PushedStream>),
 }
 
 /// Takes the files that are pushed to a node, until it is dropped or the node stops.
@@ -48,6 +62,14 @@ pub struct Receiver {
 impl Receiver {
     /// Take what is pushed to `node`. One receiver per node: each would answer.
     pub async fn start(node: &Node, into: Into) -> Result<Self, SubscribeError> {
+        let target = match into {
+            Into::Folder(folder) => Target::Folder(folder),
+            Into::Nowhere => Target::Nowhere,
+        };
+        Self::start_with(node, target).await
+    }
+
+    async fn start_with(node: &Node, target: Target) -> Result<Self, SubscribeError> {
         let topic = Topic::new(TOPIC).map_err(|_| SubscribeError::Stopped)?;
         let filter = TopicFilter::own(topic);
         let room = Room {
@@ -55,22 +77,47 @@ impl Receiver {
             bytes: WAITING_BYTES,
         };
         let pieces = node.subscribe_within(filter, room).await?;
-        let folder = match into {
-            Into::Folder(folder) => {
-                if let Err(error) = sweep(&folder) {
-                    tracing::warn!(folder = %folder.display(), %error, "not swept");
-                }
-                Some(folder)
-            }
-            Into::Nowhere => None,
-        };
+        if let Target::Folder(folder) = &target
+            && let Err(error) = sweep(folder)
+        {
+            tracing::warn!(folder = %folder.display(), %error, "not swept");
+        }
+        let (answers, due) = mpsc::unbounded_channel();
         let desk = Desk {
             node: node.clone(),
-            folder,
+            target,
+            answers,
             open: BTreeMap::new(),
+            failed: VecDeque::new(),
         };
-        let task = tokio::spawn(desk.run(pieces));
+        let task = tokio::spawn(desk.run(pieces, due));
         Ok(Self { task })
+    }
+}
+
+/// What is pushed to a node, as streams that are read while they come, until it is dropped
+/// or the node stops.
+#[derive(Debug)]
+pub struct PushedStreams {
+    coming: mpsc::Receiver<PushedStream>,
+    _receiver: Receiver,
+}
+
+impl PushedStreams {
+    /// Take what is pushed to `node`, in the place of a [`Receiver`]: one per node.
+    pub async fn start(node: &Node) -> Result<Self, SubscribeError> {
+        let (sender, coming) = mpsc::channel(PUSHES_MAX);
+        let receiver = Receiver::start_with(node, Target::Readers(sender)).await?;
+        Ok(Self {
+            coming,
+            _receiver: receiver,
+        })
+    }
+
+    /// The next one that begins, or `None` once the node has stopped. One that is dropped
+    /// is refused.
+    pub async fn next(&mut self) -> Option<PushedStream> {
+        self.coming.recv().await
     }
 }
 
@@ -83,16 +130,30 @@ impl Drop for Receiver {
 /// Whose push it is, and which.
 type Key = (PeerId, u64, u64);
 
+/// The same, with the name of whose it is.
+struct Begun {
+    key: Key,
+    origin_name: Arc<str>,
+}
+
 struct Desk {
     node: Node,
-    folder: Option<PathBuf>,
-    /// At most [`PUSHES_MAX`]. One that has failed keeps no place: what comes of it later
-    /// begins it anew, and is not whole at its end.
+    target: Target,
+    /// For answers that wait for a reader; at most as many as the streams owe.
+    answers: Answers,
+    /// At most [`PUSHES_MAX`].
     open: BTreeMap<Key, (Box<Incoming>, Instant)>,
+    /// What is no use going on with, and why; at most [`FAILED_MAX`], the last ones. What
+    /// comes of older ones begins them anew, and is not whole at its end.
+    failed: VecDeque<(Key, String)>,
 }
 
 impl Desk {
-    async fn run(mut self, mut pieces: Subscription) {
+    async fn run(
+        mut self,
+        mut pieces: Subscription,
+        mut due: mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>,
+    ) {
         loop {
             let oldest = self.open.values().map(|(_, last)| *last + SILENCE).min();
             let silence = async {
@@ -110,9 +171,15 @@ impl Desk {
                     // Pieces say where they belong.
                     Some(Received::Gap(_)) => {}
                 },
+                Some((to, answer)) = due.recv() => self.answer(to, &answer).await,
                 () = silence => {
                     let now = now();
-                    self.open.retain(|_, (_, last)| *last + SILENCE > now);
+                    let open = self.open.iter();
+                    let silent = open.filter(|(_, (_, last))| *last + SILENCE <= now);
+                    let silent: Vec<Key> = silent.map(|(key, _)| *key).collect();
+                    for key in silent {
+                        self.fail(key, "nothing came for long".to_owned());
+                    }
                 }
             }
         }
@@ -126,7 +193,25 @@ impl Desk {
             files,
             "pieces were lost: the disk is slower than the network"
         );
-        self.open.clear();
+        let all: Vec<Key> = self.open.keys().copied().collect();
+        for key in all {
+            self.fail(key, "pieces were lost here: it is too slow".to_owned());
+        }
+    }
+
+    fn why_failed(&self, key: Key) -> Option<String> {
+        let mut failed = self.failed.iter();
+        let found = failed.find(|(other, _)| *other == key);
+        found.map(|(_, reason)| reason.clone())
+    }
+
+    /// Nothing will come of a push.
+    fn fail(&mut self, key: Key, reason: String) {
+        self.open.remove(&key);
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.pop_front();
+        }
+        self.failed.push_back((key, reason));
     }
 
     async fn take(&mut self, message: Message) {
@@ -134,33 +219,40 @@ impl Desk {
             id,
             confirmation,
             payload,
+            origin_name,
             ..
         } = message;
         let Some((head, bytes)) = Head::split(&payload) else {
-            tracing::warn!(origin = %message.origin_name, "a piece that is not understood");
+            tracing::warn!(origin = %origin_name, "a piece that is not understood");
             return;
         };
         let key = (id.origin, id.boot, head.push);
+        let begun = Begun { key, origin_name };
+        let to = (confirmation == Confirmation::Acknowledged).then_some(id);
         let answer = match head.part {
-            Part::At(at) => self.write(key, head, (at, bytes)).await,
-            Part::End(hash) => self.finish(key, head, hash).await,
+            Part::At(at) => self.write(begun, head, (at, bytes), to).await,
+            Part::End { size, hash } => self.finish(begun, head, (size, hash), to).await,
             Part::Abandoned => {
                 self.open.remove(&key);
                 return;
             }
         };
-        if confirmation == Confirmation::Acknowledged {
-            self.answer(id, &answer).await;
+        if let (Some(to), Some(answer)) = (to, answer) {
+            self.answer(to, &answer).await;
         }
     }
 
     /// What has come of a push; the first piece begins it.
-    fn coming(&mut self, key: Key, head: &Head) -> Result<Box<Incoming>, String> {
+    fn coming(&mut self, begun: Begun, head: &Head) -> Result<Box<Incoming>, String> {
+        let key = begun.key;
         if let Some((incoming, _)) = self.open.remove(&key) {
             return match incoming.is((head.size, head.replace)) {
                 true => Ok(incoming),
                 false => Err("pieces contradict each other".to_owned()),
             };
+        }
+        if let Some(reason) = self.why_failed(key) {
+            return Err(reason);
         }
         let others = self.open.keys();
         let of_origin = others.filter(|(origin, ..)| *origin == key.0).count();
@@ -168,12 +260,32 @@ impl Desk {
             return Err("too many other files come at the same time".to_owned());
         }
         check_file_name(&head.name).map_err(|error| error.to_string())?;
-        let folder = self.folder.as_deref();
-        Incoming::begin(folder, &head.name, (head.size, head.replace)).map(Box::new)
+        let sink = match &self.target {
+            Target::Nowhere => Sink::Nowhere,
+            Target::Folder(folder) => Sink::file(folder, &head.name, head.replace)?,
+            Target::Readers(readers) => {
+                let what = (&*head.name, head.size);
+                let whose = (key.0, begun.origin_name);
+                let (feed, reader) = stream(what, whose, self.answers.clone());
+                let offered = readers.try_send(reader);
+                offered.map_err(|_| "its application takes no more streams".to_owned())?;
+                Sink::Reader(feed)
+            }
+        };
+        let incoming = Incoming::begin(sink, (head.size, head.replace));
+        Ok(Box::new(incoming))
     }
 
-    async fn write(&mut self, key: Key, head: Head, (at, bytes): (u64, Bytes)) -> Answer {
-        let written = match self.coming(key, &head) {
+    /// The answer, unless a reader owes it `to` the origin.
+    async fn write(
+        &mut self,
+        begun: Begun,
+        head: Head,
+        (at, bytes): (u64, Bytes),
+        to: Option<PacketId<PeerId>>,
+    ) -> Option<Answer> {
+        let (key, end) = (begun.key, at.saturating_add(bytes.len() as u64));
+        let written = match self.coming(begun, &head) {
             Ok(mut incoming) => {
                 let writing = tokio::task::spawn_blocking(move || {
                     incoming.write(at, &bytes).map(|()| incoming)
@@ -184,36 +296,53 @@ impl Desk {
         };
         match written {
             Ok(incoming) => {
+                let feed = incoming.feed().zip(to);
+                let is_owed = feed.map(|(feed, to)| feed.owe(end, to)).is_some();
                 self.open.insert(key, (incoming, now()));
-                Answer::Written
+                (!is_owed).then_some(Answer::Written)
             }
             Err(reason) => {
                 metrics::counter!("binomesh_file_pieces_refused_total").increment(1);
-                tracing::warn!(name = head.name, reason, "a pushed file is not taken");
-                Answer::failed(reason)
+                if self.why_failed(key).is_none() {
+                    tracing::warn!(name = head.name, reason, "what is pushed is not taken");
+                    self.fail(key, reason.clone());
+                }
+                Some(Answer::failed(reason))
             }
         }
     }
 
-    async fn finish(&mut self, key: Key, head: Head, hash: [u8; 32]) -> Answer {
-        let incoming = match self.coming(key, &head) {
+    /// The answer, unless a reader owes it.
+    async fn finish(
+        &mut self,
+        begun: Begun,
+        head: Head,
+        (size, hash): (u64, [u8; 32]),
+        to: Option<PacketId<PeerId>>,
+    ) -> Option<Answer> {
+        let incoming = match self.coming(begun, &head) {
             Ok(incoming) => incoming,
-            Err(reason) => return Answer::failed(reason),
+            Err(reason) => return Some(Answer::failed(reason)),
         };
-        let finishing = tokio::task::spawn_blocking(move || incoming.finish(hash));
+        let finishing = tokio::task::spawn_blocking(move || incoming.finish(size, hash));
         let finished = finishing
             .await
             .unwrap_or_else(|error| Err(error.to_string()));
-        if let Err(reason) = finished {
-            return Answer::failed(reason);
+        match (finished, to) {
+            (Err(reason), _) => return Some(Answer::failed(reason)),
+            (Ok(Some(feed)), Some(to)) => {
+                feed.owe_at_end(to);
+                return None;
+            }
+            (Ok(_), _) => {}
         }
         tracing::info!(
             name = head.name,
-            size_bytes = head.size,
+            size_bytes = size,
             "a file was pushed here"
         );
         metrics::counter!("binomesh_files_stored_total").increment(1);
-        Answer::Stored
+        Some(Answer::Stored)
     }
 
     async fn answer(&self, to: PacketId<PeerId>, answer: &Answer) {
@@ -221,12 +350,4 @@ impl Desk {
             tracing::warn!(%error, "a push is not answered");
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what is silent for long is given up"
-)]
-fn now() -> Instant {
-    Instant::now()
 }

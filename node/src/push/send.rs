@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
+use super::cut::{Cut, Cutter};
 use super::piece::{Answer, Head, Part};
 use super::{
     CHAIN_MAX, InvalidFileName, MARK_BYTES, PIECE_BYTES, PushFailure, PushOptions, PushReport,
-    TOPIC, WINDOW, check_file_name,
+    TOPIC, WINDOW, check_file_name, now,
 };
 use crate::command::{Destination, Due, SendError, SendOptions};
 use crate::node::{Node, PublishHandle};
@@ -45,11 +46,13 @@ pub enum PushError {
     Send(#[from] SendError),
 }
 
-/// Push what `source` yields to all members, and say what became of it at each.
-/// `progress` is told how many bytes are behind the window.
+/// Push what `source` yields to all members, and say what became of it at each. It is read
+/// no faster than it gets away, at most 8 MiB ahead of the slowest receiver that is waited
+/// for; what a slow source has written goes at once. `progress` is told how many bytes are
+/// behind the window.
 pub async fn send(
     node: &Node,
-    mut source: impl AsyncRead + Unpin,
+    source: impl AsyncRead + Unpin,
     options: &PushOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<PushReport, PushError> {
@@ -62,9 +65,9 @@ pub async fn send(
     }
     let started = now();
     let mut push = Push::new(node, options);
-    let hash = push.run(&mut source, &mut progress).await?;
+    let pushed = push.run(source, &mut progress).await?;
     push.is_over = true;
-    Ok(push.report(hash, started))
+    Ok(push.report(pushed, started))
 }
 
 /// A piece on its way.
@@ -74,6 +77,8 @@ struct Sent {
     is_marked: bool,
     /// Where it ends.
     end: u64,
+    /// Since the node has refused it: how long it is tried again.
+    until: Option<Instant>,
 }
 
 struct Push<'a> {
@@ -81,17 +86,24 @@ struct Push<'a> {
     options: &'a PushOptions,
     number: u64,
     sent: VecDeque<Sent>,
+    /// Where the next piece asks for answers.
+    mark: u64,
     stored: BTreeSet<String>,
     failed: BTreeMap<String, String>,
     /// Who has got at least one piece.
     reached: BTreeSet<String>,
-    piece_bytes: usize,
     /// How many pieces may be on their way: few where they take long, so that the last
     /// of them is not late.
     window: usize,
     absent: Vec<Absent>,
     /// Receivers keep nothing of it that is not whole.
     is_over: bool,
+}
+
+/// What happens next.
+enum Step {
+    Cut(io::Result<Option<Cut>>),
+    Settled(Box<Result<Receipt, SendError>>),
 }
 
 impl<'a> Push<'a> {
@@ -101,70 +113,72 @@ impl<'a> Push<'a> {
             options,
             number: node.next_push(),
             sent: VecDeque::new(),
+            mark: MARK_BYTES,
             stored: BTreeSet::new(),
             failed: BTreeMap::new(),
             reached: BTreeSet::new(),
-            // The head needs its place, too.
-            piece_bytes: PIECE_BYTES.min(node.max_payload_bytes().saturating_sub(HEAD_MAX)),
             window: WINDOW_LEAST,
             absent: Vec::new(),
             is_over: false,
         }
     }
 
+    /// Send all of it. Returns how long it was, and its hash.
     async fn run(
         &mut self,
-        source: &mut (impl AsyncRead + Unpin),
+        source: impl AsyncRead + Unpin,
         progress: &mut impl FnMut(u64),
-    ) -> Result<blake3::Hash, PushError> {
-        let size = self.options.size_bytes;
-        let mut hasher = blake3::Hasher::new();
-        let (mut at, mut mark) = (0, MARK_BYTES);
-        while at < size {
-            let mut payload = self.head(Part::At(at)).buffer();
-            let begin = payload.len();
-            let length = (size - at).min(self.piece_bytes as u64);
-            payload.reserve_exact(length as usize);
-            source.take(length).read_to_end(&mut payload).await?;
-            let Some(bytes) = payload.get(begin..) else {
-                break;
+    ) -> Result<(u64, blake3::Hash), PushError> {
+        // The head needs its place, too.
+        let most = self.node.max_payload_bytes().saturating_sub(HEAD_MAX);
+        let head = self.head(Part::At(0));
+        let mut cutter = Cutter::new(source, head, PIECE_BYTES.min(most));
+        loop {
+            let has_room = self.sent.len() < self.window;
+            if !has_room {
+                cutter.rest();
+            }
+            // Nobody reads ahead of the window, and a slow source keeps no receipt waiting.
+            let step = tokio::select! {
+                cut = cutter.next(), if has_room => Step::Cut(cut),
+                outcome = settled(self.sent.front_mut()) => Step::Settled(outcome.into()),
             };
-            if (bytes.len() as u64) < length {
-                let came = at + bytes.len() as u64;
-                let short = format!("it ends after {came} of {size} bytes");
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, short).into());
+            match step {
+                Step::Settled(outcome) => self.settle(*outcome, progress).await?,
+                Step::Cut(cut) => match cut? {
+                    Some(cut) => self.send(cut),
+                    None => break,
+                },
             }
-            hasher.update(bytes);
-            at += length;
-            let is_marked = at >= mark;
-            if is_marked {
-                mark += MARK_BYTES;
-            }
-            while self.sent.len() >= self.window {
-                self.settle_oldest(progress).await?;
-            }
-            let payload = Bytes::from(payload);
-            self.sent.push_back(Sent {
-                handle: self.publish(payload.clone(), is_marked),
-                payload,
-                is_marked,
-                end: at,
-            });
         }
-        while !self.sent.is_empty() {
-            self.settle_oldest(progress).await?;
+        self.settle_all(progress).await?;
+        let (size, hash) = (cutter.at(), cutter.hasher.finalize());
+        let part = Part::End {
+            size,
+            hash: *hash.as_bytes(),
+        };
+        self.send_piece(self.head(part).buffer().into(), size, true);
+        self.settle_all(progress).await?;
+        Ok((size, hash))
+    }
+
+    fn send(&mut self, cut: Cut) {
+        // Signs of life ask as well: who fails while nothing comes is named soon.
+        let is_marked = cut.end >= self.mark || cut.is_empty;
+        if cut.end >= self.mark {
+            self.mark += MARK_BYTES;
         }
-        let hash = hasher.finalize();
-        let end = self.head(Part::End(*hash.as_bytes())).buffer();
-        let end = Bytes::from(end);
+        self.send_piece(cut.payload, cut.end, is_marked);
+    }
+
+    fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool) {
         self.sent.push_back(Sent {
-            handle: self.publish(end.clone(), true),
-            payload: end,
-            is_marked: true,
-            end: size,
+            handle: self.publish(payload.clone(), is_marked),
+            payload,
+            is_marked,
+            end,
+            until: None,
         });
-        self.settle_oldest(progress).await?;
-        Ok(hash)
     }
 
     fn head(&self, part: Part) -> Head {
@@ -221,35 +235,48 @@ impl<'a> Push<'a> {
         }
     }
 
-    async fn settle_oldest(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), PushError> {
-        let until = now() + self.options.patience;
-        loop {
-            let Some(oldest) = self.sent.front_mut() else {
-                return Ok(());
-            };
-            // It stays in its place until then, should this be given up meanwhile.
-            match (&mut oldest.handle).await {
-                Ok(receipt) => {
-                    progress(oldest.end);
-                    self.sent.pop_front();
-                    self.resize(&receipt);
-                    self.note(&receipt);
-                    return Ok(());
-                }
-                // It went to nobody.
-                Err(SendError::UnknownPeers(gone)) if now() < until => {
-                    for name in gone {
-                        let reason = "it is no member any more".to_owned();
-                        self.failed.entry(name).or_insert(reason);
-                    }
-                }
-                Err(SendError::Busy | SendError::NotReady) if now() < until => {
-                    tokio::time::sleep(AGAIN).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
-            self.send_again();
+    async fn settle_all(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), PushError> {
+        while !self.sent.is_empty() {
+            let outcome = settled(self.sent.front_mut()).await;
+            self.settle(outcome, progress).await?;
         }
+        Ok(())
+    }
+
+    /// What became of the oldest piece. One that was refused is sent again for a while.
+    async fn settle(
+        &mut self,
+        outcome: Result<Receipt, SendError>,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), PushError> {
+        let Some(mut oldest) = self.sent.pop_front() else {
+            return Ok(());
+        };
+        let until = *oldest
+            .until
+            .get_or_insert_with(|| now() + self.options.patience);
+        match outcome {
+            Ok(receipt) => {
+                progress(oldest.end);
+                self.resize(&receipt);
+                self.note(&receipt);
+                return Ok(());
+            }
+            // It went to nobody.
+            Err(SendError::UnknownPeers(gone)) if now() < until => {
+                for name in gone {
+                    let reason = "it is no member any more".to_owned();
+                    self.failed.entry(name).or_insert(reason);
+                }
+            }
+            Err(SendError::Busy | SendError::NotReady) if now() < until => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked);
+        self.sent.push_front(oldest);
+        Ok(())
     }
 
     /// Pieces that are soon everywhere may be more at once.
@@ -259,15 +286,6 @@ impl<'a> Push<'a> {
             true => (self.window + 1).min(WINDOW),
             false => (self.window / 2).max(WINDOW_LEAST),
         };
-    }
-
-    fn send_again(&mut self) {
-        let oldest = self.sent.front();
-        let oldest = oldest.map(|oldest| (oldest.payload.clone(), oldest.is_marked));
-        let handle = oldest.map(|(payload, is_marked)| self.publish(payload, is_marked));
-        if let (Some(handle), Some(oldest)) = (handle, self.sent.front_mut()) {
-            oldest.handle = handle;
-        }
     }
 
     /// What a receipt says of the receivers. The first reason of each stands.
@@ -305,9 +323,8 @@ impl<'a> Push<'a> {
         }
     }
 
-    fn report(&self, hash: blake3::Hash, started: Instant) -> PushReport {
+    fn report(&self, (size, hash): (u64, blake3::Hash), started: Instant) -> PushReport {
         let elapsed = (now() - started).as_secs_f64();
-        let size = self.options.size_bytes;
         // Who failed once may have got it all the same.
         let failed = self.failed.iter();
         let failed = failed.filter(|(name, _)| !self.stored.contains(*name));
@@ -355,10 +372,10 @@ impl Drop for Push<'_> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the report says how long it took"
-)]
-fn now() -> Instant {
-    Instant::now()
+/// What becomes of a piece; never, if there is none.
+async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
+    match piece {
+        Some(piece) => (&mut piece.handle).await,
+        None => std::future::pending().await,
+    }
 }

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::bed::{self, PATIENCE, eventually, now};
 
-struct Housed {
-    node: Node,
+pub(crate) struct Housed {
+    pub(crate) node: Node,
     exporter: Exporter,
 }
 
@@ -44,7 +44,7 @@ impl Housed {
 }
 
 /// Start `count` nodes in one binary tree.
-fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
+pub(crate) fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
     let authority = Authority::generate("test.local", Validity::days(1)).expect("an authority");
     let mut all: Vec<Housed> = Vec::new();
     for number in 0..count {

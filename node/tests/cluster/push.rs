@@ -1,12 +1,19 @@
 //! Files to all members: whole and checked at each, or named with the reason.
 
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use binomesh::cluster::Cluster;
-use binomesh::push::{PushOptions, PushReport};
-use tokio::io::AsyncWriteExt;
+use binomesh::push::{PushOptions, PushReport, PushedStreams, send};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio_util::io::InspectReader;
 
-use crate::bed::{self, eventually, formed, member, ran, stop};
+use crate::bed::{self, PATIENCE, eventually, formed, member, ran, stop};
+use crate::many_nodes;
 
 fn bytes(length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i * i % 251) as u8).collect()
@@ -26,9 +33,13 @@ fn listed(cluster: &Cluster, node: &str) -> Vec<String> {
 }
 
 async fn push(cluster: &Cluster, more: &[&str]) -> (Option<i32>, PushReport) {
+    push_from(cluster, more, b"").await
+}
+
+async fn push_from(cluster: &Cluster, more: &[&str], stdin: &[u8]) -> (Option<i32>, PushReport) {
     let dir = cluster.dir().display().to_string();
     let always = ["push", "--cluster", &dir, "--node", "node-1", "--json"];
-    let output = ran(&[&always[..], more].concat(), b"").await;
+    let output = ran(&[&always[..], more].concat(), stdin).await;
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (output.status.code(), report)
@@ -59,6 +70,21 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
         }
     }
 
+    // The same from a pipe, which has no length.
+    let (status, report) = push_from(&cluster, &["-", "--name", "piped"], &content).await;
+    assert_eq!(
+        (status, &*report.stored),
+        (Some(0), &others.map(str::to_owned)[..])
+    );
+    assert_eq!(report.size_bytes, content.len() as u64);
+    for node in others {
+        let stored = std::fs::read(folder(&cluster, node).join("piped")).unwrap();
+        assert!(stored == content, "{node}: other bytes");
+    }
+    let dir = cluster.dir().display().to_string();
+    let nameless = ran(&["push", "--cluster", &dir, "-"], b"x").await;
+    assert_eq!(nameless.status.code(), Some(2), "{nameless:?}");
+
     // One has a file of that name, one has lost its folder.
     let small = file(&cluster, "small", b"new");
     std::fs::write(folder(&cluster, "node-2").join("small"), "old").unwrap();
@@ -82,7 +108,14 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
     let (_, report) = push(&cluster, &[&empty]).await;
     assert_eq!(report.stored_count, 4, "{report:?}");
     for node in ["node-0", "node-2", "node-3", "node-5"] {
-        let expected = ["auto", "binomial", "empty", "sibling-tree", "small"];
+        let expected = [
+            "auto",
+            "binomial",
+            "empty",
+            "piped",
+            "sibling-tree",
+            "small",
+        ];
         assert_eq!(listed(&cluster, node), expected, "{node}");
         let small = std::fs::read(folder(&cluster, node).join("small")).unwrap();
         assert_eq!(small, b"new");
@@ -122,6 +155,127 @@ async fn the_death_of_a_node_on_the_way_costs_only_that_node() {
     stop(cluster).await;
 }
 
+/// A source that cannot be read.
+struct Broken;
+
+impl AsyncRead for Broken {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Err(std::io::Error::other("broken")))
+    }
+}
+
+/// A gauge of what a source has given.
+fn counted(source: &[u8]) -> (impl AsyncRead + Unpin + use<>, Arc<AtomicU64>) {
+    let given = Arc::new(AtomicU64::new(0));
+    let counter = given.clone();
+    let source = InspectReader::new(std::io::Cursor::new(source.to_vec()), move |bytes| {
+        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    });
+    (source, given)
+}
+
+/// Both are one way of a library: bytes of unknown length go in while they come out, and
+/// nobody reads ahead without a bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().unwrap();
+    let all = many_nodes::start(dir.path(), 4);
+    let mut inboxes = Vec::new();
+    for housed in &all {
+        let ready = tokio::time::timeout(PATIENCE, housed.node.ready(4)).await;
+        ready.expect("formed in time").expect("running");
+        inboxes.push(PushedStreams::start(&housed.node).await.expect("room"));
+    }
+    let origin = all[0].node.clone();
+
+    // What is written is read before anything more is written.
+    let (mut tap, source) = tokio::io::duplex(1 << 20);
+    let node = origin.clone();
+    let options = PushOptions::new("talk", None);
+    let pushing = tokio::spawn(async move { send(&node, source, &options, |_| ()).await });
+    tap.write_all(b"first").await.unwrap();
+    let mut streams = Vec::new();
+    for inbox in &mut inboxes[1..] {
+        let stream = tokio::time::timeout(PATIENCE, inbox.next()).await;
+        let mut stream = stream.expect("in time").expect("running");
+        assert_eq!((stream.name(), stream.size_bytes()), ("talk", None));
+        assert_eq!(stream.origin_name(), "node-0");
+        let mut word = [0; 5];
+        stream.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"first");
+        streams.push(stream);
+    }
+    tap.write_all(b" and last").await.unwrap();
+    drop(tap);
+    for stream in &mut streams {
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, " and last");
+    }
+    let report = pushing.await.unwrap().unwrap();
+    assert_eq!(report.stored, ["node-1", "node-2", "node-3"], "{report:?}");
+    let hash = blake3::hash(b"first and last");
+    assert_eq!(report.blake3, hash.to_hex().to_string());
+
+    // One reader stands still, and the source with it; one goes away, and is named.
+    let content = bytes(32 << 20);
+    let (source, given) = counted(&content);
+    let node = origin.clone();
+    let mut options = PushOptions::new("long", None);
+    options.patience = 2 * PATIENCE;
+    let pushing = tokio::spawn(async move { send(&node, source, &options, |_| ()).await });
+    let mut streams = Vec::new();
+    for inbox in &mut inboxes[1..] {
+        streams.push(inbox.next().await.expect("running"));
+    }
+    drop(streams.pop());
+    let mut reading = Vec::new();
+    for mut stream in streams {
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let content = content.clone();
+        let read = tokio::spawn(async move {
+            let mut first = vec![0; 1 << 20];
+            stream.read_exact(&mut first).await.unwrap();
+            let _ = gone.await;
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).await.unwrap();
+            assert!(first == content[..1 << 20] && rest == content[1 << 20..]);
+        });
+        reading.push((go, read));
+    }
+    // As far as it gets: the window, what readers have, and what is being read.
+    const AHEAD: u64 = (8 << 20) + (2 << 20) + (1 << 20);
+    let mut before = 0;
+    eventually("it stands still", async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = given.load(Ordering::Relaxed);
+        let still = now == before && now >= 2 << 20;
+        before = now;
+        still.then_some(())
+    })
+    .await;
+    assert!(before <= AHEAD, "{before} bytes were read ahead");
+    let (go, reading): (Vec<_>, Vec<_>) = reading.into_iter().unzip();
+    go.into_iter().for_each(|go| go.send(()).unwrap());
+    for read in reading {
+        read.await.unwrap();
+    }
+    let report = pushing.await.unwrap().unwrap();
+    assert_eq!(report.stored, ["node-1", "node-2"], "{report:?}");
+    assert_eq!(report.failed.len(), 1);
+    let failed = &report.failed[0];
+    assert_eq!(failed.name, "node-3");
+    assert!(failed.reason.contains("gone"), "{failed:?}");
+    for housed in &all {
+        housed.node.shutdown().await;
+    }
+}
+
 #[tokio::test]
 async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
     let _alone = bed::alone().await;
@@ -132,6 +286,19 @@ async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
     let refused = origin.client().push(&content[..], &options, |_| ()).await;
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("3145728 of 4194304"), "{error}");
+    // Without a length an error of the source is no end.
+    let (mut tap, torn) = tokio::io::duplex(1 << 20);
+    let source = torn.chain(Broken);
+    let options = PushOptions::new("torn", None);
+    let origin_client = origin.client();
+    let pushing = tokio::spawn(async move { origin_client.push(source, &options, |_| ()).await });
+    tap.write_all(b"some of it").await.unwrap();
+    drop(tap);
+    let error = pushing.await.unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("cannot read") || error.contains("cannot reach"),
+        "{error}"
+    );
     let named = PushOptions::new("../data", 1);
     let refused = origin.client().push(&content[..], &named, |_| ()).await;
     let error = refused.unwrap_err().to_string();

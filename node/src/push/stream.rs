@@ -1,0 +1,361 @@
+//! A push that somebody reads while it comes.
+//!
+//! ```text
+//!   pieces ─▶ Incoming ─▶ Feed ═ bytes in order ═▶ PushedStream ─▶ application
+//!   origin ◀─ answers ◀── written, when they have been read ◀────────┘
+//! ```
+//!
+//! Where a file answers that its bytes are written, a reader answers that they have been
+//! read. So the origin is at most a window ahead of the slowest reader that it waits for,
+//! and what waits here is bounded for honest origins; for others there is a bound as well.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use binomesh_overlay::PeerId;
+use binomesh_routing::PacketId;
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::mpsc;
+
+use super::piece::Answer;
+use super::{PIECE_BYTES, WINDOW};
+
+/// How many bytes wait for a reader until its stream is given up: what an honest origin
+/// has on its way, twice.
+const UNREAD_MAX: usize = 2 * WINDOW * PIECE_BYTES;
+/// How many answers wait until something has been read. An honest origin asks for one
+/// every 2 MiB, and while nothing comes.
+const OWED_MAX: usize = 64;
+
+/// Answers on their way to the origins.
+pub(super) type Answers = mpsc::UnboundedSender<(PacketId<PeerId>, Answer)>;
+
+/// The receiver's end.
+#[derive(Debug)]
+pub(super) struct Feed {
+    shared: Arc<Shared>,
+}
+
+/// Something that is pushed here, to be read while it comes: an [`AsyncRead`]. Its end is
+/// the end of what was sent, checked: a stream that is cut off, or whose BLAKE3 hash is
+/// another, ends with an error. Its origin is told *stored* when it has been read to the
+/// end, and *failed* when it is dropped before.
+#[derive(Debug)]
+pub struct PushedStream {
+    name: String,
+    origin: PeerId,
+    origin_name: Arc<str>,
+    size_bytes: Option<u64>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    answers: Answers,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// At most [`UNREAD_MAX`] bytes.
+    waiting: VecDeque<Bytes>,
+    unread: usize,
+    read: u64,
+    /// Nothing comes any more: it was whole, or not and why.
+    end: Option<Result<(), String>>,
+    /// What is answered when so much has been read; at most [`OWED_MAX`].
+    owed: VecDeque<(u64, PacketId<PeerId>)>,
+    /// What is answered when the reader has come to the end.
+    owed_at_end: Option<PacketId<PeerId>>,
+    has_read_all: bool,
+    is_reader_gone: bool,
+    reader: Option<Waker>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, to: PacketId<PeerId>, answer: Answer) {
+        // Without a receiver there is nobody to be answered.
+        let _ = self.answers.send((to, answer));
+    }
+
+    /// Answer what has come due.
+    fn settle(&self, state: &mut State) {
+        let gone = || Answer::failed("whoever read it has gone");
+        while let Some((until, to)) = state.owed.front().copied() {
+            match (until <= state.read, state.is_reader_gone) {
+                (true, _) => self.answer(to, Answer::Written),
+                (false, true) => self.answer(to, gone()),
+                (false, false) => break,
+            }
+            state.owed.pop_front();
+        }
+        if state.has_read_all || state.is_reader_gone {
+            let answer = match state.has_read_all {
+                true => Answer::Stored,
+                false => gone(),
+            };
+            if let Some(to) = state.owed_at_end.take() {
+                self.answer(to, answer);
+            }
+        }
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// Both ends of a stream of this name, from this peer, and of this length if that is known.
+pub(super) fn stream(
+    (name, size_bytes): (&str, Option<u64>),
+    (origin, origin_name): (PeerId, Arc<str>),
+    answers: Answers,
+) -> (Feed, PushedStream) {
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        answers,
+    });
+    let feed = Feed {
+        shared: shared.clone(),
+    };
+    let reader = PushedStream {
+        name: name.to_owned(),
+        origin,
+        origin_name,
+        size_bytes,
+        shared,
+    };
+    (feed, reader)
+}
+
+impl Feed {
+    /// The next bytes in order, unless nobody reads them, or too slowly.
+    pub(super) fn put(&self, bytes: Bytes) -> Result<(), String> {
+        let mut state = self.shared.state();
+        if state.is_reader_gone {
+            return Err("whoever read it has gone".to_owned());
+        }
+        if state.unread.saturating_add(bytes.len()) > UNREAD_MAX {
+            return Err("it is read too slowly".to_owned());
+        }
+        state.unread += bytes.len();
+        state.waiting.push_back(bytes);
+        state.wake();
+        Ok(())
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn end(&self, outcome: Result<(), String>) {
+        let mut state = self.shared.state();
+        state.end.get_or_insert(outcome);
+        state.wake();
+    }
+
+    /// Answer `to` when all before `until` has been read.
+    pub(super) fn owe(&self, until: u64, to: PacketId<PeerId>) {
+        let mut state = self.shared.state();
+        if state.owed.len() >= OWED_MAX {
+            return self
+                .shared
+                .answer(to, Answer::failed("it is read too slowly"));
+        }
+        state.owed.push_back((until, to));
+        self.shared.settle(&mut state);
+    }
+
+    /// Answer `to` when the reader has come to the end.
+    pub(super) fn owe_at_end(&self, to: PacketId<PeerId>) {
+        let mut state = self.shared.state();
+        state.owed_at_end = Some(to);
+        self.shared.settle(&mut state);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        // Unless it was said before, it is not whole.
+        self.end(Err("it was cut off".to_owned()));
+    }
+}
+
+impl PushedStream {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who sends it.
+    pub const fn origin(&self) -> PeerId {
+        self.origin
+    }
+
+    /// The sender's name, or its hexadecimal id while no name is known.
+    pub fn origin_name(&self) -> &str {
+        &self.origin_name
+    }
+
+    /// How long it will be, if its origin knew that when it began.
+    pub const fn size_bytes(&self) -> Option<u64> {
+        self.size_bytes
+    }
+}
+
+impl AsyncRead for PushedStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let shared = &self.shared;
+        let mut state = shared.state();
+        let Some(bytes) = state.waiting.front_mut() else {
+            return match state.end.clone() {
+                None => {
+                    state.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+                Some(Ok(())) => {
+                    state.has_read_all = true;
+                    shared.settle(&mut state);
+                    Poll::Ready(Ok(()))
+                }
+                Some(Err(reason)) => {
+                    let error = format!("what was pushed is not whole: {reason}");
+                    Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)))
+                }
+            };
+        };
+        let length = bytes.len().min(buffer.remaining());
+        buffer.put_slice(bytes.get(..length).unwrap_or_default());
+        bytes.advance(length);
+        let is_empty = bytes.is_empty();
+        if is_empty {
+            state.waiting.pop_front();
+        }
+        state.unread -= length;
+        state.read += length as u64;
+        shared.settle(&mut state);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for PushedStream {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.is_reader_gone = true;
+        state.waiting.clear();
+        state.unread = 0;
+        self.shared.settle(&mut state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    fn id(sequence: u64) -> PacketId<PeerId> {
+        PacketId {
+            origin: PeerId::from_bytes([7; 16]),
+            boot: 1,
+            sequence,
+        }
+    }
+
+    type Said = mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>;
+
+    fn begun() -> (Feed, PushedStream, Said) {
+        let (answers, said) = mpsc::unbounded_channel();
+        let origin = (PeerId::from_bytes([7; 16]), "node-0".into());
+        let (feed, reader) = stream(("x", None), origin, answers);
+        (feed, reader, said)
+    }
+
+    fn said(said: &mut Said) -> Vec<(u64, Answer)> {
+        let all = std::iter::from_fn(|| said.try_recv().ok());
+        all.map(|(to, answer)| (to.sequence, answer)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_origin_is_answered_when_the_reader_has_read() {
+        let (feed, mut reader, mut answers) = begun();
+        feed.owe(0, id(0));
+        feed.put(Bytes::from_static(b"abcd")).unwrap();
+        feed.owe(4, id(1));
+        feed.put(Bytes::from_static(b"ef")).unwrap();
+        feed.end(Ok(()));
+        feed.owe_at_end(id(2));
+        drop(feed);
+        assert_eq!(said(&mut answers), [(0, Answer::Written)]);
+        let mut some = [0; 3];
+        reader.read_exact(&mut some).await.unwrap();
+        assert_eq!(said(&mut answers), []);
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"def");
+        let all = [(1, Answer::Written), (2, Answer::Stored)];
+        assert_eq!(said(&mut answers), all);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_whole_is_an_error_behind_what_came() {
+        for outcome in [Some(Err("other bytes".to_owned())), None] {
+            let (feed, mut reader, _answers) = begun();
+            feed.put(Bytes::from_static(b"ab")).unwrap();
+            let reason = outcome
+                .clone()
+                .map_or("cut off".to_owned(), |o| o.unwrap_err());
+            outcome.into_iter().for_each(|outcome| feed.end(outcome));
+            drop(feed);
+            let mut came = Vec::new();
+            let error = reader.read_to_end(&mut came).await.unwrap_err();
+            assert!(error.to_string().contains(&reason), "{error}");
+            assert_eq!(came, b"ab");
+        }
+    }
+
+    #[test]
+    fn whoever_goes_before_the_end_has_not_got_it() {
+        let (feed, reader, mut answers) = begun();
+        feed.put(Bytes::from_static(b"ab")).unwrap();
+        feed.owe(2, id(1));
+        feed.end(Ok(()));
+        feed.owe_at_end(id(2));
+        drop(reader);
+        let all = said(&mut answers);
+        assert!(matches!(
+            all[..],
+            [(1, Answer::Failed(_)), (2, Answer::Failed(_))]
+        ));
+        assert!(feed.put(Bytes::new()).unwrap_err().contains("gone"));
+    }
+
+    #[test]
+    fn what_waits_for_a_reader_is_bounded() {
+        let (feed, _reader, mut answers) = begun();
+        let piece = Bytes::from(vec![0; PIECE_BYTES]);
+        for _ in 0..UNREAD_MAX / PIECE_BYTES {
+            feed.put(piece.clone()).unwrap();
+        }
+        let refused = feed.put(Bytes::from_static(b"x")).unwrap_err();
+        assert!(refused.contains("too slowly"), "{refused}");
+        for number in 0..=OWED_MAX as u64 {
+            feed.owe(1, id(number));
+        }
+        let refused = said(&mut answers);
+        assert!(matches!(refused[..], [(last, Answer::Failed(_))] if last == OWED_MAX as u64));
+    }
+}
