@@ -58,13 +58,17 @@ pub struct PushOptions {
     /// In which order it goes to the members; `auto` is `chain`, and `sibling-tree` among
     /// more than 64 members.
     pub strategy: Strategy,
-    /// How long a receiver may take for each step until nobody waits for it any more.
+    /// How long a receiver may take for each step until nobody waits for it any more; at
+    /// most [`Self::PATIENCE_MAX`], more counts as that.
     pub patience: Duration,
 }
 
 impl PushOptions {
     /// The default patience. A guess: disks stall for seconds.
     pub const PATIENCE: Duration = Duration::from_secs(30);
+    /// The longest. While the slowest receiver is waited for the others get nothing, and
+    /// they give up what is silent for two minutes.
+    pub const PATIENCE_MAX: Duration = Duration::from_secs(90);
 
     /// The defaults for something of this name, and of this length if it is known.
     pub fn new(

@@ -372,8 +372,9 @@ pub(super) struct PushFlags {
     /// than 64.
     #[arg(long, value_enum, default_value_t = Strategy::Auto)]
     pub(super) strategy: Strategy,
-    /// How long a node may take for each step until nobody waits for it any more.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    /// How long a node may take for each step until nobody waits for it any more. The
+    /// others get nothing meanwhile, and give up what is silent for two minutes.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=90))]
     pub(super) patience_seconds: u64,
     /// Print the report as JSON.
     #[arg(long)]

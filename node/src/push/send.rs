@@ -210,7 +210,7 @@ impl<'a> Push<'a> {
     fn options_of(&self, is_marked: bool) -> SendOptions {
         SendOptions {
             topic: Topic::new(TOPIC).unwrap_or_default(),
-            due: Due::Within(self.options.patience),
+            due: Due::Within(self.patience()),
             confirmation: if is_marked {
                 Confirmation::Acknowledged
             } else {
@@ -219,6 +219,10 @@ impl<'a> Push<'a> {
             strategy: self.strategy(),
             is_ordered: false,
         }
+    }
+
+    fn patience(&self) -> Duration {
+        self.options.patience.min(PushOptions::PATIENCE_MAX)
     }
 
     fn strategy(&self) -> Strategy {
@@ -252,9 +256,8 @@ impl<'a> Push<'a> {
         let Some(mut oldest) = self.sent.pop_front() else {
             return Ok(());
         };
-        let until = *oldest
-            .until
-            .get_or_insert_with(|| now() + self.options.patience);
+        let patience = self.patience();
+        let until = *oldest.until.get_or_insert_with(|| now() + patience);
         match outcome {
             Ok(receipt) => {
                 progress(oldest.end);
