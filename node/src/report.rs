@@ -3,6 +3,7 @@
 //!
 //! Peers go by name; one whose name is not known yet goes by its hexadecimal id.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -89,9 +90,9 @@ pub struct Receipt {
     /// The message's id, the same at every receiver.
     pub id: String,
     /// The numbering whose members were addressed.
-    pub epoch: String,
+    pub epoch: Arc<str>,
     /// Who sent it.
-    pub origin: String,
+    pub origin: Arc<str>,
     /// How many were to get it; the origin is not counted.
     pub expected_count: u32,
     /// How many confirmed that they delivered it.
@@ -110,7 +111,7 @@ pub struct Receipt {
     pub replaced: Vec<String>,
     /// What was asked of each receiver: `relayed`, `delivered` or `acknowledged`.
     #[serde(default = "relayed")]
-    pub confirmation: String,
+    pub confirmation: Cow<'static, str>,
     /// What applications answered, equal answers as one, the most frequent first.
     #[serde(default)]
     pub replies: Vec<Reply>,
@@ -121,8 +122,8 @@ pub struct Receipt {
     pub elapsed_seconds: f64,
 }
 
-fn relayed() -> String {
-    "relayed".to_owned()
+const fn relayed() -> Cow<'static, str> {
+    Cow::Borrowed("relayed")
 }
 
 /// An answer, and who gave it.

@@ -152,13 +152,13 @@ struct Queue {
 
 impl Queue {
     /// Returns whether there was room.
-    fn push(&mut self, message: &Message) -> bool {
+    fn push(&mut self, message: Message) -> bool {
         let bytes = self.bytes.saturating_add(message.payload.len());
         let is_long = bytes > self.room.bytes && self.messages > 0;
         if self.messages < self.room.messages && !is_long {
             self.messages += 1;
             self.bytes = bytes;
-            self.waiting.push_back(Received::Message(message.clone()));
+            self.waiting.push_back(Received::Message(message));
             return true;
         }
         match self.waiting.back_mut() {
@@ -289,24 +289,39 @@ impl Subscribers {
         all.any(|subscriber| subscriber.filter.matches(topic))
     }
 
-    /// Offer a message to everybody who wants it, without waiting.
-    pub(crate) fn offer(&mut self, message: &Message) -> Offered {
-        let mut offered = Offered::default();
+    /// Offer so many messages of one topic, in order, to everybody who wants them, without
+    /// waiting; and for each, to whom it came.
+    pub(crate) fn offer<M: Iterator<Item = Message>>(
+        &mut self,
+        topic: &Topic,
+        count: usize,
+        messages: impl Fn() -> M,
+    ) -> Vec<Offered> {
+        let mut offered = vec![Offered::default(); count];
         self.all.retain(|subscriber| {
             let mut queue = subscriber.shared.queue();
             if queue.is_closed {
                 return false;
             }
-            if subscriber.filter.matches(&message.topic) {
-                let has_room = queue.push(message);
-                offered.taken += u64::from(has_room);
-                offered.missed += u64::from(!has_room);
+            if !subscriber.filter.matches(topic) {
+                return true;
+            }
+            let was_empty = queue.waiting.is_empty();
+            for (message, offered) in messages().zip(&mut offered) {
+                match queue.push(message) {
+                    true => offered.taken += 1,
+                    false => offered.missed += 1,
+                }
+            }
+            // Otherwise it has been told, and looks until nothing is left.
+            if was_empty && !queue.waiting.is_empty() {
                 subscriber.shared.ready.notify_one();
             }
             true
         });
-        if offered.missed > 0 {
-            metrics::counter!("binomesh_subscriber_missed_total").increment(offered.missed);
+        let missed = offered.iter().map(|offered| offered.missed).sum();
+        if missed > 0 {
+            metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
         }
         offered
     }

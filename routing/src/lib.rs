@@ -28,6 +28,6 @@ pub mod wire;
 pub use order::{Order, Ordered};
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
-    Config, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun, Receipt,
-    Relay, RelayStats, Timer, Unreached, View,
+    Config, Delivery, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun,
+    Receipt, Relay, RelayStats, Timer, Unreached, View,
 };

@@ -23,6 +23,7 @@ mod budget;
 mod config;
 mod custody;
 mod delegate;
+mod delivery;
 mod duties;
 mod duty;
 mod epochs;
@@ -50,14 +51,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh_overlay::{Epoch, Id, Outbox, Placement};
-use bytes::Bytes;
 
 pub use config::Config;
+pub use delivery::Delivery;
 pub use receipt::{RankRun, Receipt, Unreached};
 pub use stats::RelayStats;
 
-use crate::order::{Numbering, Ordered};
-use crate::packet::{Confirmation, Errand, Message, PacketId, Payloads, Refusal, Topic};
+use crate::order::Numbering;
+use crate::packet::{Confirmation, Errand, Message, Payloads, Refusal, Topic};
 use crate::roster::Roster;
 use crate::strategy::Strategy;
 use budget::Budget;
@@ -154,24 +155,11 @@ pub enum Timer {
 /// What a relay tells its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<I> {
-    /// A message for the local subscribers, once per boot.
-    Deliver {
-        /// Its name, with origin and sequence.
-        id: PacketId<I>,
-        /// What its origin wants to know of this node.
-        confirmation: Confirmation,
-        /// What it is about.
-        topic: Topic,
-        /// Where it stands among its origin's others, if they are to come in order.
-        order: Option<Ordered>,
-        /// Its origin has signed it.
-        is_signed: bool,
-        /// The user's bytes.
-        payload: Bytes,
-    },
+    /// Messages of one packet for the local subscribers, each once per boot.
+    Deliver(Box<Delivery<I>>),
     /// What became of an own message, or of all in one packet, once for each packet
     /// that was accepted.
-    Receipt(Receipt<I>),
+    Receipt(Box<Receipt<I>>),
     /// Every rank of this epoch has a known peer.
     RosterComplete(Epoch<I>),
     /// After [`Relay::withdraw`]: no duty and no own message is open any more.
@@ -433,6 +421,12 @@ impl<I: Id> Relay<I> {
     /// The newest placement.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.epochs.newest().map(|view| view.placement())
+    }
+
+    /// How many packets of own messages are open, of which `config.max_open` may be, those
+    /// aside that are kept for members that are away.
+    pub fn open_packets(&self) -> usize {
+        self.open.len() - self.open.kept_count()
     }
 
     /// Counters and gauges.

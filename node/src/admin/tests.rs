@@ -88,7 +88,7 @@ fn answer(
         b"early" => Err(SendError::NotReady),
         _ => Ok(receipt(&["node-0", "node-2"], 2)),
     };
-    subscribers.offer(&Message {
+    let message = Message {
         id: binomesh_routing::PacketId {
             origin: binomesh_overlay::PeerId::from_bytes([1; 16]),
             boot: 1,
@@ -101,7 +101,9 @@ fn answer(
         order: None,
         is_late: false,
         payload: outgoing.payload,
-    });
+    };
+    let topic = message.topic.clone();
+    subscribers.offer(&topic, 1, || std::iter::once(message.clone()));
     let _ = outgoing.reply.send(outcome);
 }
 

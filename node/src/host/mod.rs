@@ -347,7 +347,7 @@ impl Host {
         }
         tracing::info!(drain_seconds = drain.as_secs_f64(), "leaving");
         // What was submitted before goes out first.
-        self.attend_waiting();
+        self.send_all_waiting();
         self.leaving = Some(Leaving {
             until,
             is_drained: false,

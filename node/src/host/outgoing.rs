@@ -29,6 +29,12 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 /// receipt is due with the first. A guess: nobody sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
+/// With so many packets open or more, a short one waits for more messages to share it. A
+/// guess: fewer keep no core and no link busy.
+const FEW_OPEN: usize = 4;
+/// For so long at most. A guess: less than the receipts of so many packets take.
+const HOLD: Duration = Duration::from_millis(2);
+
 pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
 /// A message that the relay has.
@@ -52,6 +58,10 @@ pub(super) struct OpenMessages {
     waiting_bytes: usize,
     /// Whether there may be room for those that wait.
     has_room: bool,
+    /// Until when those that wait are held back for others to go along, if they are.
+    held_until: Option<Instant>,
+    /// Nothing is held back any more.
+    is_last: bool,
 }
 
 /// A message that is not accepted yet.
@@ -91,9 +101,26 @@ impl Waiting {
 }
 
 impl OpenMessages {
-    /// When the first message that waits runs out of time.
+    /// When the first message that waits runs out of time, or has waited for others.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.waiting.iter().filter_map(Waiting::deadline).min()
+        let deadlines = self.waiting.iter().filter_map(Waiting::deadline);
+        deadlines.chain(self.held_until).min()
+    }
+
+    /// Whether the oldest ones, so many of them, wait a moment for others to go along.
+    fn holds(&mut self, together: usize, open: usize) -> bool {
+        let is_full = together >= Payloads::MAX_COUNT || together < self.waiting.len();
+        let oldest = self.waiting.front();
+        let until = oldest.and_then(|oldest| {
+            let until = oldest.since + HOLD;
+            let is_in_time = oldest.deadline().is_none_or(|end| until < end);
+            (is_in_time && now() < until).then_some(until)
+        });
+        // One that is too long for company goes alone.
+        let is_alone = self.waiting_bytes > Payloads::MAX_BYTES;
+        let may = !self.is_last && open >= FEW_OPEN && !is_full && !is_alone;
+        self.held_until = until.filter(|_| may);
+        self.held_until.is_some()
     }
 
     fn has_room_for(&self, outgoing: &Outgoing) -> bool {
@@ -144,13 +171,20 @@ impl Host {
             let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
         }
-        messages.has_room |= messages.waiting.is_empty();
+        messages.has_room |= messages.waiting.is_empty() || messages.held_until.is_some();
         messages.push(Waiting {
             to,
             since: now(),
             outgoing,
             because: SendError::Busy,
         });
+    }
+
+    /// This node leaves: what waits goes at once.
+    pub(super) fn send_all_waiting(&mut self) {
+        self.messages.is_last = true;
+        self.note_room();
+        self.attend_waiting();
     }
 
     /// Room or a roster may have come: those that wait are tried when the loop
@@ -161,7 +195,9 @@ impl Host {
 
     /// Try those that wait, in order, and answer those whose time is over.
     pub(super) fn attend_waiting(&mut self) {
-        if std::mem::take(&mut self.messages.has_room) {
+        let is_held_no_longer = self.messages.held_until.is_some_and(|until| now() >= until);
+        if std::mem::take(&mut self.messages.has_room) || is_held_no_longer {
+            self.messages.held_until = None;
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
@@ -177,6 +213,10 @@ impl Host {
     /// whether they wait no more.
     fn publish_oldest(&mut self) -> bool {
         let count = self.messages.together();
+        let open = self.peer.relay().open_packets();
+        if self.messages.holds(count, open) {
+            return false;
+        }
         let together = self.messages.waiting.iter().take(count);
         let payloads: Vec<Bytes> = together.map(|m| m.outgoing.payload.clone()).collect();
         let (Some(oldest), Some(payloads)) =
@@ -380,5 +420,42 @@ mod tests {
         // The packet is due with the oldest, which must not be later than asked.
         assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
         assert_eq!(together([due(0, None), due(500, None)]), 2);
+    }
+
+    fn are_held(all: impl IntoIterator<Item = Waiting>, open: usize) -> bool {
+        let mut messages = OpenMessages::default();
+        all.into_iter().for_each(|message| messages.push(message));
+        let together = messages.together();
+        messages.holds(together, open)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn behind_many_packets_a_short_message_waits_a_moment_for_others() {
+        let start = now();
+        let short = || waiting("a", 10, None, start);
+        assert!(!are_held([short()], FEW_OPEN - 1), "it costs little");
+        assert!(are_held([short(), short()], FEW_OPEN));
+        let many = (0..Payloads::MAX_COUNT).map(|_| short());
+        assert!(!are_held(many, FEW_OPEN), "the packet is full");
+        let other = waiting("b", 10, None, start);
+        assert!(!are_held([short(), other], FEW_OPEN), "no other can join");
+        let long = waiting("a", Payloads::MAX_BYTES + 1, None, start);
+        assert!(!are_held([long], FEW_OPEN), "it goes alone");
+        let urgent = |ms| waiting("a", 10, Some(ms), start);
+        assert!(!are_held([urgent(2)], FEW_OPEN), "its time would run out");
+        assert!(are_held([urgent(100)], FEW_OPEN));
+
+        let mut messages = OpenMessages::default();
+        messages.push(short());
+        assert!(messages.holds(1, FEW_OPEN));
+        assert_eq!(messages.next_deadline(), Some(start + HOLD));
+        tokio::time::advance(HOLD).await;
+        assert!(!messages.holds(1, FEW_OPEN), "it has waited long enough");
+        let mut messages = OpenMessages {
+            is_last: true,
+            ..OpenMessages::default()
+        };
+        messages.push(waiting("a", 10, None, now()));
+        assert!(!messages.holds(1, FEW_OPEN), "this node leaves");
     }
 }

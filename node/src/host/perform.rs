@@ -94,14 +94,7 @@ impl Host {
 
     fn on_relay_event(&mut self, event: routing::Event<PeerId>) {
         match event {
-            routing::Event::Deliver {
-                id,
-                confirmation,
-                topic,
-                order,
-                is_signed,
-                payload,
-            } => self.deliver(id, (confirmation, is_signed, order), topic, payload),
+            routing::Event::Deliver(delivery) => self.deliver(&delivery),
             routing::Event::Receipt(receipt) => self.on_receipt(&receipt),
             routing::Event::RosterComplete(_) => {
                 self.note_room();

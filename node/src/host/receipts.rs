@@ -1,6 +1,7 @@
 //! Receipts and deliveries as users see them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::repeat;
 use std::sync::Arc;
 
 use binomesh_overlay::PeerId;
@@ -13,7 +14,6 @@ use super::collect::{Heard, Settled};
 use super::{Host, now};
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
 use crate::subscription::{Message, Offered};
-use crate::topic::Topic;
 
 /// Names as they were used last: the next receipt or delivery has the same, as a rule.
 #[derive(Default)]
@@ -23,34 +23,44 @@ pub(super) struct LastNames {
 }
 
 impl Host {
-    /// Offer a message to the subscribers, and answer what its origin asks.
-    pub(super) fn deliver(
-        &mut self,
-        id: routing::PacketId<PeerId>,
-        (confirmation, is_signed, order): (Confirmation, bool, Option<routing::Ordered>),
-        topic: Topic,
-        payload: Bytes,
-    ) {
-        if is_answer(&topic) {
-            return self.on_answer(id.origin, &payload);
+    /// Offer messages to the subscribers, and answer what their origin asks.
+    pub(super) fn deliver(&mut self, delivery: &routing::Delivery<PeerId>) {
+        if is_answer(&delivery.topic) {
+            for (id, _, payload) in delivery.messages() {
+                self.on_answer(id.origin, &payload);
+            }
+            return;
         }
-        let mut offered = Offered::default();
-        if self.subscribers.is_wanted(&topic) {
-            let message = Message {
-                id,
-                origin_name: self.origin_name(id.origin),
-                topic,
-                confirmation,
-                is_signed,
-                order,
-                is_late: false,
-                payload,
+        let mut offered = Vec::new();
+        if self.subscribers.is_wanted(&delivery.topic) {
+            // A copy for each packet: whoever lets go of the messages of the last one counts
+            // on another core.
+            let origin_name: Arc<str> = Arc::from(&*self.origin_name(delivery.first.origin));
+            let messages = || {
+                let all = delivery.messages();
+                all.map(|(id, order, payload)| Message {
+                    id,
+                    origin_name: origin_name.clone(),
+                    topic: delivery.topic.clone(),
+                    confirmation: delivery.confirmation,
+                    is_signed: delivery.is_signed,
+                    order,
+                    is_late: false,
+                    payload,
+                })
             };
-            offered = self.subscribers.offer(&message);
+            let count = delivery.count() as usize;
+            offered = self.subscribers.offer(&delivery.topic, count, messages);
         }
-        if let Some(said) = said(confirmation, offered) {
-            // Without room the origin is not answered, and says so.
-            let _ = self.answer(id, said);
+        if delivery.confirmation == Confirmation::Relayed {
+            return;
+        }
+        let offered = offered.into_iter().chain(repeat(Offered::default()));
+        for ((id, ..), offered) in delivery.messages().zip(offered) {
+            if let Some(said) = said(delivery.confirmation, offered) {
+                // Without room the origin is not answered, and says so.
+                let _ = self.answer(id, said);
+            }
         }
     }
 
@@ -131,11 +141,13 @@ impl Host {
     pub(super) fn on_receipt(&mut self, receipt: &routing::Receipt<PeerId>) {
         let first = receipt.id.sequence;
         let mut described: Option<Receipt> = None;
+        let now = now();
+        let mut told = Vec::new();
         for sequence in first..first.saturating_add(receipt.count) {
             let Some(open) = self.messages.open.remove(&sequence) else {
                 continue;
             };
-            let elapsed = (now() - open.since).as_secs_f64();
+            let elapsed = (now - open.since).as_secs_f64();
             let id = routing::PacketId {
                 sequence,
                 ..receipt.id
@@ -144,13 +156,12 @@ impl Host {
             let own = Receipt {
                 id: id.to_string(),
                 elapsed_seconds: elapsed,
-                confirmation: open.confirmation.name().to_owned(),
+                confirmation: open.confirmation.name().into(),
                 ..common.clone()
             };
             if open.confirmation == Confirmation::Relayed {
                 metrics::histogram!("binomesh_receipt_seconds").record(elapsed);
-                // Whoever asked may have gone; the message went out all the same.
-                let _ = open.reply.send(Ok(own));
+                told.push((open.reply, own));
                 continue;
             }
             let settled = Settled {
@@ -161,6 +172,11 @@ impl Host {
                 reply: open.reply,
             };
             self.collections.settle(sequence, settled);
+        }
+        // The last one first: whoever waits for them in order is woken once.
+        for (reply, own) in told.into_iter().rev() {
+            // Whoever asked may have gone; the message went out all the same.
+            let _ = reply.send(Ok(own));
         }
         if self.answers.done(first) || described.is_some() {
             self.note_room();
@@ -204,8 +220,8 @@ impl Host {
         replaced.sort_unstable();
         Receipt {
             id: String::new(),
-            epoch: epoch_name(&receipt.epoch),
-            origin: self.config.name.clone(),
+            epoch: epoch_name(&receipt.epoch).into(),
+            origin: self.config.name.as_str().into(),
             expected_count: receipt.expected_count,
             reached_count: receipt.reached_count,
             reached: self.reached_names(&receipt.reached_peers),

@@ -25,6 +25,45 @@ fn message(sequence: u64) -> Message {
     }
 }
 
+fn offer(all: &mut Subscribers, message: Message) -> Offered {
+    let topic = message.topic.clone();
+    all.offer(&topic, 1, || std::iter::once(message.clone()))
+        .remove(0)
+}
+
+#[tokio::test]
+async fn what_comes_together_is_counted_for_each_message_and_wakes_whoever_waits() {
+    let mut all = Subscribers::default();
+    let (slow, _slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
+    let (other, _other_end) = subscription("other".parse().unwrap(), Room::for_messages(2));
+    let (fast, mut fast_end) = subscription(TopicFilter::all(), Room::for_messages(8));
+    let (closed, closed_end) = subscription(TopicFilter::all(), Room::for_messages(8));
+    for one in [slow, other, fast, closed] {
+        assert!(all.admit(one));
+    }
+    drop(closed_end);
+    let reader = tokio::spawn(async move {
+        let mut came = Vec::new();
+        while came.len() < 4 {
+            came.extend(fast_end.next().await);
+        }
+        came
+    });
+    tokio::task::yield_now().await;
+    for first in [0, 2] {
+        let together = || (first..first + 2).map(message);
+        let missed = u64::from(first == 2);
+        let expected = Offered {
+            taken: 2 - missed,
+            missed,
+        };
+        assert_eq!(all.offer(&message(0).topic, 2, together), [expected; 2]);
+        tokio::task::yield_now().await;
+    }
+    let expected = (0..4).map(|sequence| Received::Message(message(sequence)));
+    assert_eq!(reader.await.unwrap(), expected.collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
     let mut all = Subscribers::default();
@@ -32,7 +71,7 @@ async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
     let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
     assert!(all.admit(slow) && all.admit(fast));
     for sequence in 0..5 {
-        all.offer(&message(sequence));
+        offer(&mut all, message(sequence));
     }
     for expected in [
         Received::Message(message(0)),
@@ -55,7 +94,7 @@ async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
     let mut received = Vec::new();
     for round in 0..3 {
         for sequence in 0..3 {
-            all.offer(&message(3 * round + sequence));
+            offer(&mut all, message(3 * round + sequence));
         }
         received.extend(end.next().await);
     }
@@ -79,12 +118,12 @@ async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
     };
     let longest = Subscription::MAX_BYTES + 1;
     for one in [long(0, longest), long(1, 0), long(2, 1)] {
-        all.offer(&one);
+        offer(&mut all, one);
     }
     assert_eq!(end.next().await, Some(Received::Message(long(0, longest))));
     assert_eq!(end.next().await, Some(Received::Missed(2)));
     for sequence in 3..20 {
-        all.offer(&long(sequence, 1 << 20));
+        offer(&mut all, long(sequence, 1 << 20));
     }
     for sequence in 3..19 {
         let expected = Received::Message(long(sequence, 1 << 20));
@@ -105,7 +144,7 @@ fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
     assert!(!admit().0);
     ends.pop();
     assert!(admit().0, "a place has become free");
-    all.offer(&message(1));
+    offer(&mut all, message(1));
     for (_, end) in &mut ends {
         let first = end.shared.queue().pop();
         assert_eq!(first, Some(Received::Message(message(1))));
@@ -190,7 +229,7 @@ async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that
     let (mut all, mut end) = in_order(16);
     let start = now();
     for number in [1, 0, 3, 5] {
-        all.offer(&numbered(number));
+        offer(&mut all, numbered(number));
     }
     assert_eq!(end.next().await, in_place(0));
     assert_eq!(end.next().await, in_place(1));
@@ -202,11 +241,11 @@ async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that
     let waited = now() - start;
     assert!(waited >= HOLD && waited < HOLD + Duration::from_millis(5));
     for number in [4, 6] {
-        all.offer(&numbered(number));
+        offer(&mut all, numbered(number));
     }
     // What is not numbered waits for nothing.
-    all.offer(&numbered(8));
-    all.offer(&message(1));
+    offer(&mut all, numbered(8));
+    offer(&mut all, message(1));
     for expected in [late(4), in_place(6)] {
         assert_eq!(end.next().await, expected);
     }
@@ -222,12 +261,12 @@ async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that
 async fn in_order_what_a_full_queue_left_out_is_a_gap_as_well() {
     let (mut all, mut end) = in_order(2);
     for number in 0..5 {
-        all.offer(&numbered(number));
+        offer(&mut all, numbered(number));
     }
     assert_eq!(end.next().await, in_place(0));
     assert_eq!(end.next().await, in_place(1));
     assert_eq!(end.next().await, Some(Received::Missed(3)));
-    all.offer(&numbered(5));
+    offer(&mut all, numbered(5));
     assert_eq!(end.next().await, gap(2, 4));
     assert_eq!(end.next().await, in_place(5));
 }
@@ -236,12 +275,12 @@ async fn in_order_what_a_full_queue_left_out_is_a_gap_as_well() {
 #[tokio::test(start_paused = true)]
 async fn in_order_a_slow_reader_makes_nothing_late() {
     let (mut all, mut end) = in_order(16);
-    all.offer(&numbered(1));
+    offer(&mut all, numbered(1));
     let early = tokio::time::timeout(HOLD / 2, end.next()).await;
     assert!(early.is_err(), "{early:?}");
-    all.offer(&numbered(3));
-    all.offer(&numbered(0));
-    all.offer(&message(1));
+    offer(&mut all, numbered(3));
+    offer(&mut all, numbered(0));
+    offer(&mut all, message(1));
     tokio::time::advance(2 * HOLD).await;
     assert_eq!(end.next().await, in_place(0));
     assert_eq!(end.next().await, in_place(1));
@@ -256,14 +295,14 @@ async fn in_order_a_slow_reader_makes_nothing_late_when_it_is_crowded() {
     let (mut all, mut end) = in_order_within(16, 2);
     let start = now();
     for number in [1, 2, 3, 0] {
-        all.offer(&numbered(number));
+        offer(&mut all, numbered(number));
     }
     for number in 0..4 {
         assert_eq!(end.next().await, in_place(number));
     }
     // Now nothing else is there.
     for number in [5, 6, 7] {
-        all.offer(&numbered(number));
+        offer(&mut all, numbered(number));
     }
     for expected in [gap(4, 4), in_place(5), in_place(6), in_place(7)] {
         assert_eq!(end.next().await, expected);

@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 
 use binomesh_overlay::{Bug, Id};
 
+use super::delivery::Delivery;
 use super::duty::{Duty, DutyKey};
 use super::window::{Said, Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
-use crate::order::{Order, Ordered};
-use crate::packet::{Errand, Message, Packet, PacketId, Part, Refusal, Span};
+use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
 use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
@@ -137,7 +137,9 @@ impl<I: Id> Relay<I> {
         if packet.payloads.longest() > self.config.payload_max {
             return Err(Refusal::TooLarge);
         }
-        if errand.id.origin == self.me || header.closed_below > errand.id.sequence {
+        let sequence = errand.id.sequence;
+        let is_endless = sequence.checked_add(packet.payloads.count()).is_none();
+        if errand.id.origin == self.me || header.closed_below > sequence || is_endless {
             return Err(Refusal::Malformed);
         }
         if self.epochs.is_gone(errand.epoch) {
@@ -311,29 +313,15 @@ impl<I: Id> Relay<I> {
             return;
         }
         let first = packet.header.errand.id;
-        let mark = self.windows.closed_below(first);
-        let order = |place: u64| {
-            let order = packet.header.order?;
-            let number = order.number.saturating_add(place);
-            Some(Ordered {
-                order: Order { number, ..order },
-                is_settled_before: place == 0 && mark >= first.sequence,
-            })
-        };
-        for (payload, sequence) in packet.payloads.iter().zip(first.sequence..) {
-            let id = PacketId { sequence, ..first };
-            // A liar may have said that some of them are another packet.
-            if self.windows.deliver(id, &self.config) {
-                self.stats.delivered += 1;
-                out.event(Event::Deliver {
-                    id,
-                    confirmation: packet.header.confirmation,
-                    topic: packet.header.topic.clone(),
-                    order: order(sequence - first.sequence),
-                    is_signed: packet.header.signature.is_some(),
-                    payload,
-                });
-            }
+        let is_settled_before = self.windows.closed_below(first) >= first.sequence;
+        let count = packet.payloads.count();
+        // A liar may have said that some of them are another packet.
+        let known = self.windows.deliver(first, count, &self.config);
+        let new = count - known.len() as u64;
+        self.stats.delivered += new;
+        if new > 0 {
+            let delivery = Delivery::of(packet, is_settled_before, known);
+            out.event(Event::Deliver(Box::new(delivery)));
         }
     }
 

@@ -446,7 +446,8 @@ impl<I: Id> Relay<I> {
             self.forget(number, out);
         }
         self.stats.receipts += message.payloads.count();
-        out.event(Event::Receipt(message.receipt(reason, &self.epochs)));
+        let receipt = message.receipt(reason, &self.epochs);
+        out.event(Event::Receipt(Box::new(receipt)));
         self.wake(next, out);
         self.check_drained(out);
     }
@@ -460,7 +461,7 @@ impl<I: Id> Relay<I> {
         }
         let end = self.open.next_sequence() + payloads.count();
         let is_beyond = end - self.open.closed_below() > self.config.window;
-        let open = self.open.len() - self.open.kept_count();
+        let open = self.open_packets();
         if is_beyond || open >= self.config.max_open {
             self.stats.window_full += 1;
             return Err(PublishError::WindowFull(open));

@@ -5,6 +5,7 @@
 //! itself says counts more, and takes hearsay back.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use binomesh_overlay::Id;
 
@@ -71,16 +72,27 @@ impl Delivered {
             .is_some_and(|(_, end)| sequence < end)
     }
 
-    /// Returns whether it is new.
-    fn insert(&mut self, (boot, sequence): (u64, u64), config: &Config) -> bool {
-        let (mut start, mut end) = (sequence, sequence.saturating_add(1));
-        if let Some((first, last)) = self.before(boot, sequence) {
-            if sequence < last {
-                return false;
-            }
-            if last == sequence {
-                start = first;
-            }
+    /// Note these sequences of a boot. Returns those that are not new.
+    fn insert(&mut self, boot: u64, new: Range<u64>, config: &Config) -> Vec<u64> {
+        let last = self.before(boot, new.end.saturating_sub(1));
+        if last.is_none_or(|(_, end)| end <= new.start) {
+            self.add(boot, new, config);
+            return Vec::new();
+        }
+        let (known, new): (Vec<u64>, Vec<u64>) = new.partition(|at| self.has(boot, *at));
+        for sequence in new {
+            self.add(boot, sequence..sequence.saturating_add(1), config);
+        }
+        known
+    }
+
+    /// Note sequences none of which is there.
+    fn add(&mut self, boot: u64, new: Range<u64>, config: &Config) {
+        let Range { mut start, mut end } = new;
+        if let Some((first, last)) = self.before(boot, start)
+            && last == start
+        {
+            start = first;
         }
         if let Some(last) = self.intervals.remove(&(boot, end)) {
             end = last;
@@ -91,7 +103,6 @@ impl Delivered {
             let end = lowest.map_or((0, 0), |((boot, _), end)| (boot, end));
             self.forgotten = self.forgotten.max(end);
         }
-        true
     }
 }
 
@@ -156,14 +167,14 @@ impl<I: Id> Windows<I> {
         (verdict, window.heard < before)
     }
 
-    /// Note the delivery of a message, whose packet was judged [`Verdict::New`] just
-    /// before. Returns whether that message is new.
-    pub(super) fn deliver(&mut self, id: PacketId<I>, config: &Config) -> bool {
-        let window = self.windows.get_mut(&id.origin);
-        window.is_some_and(|window| {
-            let name = (id.boot, id.sequence);
-            window.delivered.insert(name, config)
-        })
+    /// Note the delivery of so many messages, whose packet was judged [`Verdict::New`] just
+    /// before. Returns the sequences of those that are not new.
+    pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
+        let all = id.sequence..id.sequence.saturating_add(count);
+        match self.windows.get_mut(&id.origin) {
+            Some(window) => window.delivered.insert(id.boot, all, config),
+            None => all.collect(),
+        }
     }
 
     /// Whether a message was delivered, as far as that is remembered.
@@ -258,10 +269,10 @@ mod tests {
             verdict.0
         };
         assert_eq!(judge(&mut windows, id(1, 900), hearsay(900)), Verdict::New);
-        windows.deliver(id(1, 900), &config);
+        windows.deliver(id(1, 900), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 3), hearsay(0)), Verdict::Outside);
         assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::New);
-        windows.deliver(id(1, 3), &config);
+        windows.deliver(id(1, 3), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::Delivered);
         // It did not move the mark back, and there is no way round the upper end.
         assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Verdict::Outside);
@@ -269,7 +280,7 @@ mod tests {
         assert_eq!(judge(&mut windows, id(0, 3), kept), Verdict::Outside);
         // So many deliveries apart from each other that 3 is forgotten.
         for sequence in [902, 904, 906] {
-            windows.deliver(id(1, sequence), &config);
+            windows.deliver(id(1, sequence), 1, &config);
         }
         assert_eq!(judge(&mut windows, id(1, 3), kept), Verdict::Outside);
         assert_eq!(judge(&mut windows, id(1, 4), kept), Verdict::New);
@@ -288,7 +299,7 @@ mod tests {
                 .0
         };
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::New);
-        windows.deliver(id(1, 0), &config);
+        windows.deliver(id(1, 0), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 0), 0), Verdict::Delivered);
         assert_eq!(judge(&mut windows, id(1, 4), 0), Verdict::Outside);
         assert_eq!(judge(&mut windows, id(1, 4), 1), Verdict::New);
@@ -307,21 +318,41 @@ mod tests {
             ..Config::default()
         };
         let mut delivered = Delivered::default();
+        let one = |delivered: &mut Delivered, at| {
+            let known = delivered.insert(1, at..at + 1, &config);
+            known.is_empty()
+        };
         for sequence in [3, 1, 2, 4] {
-            assert!(delivered.insert((1, sequence), &config));
-            assert!(!delivered.insert((1, sequence), &config));
+            assert!(one(&mut delivered, sequence));
+            assert!(!one(&mut delivered, sequence));
         }
         assert_eq!(delivered.intervals, [((1, 1), 5)].into());
         for sequence in [8, 6, 10] {
-            assert!(delivered.insert((1, sequence), &config));
+            assert!(one(&mut delivered, sequence));
         }
         assert_eq!(delivered.intervals.len(), 4);
-        assert!(delivered.insert((1, 12), &config));
+        assert!(one(&mut delivered, 12));
         assert_eq!(delivered.intervals.len(), 4);
         let has = |sequence| delivered.has(1, sequence);
         assert!(![1, 4, 5, 7, 13].into_iter().any(has));
         assert!([6, 8, 10, 12].into_iter().all(has));
         assert!(!delivered.has(2, 6), "another boot");
+    }
+
+    #[test]
+    fn of_several_together_those_that_are_there_are_told() {
+        let config = Config::default();
+        let mut delivered = Delivered::default();
+        assert_eq!(delivered.insert(1, 10..20, &config), []);
+        assert_eq!(delivered.insert(1, 20..25, &config), []);
+        assert_eq!(delivered.insert(1, 5..10, &config), []);
+        assert_eq!(delivered.intervals, [((1, 5), 25)].into());
+        assert_eq!(delivered.insert(1, 30..32, &config), []);
+        let known: Vec<u64> = (22..25).chain([30, 31]).collect();
+        assert_eq!(delivered.insert(1, 22..34, &config), known);
+        assert_eq!(delivered.intervals, [((1, 5), 34)].into());
+        assert_eq!(delivered.insert(1, 5..34, &config).len(), 29);
+        assert_eq!(delivered.insert(2, 5..34, &config), [], "another boot");
     }
 
     #[test]
@@ -343,7 +374,7 @@ mod tests {
         };
         for origin in [1u32, 2] {
             assert_eq!(judge(&mut windows, origin, 0), Verdict::New);
-            windows.deliver(of(origin), &config);
+            windows.deliver(of(origin), 1, &config);
         }
         assert_eq!(judge(&mut windows, 3, 0), Verdict::Full);
         assert_eq!(judge(&mut windows, 3, 1), Verdict::New);
@@ -389,7 +420,7 @@ mod tests {
                 .0
         };
         judge(&mut windows, id(5, 3), 0, Source::Hearsay);
-        windows.deliver(id(5, 3), &config);
+        windows.deliver(id(5, 3), 1, &config);
         judge(&mut windows, id(6, 900), 900, Source::Hearsay);
         let again = judge(&mut windows, id(5, 3), 0, Source::Origin);
         assert_eq!(again, Verdict::Delivered);

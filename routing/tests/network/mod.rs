@@ -621,17 +621,17 @@ impl Network {
 
     fn note(&mut self, at: u32, event: Event<u32>) {
         match event {
-            Event::Deliver {
-                id, payload, order, ..
-            } => {
-                let places = self.places.entry(at).or_default();
-                places.extend(order.map(|order| (id, order)));
+            Event::Deliver(delivery) => {
                 let boot = self.nodes[&at].boot;
-                self.payloads.insert((at, id), payload);
-                *self.deliveries.entry((at, boot, id)).or_default() += 1;
-                self.order.entry((at, boot)).or_default().push(id);
+                for (id, order, payload) in delivery.messages() {
+                    let places = self.places.entry(at).or_default();
+                    places.extend(order.map(|order| (id, order)));
+                    self.payloads.insert((at, id), payload);
+                    *self.deliveries.entry((at, boot, id)).or_default() += 1;
+                    self.order.entry((at, boot)).or_default().push(id);
+                }
             }
-            Event::Receipt(receipt) => self.receipts.entry(receipt.id).or_default().push(receipt),
+            Event::Receipt(receipt) => self.receipts.entry(receipt.id).or_default().push(*receipt),
             Event::RosterComplete(_) => self.complete_rosters += 1,
             Event::Drained => assert!(self.drained.insert(at), "drained twice"),
         }

@@ -65,7 +65,7 @@ impl Single {
                 Effect::Send { to, message } => self.sent.push((to, message)),
                 Effect::Arm { timer, after } => _ = self.timers.insert(timer, after),
                 Effect::Disarm { timer } => _ = self.timers.remove(&timer),
-                Effect::Event(Event::Receipt(receipt)) => self.receipts.push(receipt),
+                Effect::Event(Event::Receipt(receipt)) => self.receipts.push(*receipt),
                 Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
             }
         }

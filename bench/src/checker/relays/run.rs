@@ -139,9 +139,11 @@ impl Relays {
                 Effect::Disarm { timer } => {
                     state.timers[at].remove(&timer);
                 }
-                Effect::Event(Event::Deliver { id: packet, .. }) => {
-                    if let Some(post) = self.post_of(packet.origin, packet.sequence) {
-                        *state.delivered[post].entry(id).or_default() += 1;
+                Effect::Event(Event::Deliver(delivery)) => {
+                    for (message, ..) in delivery.messages() {
+                        if let Some(post) = self.post_of(message.origin, message.sequence) {
+                            *state.delivered[post].entry(id).or_default() += 1;
+                        }
                     }
                 }
                 Effect::Event(Event::Receipt(receipt)) => {

@@ -456,8 +456,10 @@ impl<'a> Trial<'a> {
                         self.on_view(&told);
                     }
                 }
-                Event::Relay(routing::Event::Deliver { id, payload, .. }) => {
-                    self.checker.on_delivery(&told, *id, payload);
+                Event::Relay(routing::Event::Deliver(delivery)) => {
+                    for (id, _, payload) in delivery.messages() {
+                        self.checker.on_delivery(&told, id, &payload);
+                    }
                 }
                 Event::Relay(routing::Event::Receipt(receipt)) => {
                     self.checker.on_receipt(&told, receipt);

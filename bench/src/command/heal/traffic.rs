@@ -64,10 +64,12 @@ impl Traffic {
             self.next += PERIOD;
         }
         for told in world.take_events() {
-            if let Event::Relay(routing::Event::Deliver { id, .. }) = told.event {
-                *self.came.entry((id, told.by, told.boot)).or_default() += 1;
-                if let Some(sent) = self.sent.get_mut(&id) {
-                    sent.last = sent.last.max(told.at);
+            if let Event::Relay(routing::Event::Deliver(delivery)) = &told.event {
+                for (id, ..) in delivery.messages() {
+                    *self.came.entry((id, told.by, told.boot)).or_default() += 1;
+                    if let Some(sent) = self.sent.get_mut(&id) {
+                        sent.last = sent.last.max(told.at);
+                    }
                 }
             }
         }
