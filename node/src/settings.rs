@@ -289,7 +289,8 @@ pub enum Profile {
     Default,
     /// For tests and small clusters: notices deaths sooner, idles dearer.
     Fast,
-    /// For many nodes on a host or slow links: the reverse.
+    /// For many nodes on a host or slow links: the reverse. A node is placed no sooner than
+    /// a second after it has joined, and while others still join up to 20 s later.
     Quiet,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! They wait in a queue until the relay takes them, a moment as a rule. Those that are
 //! there together and go the same way go in one packet: so many short messages cost
-//! little more than one, and a message that is alone never waits for another.
+//! little more than one. Behind a few packets that are open a short message waits a moment
+//! for others to go along; otherwise one that is alone never waits for another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
