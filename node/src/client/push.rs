@@ -3,7 +3,7 @@
 use std::io;
 
 use http_body_util::Either;
-use http_body_util::channel::Channel;
+use http_body_util::channel::{Channel, Sender};
 use hyper::Method;
 use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -42,7 +42,7 @@ impl Client {
         let mut connection = self.connect().await?;
         let path = format!("/v1/push{query}");
         let asking = self.exchange(&mut connection, Method::POST, &path, Either::Right(body));
-        let feeding = feed(source, sender, progress);
+        let feeding = feed(source, Handing(Some(sender)), progress);
         tokio::pin!(asking, feeding);
         // Refused early, the rest of the source is of no use.
         let response = tokio::select! {
@@ -54,22 +54,51 @@ impl Client {
     }
 }
 
-/// Hand over what there is, until the end, an error, or nobody takes it any more. After an
-/// error the body is cut off, so that nobody takes that for its end.
+/// The body on its way. Dropped before it was said to be whole it is cut off, so that nobody
+/// takes that for its end.
+struct Handing(Option<Sender<Bytes, io::Error>>);
+
+impl Handing {
+    /// Returns whether it is still taken.
+    async fn hand_over(&mut self, piece: Bytes) -> bool {
+        match &mut self.0 {
+            Some(body) => body.send_data(piece).await.is_ok(),
+            None => false,
+        }
+    }
+
+    fn cut_off(&mut self, error: io::Error) {
+        if let Some(body) = self.0.take() {
+            body.abort(error);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Handing {
+    fn drop(&mut self) {
+        self.cut_off(io::Error::other("given up"));
+    }
+}
+
+/// Hand over what there is, until the end, an error, or nobody takes it any more.
 async fn feed(
     mut source: impl AsyncRead + Unpin,
-    mut body: http_body_util::channel::Sender<Bytes, io::Error>,
+    mut body: Handing,
     mut progress: impl FnMut(u64),
 ) {
     let mut fed = 0;
     loop {
         let mut piece = Vec::with_capacity(READ_BYTES);
         match source.read_buf(&mut piece).await {
-            Ok(0) => return,
-            Err(error) => return body.abort(error),
+            Ok(0) => return body.finish(),
+            Err(error) => return body.cut_off(error),
             Ok(length) => fed += length as u64,
         }
-        if body.send_data(piece.into()).await.is_err() {
+        if !body.hand_over(piece.into()).await {
             return;
         }
         progress(fed);

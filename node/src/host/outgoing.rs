@@ -59,6 +59,8 @@ pub(super) struct OpenMessages {
     waiting_bytes: usize,
     /// Whether there may be room for those that wait.
     has_room: bool,
+    /// How many packets were open when the relay had no room for the oldest.
+    refused_at: Option<usize>,
     /// Until when those that wait are held back for others to go along, if they are.
     held_until: Option<Instant>,
     /// Nothing is held back any more.
@@ -114,11 +116,13 @@ impl OpenMessages {
         let oldest = self.waiting.front();
         let until = oldest.and_then(|oldest| {
             let until = oldest.since + HOLD;
-            let is_in_time = oldest.deadline().is_none_or(|end| until < end);
-            (is_in_time && now() < until).then_some(until)
+            // Whoever is in a hurry is not held up.
+            let urgent = |end| end < oldest.since + 10 * HOLD;
+            let is_urgent = oldest.deadline().is_some_and(urgent);
+            (!is_urgent && now() < until).then_some(until)
         });
-        // One that is too long for company goes alone.
-        let is_alone = self.waiting_bytes > Payloads::MAX_BYTES;
+        // One that is too long for company of its like goes alone.
+        let is_alone = oldest.is_some_and(|m| m.outgoing.payload.len() > Payloads::MAX_BYTES / 2);
         let may = !self.is_last && open >= FEW_OPEN && !is_full && !is_alone;
         self.held_until = until.filter(|_| may);
         self.held_until.is_some()
@@ -196,9 +200,13 @@ impl Host {
 
     /// Try those that wait, in order, and answer those whose time is over.
     pub(super) fn attend_waiting(&mut self) {
+        let open = self.peer.relay().open_packets();
+        // What is kept from now on for members that are away takes no room any more.
+        self.messages.has_room |= self.messages.refused_at.is_some_and(|then| open < then);
         let is_held_no_longer = self.messages.held_until.is_some_and(|until| now() >= until);
         if std::mem::take(&mut self.messages.has_room) || is_held_no_longer {
             self.messages.held_until = None;
+            self.messages.refused_at = None;
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
@@ -248,6 +256,7 @@ impl Host {
                 return true;
             }
         };
+        self.messages.refused_at = Some(open);
         for message in self.messages.waiting.iter_mut().take(count) {
             message.because = because.clone();
         }
@@ -440,10 +449,10 @@ mod tests {
         assert!(!are_held(many, FEW_OPEN), "the packet is full");
         let other = waiting("b", 10, None, start);
         assert!(!are_held([short(), other], FEW_OPEN), "no other can join");
-        let long = waiting("a", Payloads::MAX_BYTES + 1, None, start);
+        let long = waiting("a", Payloads::MAX_BYTES / 2 + 1, None, start);
         assert!(!are_held([long], FEW_OPEN), "it goes alone");
         let urgent = |ms| waiting("a", 10, Some(ms), start);
-        assert!(!are_held([urgent(2)], FEW_OPEN), "its time would run out");
+        assert!(!are_held([urgent(19)], FEW_OPEN), "it is in a hurry");
         assert!(are_held([urgent(100)], FEW_OPEN));
 
         let mut messages = OpenMessages::default();

@@ -14,6 +14,9 @@ use super::receive::SILENCE;
 /// After so long without a byte what is there goes as a shorter piece. A guess: soon for
 /// whoever watches, and long for a disk.
 const PAUSE: Duration = Duration::from_millis(50);
+/// However steadily it drips, a piece goes so long after its first byte. A guess: watched
+/// by a person it is at once, and a quick source has filled the piece before.
+const LATEST: Duration = Duration::from_millis(200);
 /// After so long without a byte a piece without any goes, so that receivers do not give
 /// up what is only slow.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(SILENCE.as_secs() / 4);
@@ -39,6 +42,8 @@ pub(super) struct Cutter<R> {
     head_bytes: usize,
     /// When something was read, or a piece was cut.
     last: Instant,
+    /// When the first byte of this piece was read.
+    since: Instant,
     pub(super) hasher: blake3::Hasher,
     is_over: bool,
 }
@@ -53,6 +58,7 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
             buffer: Vec::new(),
             head_bytes: 0,
             last: now(),
+            since: now(),
             hasher: blake3::Hasher::new(),
             is_over: false,
         };
@@ -71,10 +77,13 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
             if room == 0 {
                 return Ok(Some(self.cut()));
             }
-            let wait = if length > 0 { PAUSE } else { SIGN_OF_LIFE };
+            let until = match length {
+                0 => self.last + SIGN_OF_LIFE,
+                _ => (self.last + PAUSE).min(self.since + LATEST),
+            };
             let mut into = (&mut self.buffer).limit(room);
             let reading = self.source.read_buf(&mut into);
-            match tokio::time::timeout_at(self.last + wait, reading).await {
+            match tokio::time::timeout_at(until, reading).await {
                 Err(_) => return Ok(Some(self.cut())),
                 Ok(Ok(0)) => {
                     self.is_over = true;
@@ -82,7 +91,12 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
                     let length = self.buffer.len() - self.head_bytes;
                     return Ok((length > 0).then(|| self.cut()));
                 }
-                Ok(Ok(_)) => self.last = now(),
+                Ok(Ok(_)) => {
+                    self.last = now();
+                    if length == 0 {
+                        self.since = self.last;
+                    }
+                }
                 Ok(Err(error)) => return Err(error),
             }
         }
@@ -91,6 +105,7 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
     /// Nobody has read for a while: that is no pause of the source.
     pub(super) fn rest(&mut self) {
         self.last = now();
+        self.since = self.last;
     }
 
     /// How much was cut so far.
@@ -185,6 +200,28 @@ mod tests {
             let mut empty = Cutter::new(&b""[..], head(size), 4);
             assert!(empty.next().await.unwrap().is_none());
         }
+    }
+
+    /// Else receivers would take it for dead before the first piece is full.
+    #[tokio::test(start_paused = true)]
+    async fn what_drips_without_a_pause_goes_soon_too() {
+        let (mut tap, source) = tokio::io::duplex(64);
+        let mut cutter = Cutter::new(source, head(None), 1 << 20);
+        let dripping = tokio::spawn(async move {
+            for _ in 0..100 {
+                tap.write_all(b"0").await.unwrap();
+                tokio::time::sleep(PAUSE / 2).await;
+            }
+        });
+        let (mut start, mut pieces) = (now(), 0);
+        while let Some(cut) = cutter.next().await.unwrap() {
+            assert!(now() - start <= LATEST + PAUSE, "{pieces}");
+            assert!(!cut.is_empty);
+            (start, pieces) = (now(), pieces + 1);
+        }
+        assert_eq!(cutter.at(), 100);
+        assert!(pieces >= 10, "{pieces}");
+        dripping.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

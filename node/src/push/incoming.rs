@@ -107,6 +107,13 @@ impl Incoming {
         }
     }
 
+    /// Nothing more comes: tell whoever reads it why.
+    pub(super) fn give_up(&self, reason: &str) {
+        if let Some(feed) = self.feed() {
+            feed.end(Err(reason.to_owned()));
+        }
+    }
+
     /// Put a piece where it belongs.
     pub(super) fn write(&mut self, at: u64, bytes: &Bytes) -> Result<(), String> {
         let end = at.checked_add(bytes.len() as u64);

@@ -136,6 +136,12 @@ struct Begun {
     origin_name: Arc<str>,
 }
 
+/// Whether the first piece that comes is no piece of the first window: nobody has the
+/// bytes before it for who joins later.
+const fn began_before(head: &Head) -> bool {
+    matches!(head.part, Part::At(at) if at >= (super::WINDOW * super::PIECE_BYTES) as u64)
+}
+
 struct Desk {
     node: Node,
     target: Target,
@@ -164,6 +170,8 @@ impl Desk {
             };
             tokio::select! {
                 biased;
+                // First: else pieces without end would let answers pile up.
+                Some((to, answer)) = due.recv() => self.answer(to, &answer).await,
                 received = pieces.next() => match received {
                     None => return,
                     Some(Received::Message(message)) => self.take(message).await,
@@ -171,7 +179,6 @@ impl Desk {
                     // Pieces say where they belong.
                     Some(Received::Gap(_)) => {}
                 },
-                Some((to, answer)) = due.recv() => self.answer(to, &answer).await,
                 () = silence => {
                     let now = now();
                     let open = self.open.iter();
@@ -207,7 +214,9 @@ impl Desk {
 
     /// Nothing will come of a push.
     fn fail(&mut self, key: Key, reason: String) {
-        self.open.remove(&key);
+        if let Some((incoming, _)) = self.open.remove(&key) {
+            incoming.give_up(&reason);
+        }
         if self.failed.len() >= FAILED_MAX {
             self.failed.pop_front();
         }
@@ -246,10 +255,12 @@ impl Desk {
     fn coming(&mut self, begun: Begun, head: &Head) -> Result<Box<Incoming>, String> {
         let key = begun.key;
         if let Some((incoming, _)) = self.open.remove(&key) {
-            return match incoming.is((head.size, head.replace)) {
-                true => Ok(incoming),
-                false => Err("pieces contradict each other".to_owned()),
-            };
+            if incoming.is((head.size, head.replace)) {
+                return Ok(incoming);
+            }
+            let reason = "pieces contradict each other";
+            incoming.give_up(reason);
+            return Err(reason.to_owned());
         }
         if let Some(reason) = self.why_failed(key) {
             return Err(reason);
@@ -263,6 +274,9 @@ impl Desk {
         let sink = match &self.target {
             Target::Nowhere => Sink::Nowhere,
             Target::Folder(folder) => Sink::file(folder, &head.name, head.replace)?,
+            Target::Readers(_) if began_before(head) => {
+                return Err("it had begun before this node took it".to_owned());
+            }
             Target::Readers(readers) => {
                 let what = (&*head.name, head.size);
                 let whose = (key.0, begun.origin_name);
@@ -288,7 +302,11 @@ impl Desk {
         let written = match self.coming(begun, &head) {
             Ok(mut incoming) => {
                 let writing = tokio::task::spawn_blocking(move || {
-                    incoming.write(at, &bytes).map(|()| incoming)
+                    let written = incoming.write(at, &bytes);
+                    if let Err(reason) = &written {
+                        incoming.give_up(reason);
+                    }
+                    written.map(|()| incoming)
                 });
                 writing.await.unwrap_or_else(|error| Err(error.to_string()))
             }

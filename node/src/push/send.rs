@@ -24,6 +24,8 @@ use crate::topic::Topic;
 
 /// The fewest pieces on their way: at 1 MiB in 30 s, the default patience, none is late.
 const WINDOW_LEAST: usize = 4;
+/// Of so many pieces one asks for answers, however short they are.
+const UNMARKED_MAX: usize = WINDOW / 2;
 /// A piece that is everywhere after this is no sign of a narrow link. A guess.
 const SOON: Duration = Duration::from_secs(2);
 /// How long a busy node is left alone.
@@ -88,6 +90,8 @@ struct Push<'a> {
     sent: VecDeque<Sent>,
     /// Where the next piece asks for answers.
     mark: u64,
+    /// How many pieces have asked for none since.
+    unmarked: usize,
     stored: BTreeSet<String>,
     failed: BTreeMap<String, String>,
     /// Who has got at least one piece.
@@ -114,6 +118,7 @@ impl<'a> Push<'a> {
             number: node.next_push(),
             sent: VecDeque::new(),
             mark: MARK_BYTES,
+            unmarked: 0,
             stored: BTreeSet::new(),
             failed: BTreeMap::new(),
             reached: BTreeSet::new(),
@@ -135,16 +140,18 @@ impl<'a> Push<'a> {
         let mut cutter = Cutter::new(source, head, PIECE_BYTES.min(most));
         loop {
             let has_room = self.sent.len() < self.window;
-            if !has_room {
-                cutter.rest();
-            }
             // Nobody reads ahead of the window, and a slow source keeps no receipt waiting.
             let step = tokio::select! {
                 cut = cutter.next(), if has_room => Step::Cut(cut),
                 outcome = settled(self.sent.front_mut()) => Step::Settled(outcome.into()),
             };
             match step {
-                Step::Settled(outcome) => self.settle(*outcome, progress).await?,
+                Step::Settled(outcome) => {
+                    self.settle(*outcome, progress).await?;
+                    if !has_room {
+                        cutter.rest();
+                    }
+                }
                 Step::Cut(cut) => match cut? {
                     Some(cut) => self.send(cut),
                     None => break,
@@ -164,7 +171,9 @@ impl<'a> Push<'a> {
 
     fn send(&mut self, cut: Cut) {
         // Signs of life ask as well: who fails while nothing comes is named soon.
-        let is_marked = cut.end >= self.mark || cut.is_empty;
+        // So do many short pieces: readers keep each of them until it is read.
+        let is_marked = cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= UNMARKED_MAX;
+        self.unmarked = if is_marked { 0 } else { self.unmarked + 1 };
         if cut.end >= self.mark {
             self.mark += MARK_BYTES;
         }

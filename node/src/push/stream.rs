@@ -27,6 +27,9 @@ use super::{PIECE_BYTES, WINDOW};
 /// How many bytes wait for a reader until its stream is given up: what an honest origin
 /// has on its way, twice.
 const UNREAD_MAX: usize = 2 * WINDOW * PIECE_BYTES;
+/// How many pieces they are. An honest origin has at most a window of them on its way
+/// behind the last one that asked for an answer; short ones hold more memory than they say.
+const PIECES_MAX: usize = 1024;
 /// How many answers wait until something has been read. An honest origin asks for one
 /// every 2 MiB, and while nothing comes.
 const OWED_MAX: usize = 64;
@@ -61,7 +64,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// At most [`UNREAD_MAX`] bytes.
+    /// At most [`UNREAD_MAX`] bytes, in at most [`PIECES_MAX`] pieces.
     waiting: VecDeque<Bytes>,
     unread: usize,
     read: u64,
@@ -147,7 +150,8 @@ impl Feed {
         if state.is_reader_gone {
             return Err("whoever read it has gone".to_owned());
         }
-        if state.unread.saturating_add(bytes.len()) > UNREAD_MAX {
+        let is_long = state.unread.saturating_add(bytes.len()) > UNREAD_MAX;
+        if is_long || state.waiting.len() >= PIECES_MAX {
             return Err("it is read too slowly".to_owned());
         }
         state.unread += bytes.len();
@@ -156,10 +160,24 @@ impl Feed {
         Ok(())
     }
 
-    /// Nothing comes any more.
+    /// Nothing comes any more. What would be answered when more has been read is answered
+    /// now if it was not whole.
     pub(super) fn end(&self, outcome: Result<(), String>) {
         let mut state = self.shared.state();
-        state.end.get_or_insert(outcome);
+        if state.end.is_some() {
+            return;
+        }
+        if let Err(reason) = &outcome {
+            let there = state.read + state.unread as u64;
+            let owed = std::mem::take(&mut state.owed);
+            let (kept, lost) = owed.into_iter().partition(|(until, _)| *until <= there);
+            state.owed = kept;
+            let lost: VecDeque<(u64, PacketId<PeerId>)> = lost;
+            for (_, to) in lost {
+                self.shared.answer(to, Answer::failed(reason.clone()));
+            }
+        }
+        state.end = Some(outcome);
         state.wake();
     }
 
@@ -341,6 +359,30 @@ mod tests {
             [(1, Answer::Failed(_)), (2, Answer::Failed(_))]
         ));
         assert!(feed.put(Bytes::new()).unwrap_err().contains("gone"));
+    }
+
+    #[test]
+    fn what_is_owed_for_what_never_comes_is_answered_with_the_reason() {
+        let (feed, reader, mut answers) = begun();
+        feed.put(Bytes::from_static(b"abcd")).unwrap();
+        feed.owe(4, id(1));
+        feed.owe(9, id(2));
+        feed.end(Err("the disk is full".to_owned()));
+        let lost = (2, Answer::failed("the disk is full"));
+        assert_eq!(said(&mut answers), [lost]);
+        drop(feed);
+        drop(reader);
+        assert!(matches!(said(&mut answers)[..], [(1, Answer::Failed(_))]));
+    }
+
+    #[test]
+    fn short_pieces_that_wait_for_a_reader_are_bounded() {
+        let (feed, _reader, _answers) = begun();
+        for _ in 0..PIECES_MAX {
+            feed.put(Bytes::from_static(b"x")).unwrap();
+        }
+        let refused = feed.put(Bytes::from_static(b"x")).unwrap_err();
+        assert!(refused.contains("too slowly"), "{refused}");
     }
 
     #[test]

@@ -293,6 +293,10 @@ async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
     let origin_client = origin.client();
     let pushing = tokio::spawn(async move { origin_client.push(source, &options, |_| ()).await });
     tap.write_all(b"some of it").await.unwrap();
+    eventually("it has begun to come", async || {
+        (!listed(&cluster, "node-2").is_empty()).then_some(())
+    })
+    .await;
     drop(tap);
     let error = pushing.await.unwrap().unwrap_err().to_string();
     assert!(
