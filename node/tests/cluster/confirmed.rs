@@ -72,6 +72,33 @@ async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order()
     stop(cluster).await;
 }
 
+/// More than may be open at once, each in a packet of its own: those that are kept let the
+/// next ones in.
+#[tokio::test]
+async fn what_is_kept_takes_no_room_from_what_comes_later() {
+    const MANY: u64 = 70;
+    let _alone = bed::alone().await;
+    let cluster = one_killed(30).await;
+    let client = member(&cluster, "node-1").client();
+    let mut sending = tokio::task::JoinSet::new();
+    for number in 0..MANY {
+        let client = client.clone();
+        let options = SendOptions {
+            topic: format!("topic/{number}").parse().unwrap(),
+            due: Due::Until(2 * bed::PATIENCE),
+            ..SendOptions::default()
+        };
+        sending.spawn(async move { client.broadcast_with("x", &options).await });
+    }
+    eventually("all are kept", async || {
+        let kept = counter(&client, "binomesh_relay_events_total", &["\"kept\""]).await;
+        (kept == MANY).then_some(())
+    })
+    .await;
+    sending.abort_all();
+    stop(cluster).await;
+}
+
 /// Five nodes of which the fourth has just been killed.
 async fn one_killed(grace_seconds: u64) -> Cluster {
     let mut config = bed::config(5);
