@@ -10,10 +10,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::TryStreamExt;
 use serde::Deserialize;
+use tokio::io::AsyncRead;
 use tokio_util::io::StreamReader;
 
 use super::{Door, Parameters, Refusal};
 use crate::push::{PushError, PushOptions, send};
+
+/// For how long what nobody wants any more is read. A guess: an answer is read sooner.
+const RUN_OUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,8 +47,21 @@ pub(super) async fn push(
         options.patience = Duration::from_millis(ms);
     }
     let body = body.into_data_stream().map_err(io::Error::other);
-    let report = send(&door.node, StreamReader::new(body), &options, |_| ()).await?;
-    Ok(Json(report).into_response())
+    let mut source = StreamReader::new(body);
+    match send(&door.node, &mut source, &options, |_| ()).await {
+        Ok(report) => Ok(Json(report).into_response()),
+        Err(error) => {
+            tokio::spawn(let_run_out(source));
+            Err(error.into())
+        }
+    }
+}
+
+/// Read on for a while: whoever still sends when the connection is closed may not read why.
+async fn let_run_out(mut source: impl AsyncRead + Unpin) {
+    let mut nowhere = tokio::io::sink();
+    // However it ends, nobody waits for it.
+    let _ = tokio::time::timeout(RUN_OUT, tokio::io::copy(&mut source, &mut nowhere)).await;
 }
 
 impl From<PushError> for Refusal {

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{Client, ClientError, query};
-use crate::push::{PushOptions, PushReport};
+use crate::push::{PushOptions, PushReport, check_file_name};
 use crate::settings::Strategy;
 
 /// How much is read at once.
@@ -27,6 +27,12 @@ impl Client {
         options: &PushOptions,
         progress: impl FnMut(u64),
     ) -> Result<PushReport, ClientError> {
+        // The node would say the same; but whoever still sends may not hear it.
+        check_file_name(&options.name).map_err(|error| ClientError::Refused {
+            status: 400,
+            error: error.to_string(),
+            remedy: "choose another name".to_owned(),
+        })?;
         let size = options.size_bytes.map(|size| size.to_string());
         let patience = options.patience.as_millis().to_string();
         let strategy = options.strategy;
