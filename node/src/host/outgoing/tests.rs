@@ -1,0 +1,108 @@
+//! Which messages share a packet, and which wait for others.
+
+use super::*;
+use crate::settings::Strategy;
+
+fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -> Waiting {
+    Waiting {
+        to: None,
+        since,
+        outgoing: Outgoing {
+            topic: topic.parse().unwrap(),
+            payload: vec![0; bytes].into(),
+            strategy: Strategy::default(),
+            due: timeout_ms.map_or(Due::Settled, |ms| Due::Within(Duration::from_millis(ms))),
+            confirmation: Confirmation::Relayed,
+            is_ordered: false,
+            excused: Arc::default(),
+            reply: oneshot::channel().0,
+        },
+        because: SendError::Busy,
+    }
+}
+
+fn together(all: impl IntoIterator<Item = Waiting>) -> usize {
+    let mut messages = OpenMessages::default();
+    all.into_iter().for_each(|message| messages.push(message));
+    messages.together()
+}
+
+#[tokio::test]
+async fn messages_that_go_the_same_way_share_a_packet_within_its_bounds() {
+    let start = now();
+    let short = |topic| waiting(topic, 10, None, start);
+    assert_eq!(together([]), 0);
+    assert_eq!(together([short("a")]), 1);
+    assert_eq!(
+        together([short("a"), short("a"), short("b"), short("a")]),
+        2
+    );
+    assert_eq!(together((0..300).map(|_| short("a"))), Payloads::MAX_COUNT);
+    let long = || waiting("a", 20 << 10, None, start);
+    assert_eq!(together([long(), long(), long()]), 2, "48 KiB in all");
+    let longest = || waiting("a", 1 << 20, None, start);
+    assert_eq!(
+        together([longest(), longest()]),
+        1,
+        "alone it may be longer"
+    );
+    let to_some = Waiting {
+        to: Some(vec!["node-1".into()]),
+        ..short("a")
+    };
+    assert_eq!(together([short("a"), to_some]), 1);
+    let mut numbered = short("a");
+    numbered.outgoing.is_ordered = true;
+    assert_eq!(together([short("a"), numbered]), 1);
+}
+
+#[tokio::test]
+async fn messages_share_a_packet_if_their_time_runs_out_together() {
+    let start = now();
+    let due = |ms, timeout| waiting("a", 1, timeout, start + Duration::from_millis(ms));
+    assert_eq!(together([due(0, Some(500)), due(9, Some(500))]), 2);
+    assert_eq!(together([due(0, Some(500)), due(11, Some(500))]), 1);
+    assert_eq!(together([due(0, Some(50)), due(5, Some(50))]), 2);
+    assert_eq!(together([due(0, Some(50)), due(6, Some(50))]), 1);
+    assert_eq!(together([due(0, Some(50)), due(0, None)]), 1);
+    // The packet is due with the oldest, which must not be later than asked.
+    assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
+    assert_eq!(together([due(0, None), due(500, None)]), 2);
+}
+
+fn are_held(all: impl IntoIterator<Item = Waiting>, open: usize) -> bool {
+    let mut messages = OpenMessages::default();
+    all.into_iter().for_each(|message| messages.push(message));
+    let together = messages.together();
+    messages.holds(together, open)
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_many_packets_a_short_message_waits_a_moment_for_others() {
+    let start = now();
+    let short = || waiting("a", 10, None, start);
+    assert!(!are_held([short()], FEW_OPEN - 1), "it costs little");
+    assert!(are_held([short(), short()], FEW_OPEN));
+    let many = (0..Payloads::MAX_COUNT).map(|_| short());
+    assert!(!are_held(many, FEW_OPEN), "the packet is full");
+    let other = waiting("b", 10, None, start);
+    assert!(!are_held([short(), other], FEW_OPEN), "no other can join");
+    let long = waiting("a", Payloads::MAX_BYTES / 2 + 1, None, start);
+    assert!(!are_held([long], FEW_OPEN), "it goes alone");
+    let urgent = |ms| waiting("a", 10, Some(ms), start);
+    assert!(!are_held([urgent(19)], FEW_OPEN), "it is in a hurry");
+    assert!(are_held([urgent(100)], FEW_OPEN));
+
+    let mut messages = OpenMessages::default();
+    messages.push(short());
+    assert!(messages.holds(1, FEW_OPEN));
+    assert_eq!(messages.next_deadline(), Some(start + HOLD));
+    tokio::time::advance(HOLD).await;
+    assert!(!messages.holds(1, FEW_OPEN), "it has waited long enough");
+    let mut messages = OpenMessages {
+        is_last: true,
+        ..OpenMessages::default()
+    };
+    messages.push(waiting("a", 10, None, now()));
+    assert!(!messages.holds(1, FEW_OPEN), "this node leaves");
+}
