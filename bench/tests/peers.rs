@@ -27,7 +27,7 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
         let value = row["value"].as_f64().expect("a number");
         // What has been freed before is used again.
         assert!(value > 0.0 || row["figure"] == "rss_kib_per_node", "{row}");
-        let is_ours_alone = row["workload"] == "4MiB-file-to-disk";
+        let is_ours_alone = row["workload"] == "4MiB-push-to-disk";
         let is_memory = row["figure"] == "rss_kib_per_node";
         let ratio = row["ratio_to_tree"].as_f64();
         assert!(
@@ -38,8 +38,8 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
         let name = |field: &str| row[field].as_str().expect("a name").to_owned();
         seen.insert((name("system"), name("workload"), name("figure")));
     }
-    // Four of formation, nine of each workload, three of a file; one has a disk.
-    assert_eq!((rows.len(), seen.len()), (3 * (4 + 18 + 3) + 3, 78));
+    // Four of formation, nine of each workload, three of a file each way; one has a disk.
+    assert_eq!((rows.len(), seen.len()), (3 * (4 + 18 + 6) + 3, 87));
     let wire = rows
         .iter()
         .filter(|row| row["figure"] == "wire_bytes_per_payload_byte");

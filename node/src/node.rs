@@ -1,15 +1,17 @@
 //! The handle of a node: what a program does with it.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{BindError, Clock, NotaryError};
+use binomesh_overlay::quic::{BindError, Clock, Executor, NotaryError};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -116,6 +118,8 @@ pub(crate) struct Seat {
 pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
+    /// Runs it.
+    pub(crate) executor: Executor,
     /// The clock of the loop.
     pub(crate) clock: Clock,
     /// The loop.
@@ -170,13 +174,9 @@ impl Node {
             stop: stop.clone(),
         };
         let opened = recording(recorder.as_ref(), || open(seat))?;
-        let task = tokio::spawn(Recorded::new(recorder, opened.run));
-        tokio::spawn(async move {
-            let ended = match task.await {
-                Ok(ended) => ended,
-                Err(error) if error.is_panic() => Ended::Panicked,
-                Err(_) => Ended::Asked,
-            };
+        let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();
+        opened.executor.spawn(async move {
+            let ended = run.await.unwrap_or(Ended::Panicked);
             ended_sender.send_replace(Some(ended));
         });
         let shared = Arc::new(Shared {

@@ -69,8 +69,8 @@ pub struct Peers {
     /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
     pub workload: Vec<Workload>,
-    /// Send a file of so many MiB to all as well, in pieces of 256 KiB: once to be
-    /// checked and forgotten, once to disk.
+    /// Send a file of so many MiB to all as well, in pieces of 256 KiB: once as messages,
+    /// and by us once as a push that is checked and forgotten, and once to disk.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub file_mib: Option<u32>,
     /// How much each measurement of throughput delivers in all, in MiB; but at most in

@@ -23,7 +23,9 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{DialError, DownReason, Events, Notary, Transport, TransportEvent};
@@ -52,6 +54,9 @@ use refusals::Refusals;
 const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
+/// After so many turns the node's other tasks have theirs, though there be more to do:
+/// commands come from other threads.
+const TURNS: u32 = 16;
 /// Round trips below this matter to nobody: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
 /// How often the relay is told how far away the peers are.
@@ -130,7 +135,12 @@ impl Host {
         let mut stopped = pin!(stop.cancelled());
         let clock = self.transport.clock().clone();
         let mut alarm = clock.sleep_until(stats_due.into_std());
+        let mut turns = 0_u32;
         let ended = loop {
+            turns += 1;
+            if turns % TURNS == 0 {
+                others_first().await;
+            }
             self.fire_waiting();
             // Neither a busy network nor a busy user may starve the other.
             for _ in 0..COMMANDS_PER_TURN {
@@ -387,6 +397,19 @@ impl Host {
 )]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// Let the other tasks of the node that are ready run before this one goes on.
+async fn others_first() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The instant `length` from now, or as far ahead as anybody will wait.

@@ -96,9 +96,11 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         config,
     };
     let clock = host.transport.clock().clone();
+    let executor = host.transport.executor().clone();
     let run = Box::pin(host.run(events, commands, stop));
     Ok(Opened {
         address,
+        executor,
         clock,
         run,
     })

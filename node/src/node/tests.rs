@@ -27,6 +27,7 @@ where
         let run = run(seat);
         Ok(Opened {
             address: ([127, 0, 0, 1], 7400).into(),
+            executor: Executor::start(),
             clock: Clock::start().unwrap(),
             run: Box::pin(async move {
                 run.await;

@@ -25,6 +25,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::executor::Executor;
 use super::socket::Socket;
 use alarm::Alarm;
 
@@ -44,7 +45,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Timers that share an alarm. Clones are the same clock; it stops with the last of
 /// them and of their [`Sleep`]s.
 #[derive(Clone)]
-pub struct Clock(Arc<Running>);
+pub struct Clock(Arc<Running>, Option<Executor>);
 
 struct Running {
     inner: Arc<Inner>,
@@ -82,6 +83,15 @@ struct List {
 impl Clock {
     /// A clock. Must be called within a tokio runtime, which drives it.
     pub fn start() -> io::Result<Self> {
+        Self::start_with(None)
+    }
+
+    /// The same, whose quinn runs on `executor`.
+    pub fn start_on(executor: &Executor) -> io::Result<Self> {
+        Self::start_with(Some(executor.clone()))
+    }
+
+    fn start_with(executor: Option<Executor>) -> io::Result<Self> {
         let inner = Arc::new(Inner {
             alarm: Alarm::new()?,
             list: Mutex::new(List {
@@ -100,11 +110,14 @@ impl Clock {
                 ringing.wake_due();
             }
         });
-        Ok(Self(Arc::new(Running {
-            inner,
-            next: AtomicU64::new(0),
-            driver: driver.abort_handle(),
-        })))
+        Ok(Self(
+            Arc::new(Running {
+                inner,
+                next: AtomicU64::new(0),
+                driver: driver.abort_handle(),
+            }),
+            executor,
+        ))
     }
 
     /// A timer that fires in so long.
@@ -273,7 +286,10 @@ impl Runtime for Clock {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        TokioRuntime.spawn(future);
+        match &self.1 {
+            Some(executor) => executor.spawn(future),
+            None => TokioRuntime.spawn(future),
+        }
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +17,7 @@ use super::beat;
 use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
+use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
 use super::peer::{Link, Peer};
@@ -48,7 +48,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
     let (heard, hearing) = mpsc::channel(4);
-    let mut helpers = JoinSet::new();
+    let mut helpers: Group<()> = Group::new(&shared.executor);
     helpers.spawn(listen(hear, heard));
     let mut watch = Watch {
         shared: shared.clone(),
@@ -56,8 +56,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         link: link.clone(),
         say,
         hearing,
-        readers: JoinSet::new(),
-        writers: JoinSet::new(),
+        readers: Group::new(&shared.executor),
+        writers: Group::new(&shared.executor),
         farewell: Parting::default(),
         refused: None,
         drain: None,
@@ -187,8 +187,8 @@ struct Watch {
     link: Arc<Link>,
     say: SendStream,
     hearing: mpsc::Receiver<Result<Greeting, GreetingError>>,
-    readers: JoinSet<Result<(), ReadFailure>>,
-    writers: JoinSet<u64>,
+    readers: Group<Result<(), ReadFailure>>,
+    writers: Group<u64>,
     farewell: Parting,
     refused: Option<RefusedFrame>,
     drain: Option<Drain>,
@@ -225,7 +225,7 @@ impl Watch {
                 Some(written) = self.writers.join_next() => {
                     match written {
                         Ok(streams) => self.farewell.streams_written += streams,
-                        Err(error) => self.on_panic(&error),
+                        Err(Panicked) => self.on_panic(),
                     }
                 }
                 Ok(stream) = connection.accept_uni() => {
@@ -299,18 +299,18 @@ impl Watch {
         }
     }
 
-    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, JoinError>) {
+    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, Panicked>) {
         match end {
             Ok(Ok(())) => self.farewell.streams_read += 1,
             Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
             Ok(Err(ReadFailure::Gone)) => {}
-            Err(error) => self.on_panic(&error),
+            Err(Panicked) => self.on_panic(),
         }
     }
 
     /// A reader or writer is a bug short: the link cannot be trusted any more.
-    fn on_panic(&self, error: &JoinError) {
-        tracing::error!(peer = %self.link.name, %error, "a stream's task failed");
+    fn on_panic(&self) {
+        tracing::error!(peer = %self.link.name, "a stream's task failed");
         CloseCode::Protocol.close(&self.link.connection);
     }
 

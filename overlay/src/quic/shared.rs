@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{ClientConfig, Endpoint, Runtime};
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
 use super::events::{NoRoom, Telling};
+use super::executor::Executor;
 use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
@@ -57,7 +57,7 @@ pub(super) struct Shared {
     /// When the transport began.
     pub(super) begun: std::time::Instant,
     pub(super) tasks: TaskTracker,
-    pub(super) runtime: Handle,
+    pub(super) executor: Executor,
     pub(super) events: Telling,
 }
 
@@ -113,7 +113,7 @@ impl Shared {
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
+        self.executor.spawn(self.tasks.track_future(task));
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::book::Contact;
 use super::buffers::{self, Buffer};
+use super::executor::Group;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::{Shared, TransportEvent};
@@ -101,7 +101,7 @@ impl Writer {
             stream: None,
             opened: 0,
             told: Told::new(self.shared.limits.told_contacts),
-            large: JoinSet::new(),
+            large: Group::new(&self.shared.executor),
         };
         let mut drain = self.link.drain.subscribe();
         let ready = &self.link.ready[self.class.index()];
@@ -195,7 +195,7 @@ impl Writer {
             }
             drop(permit);
         });
-        while out.large.try_join_next().is_some() {}
+        out.large.forget_ended();
         Ok(())
     }
 
@@ -258,7 +258,7 @@ struct Outgoing {
     stream: Option<SendStream>,
     opened: u64,
     told: Told,
-    large: JoinSet<()>,
+    large: Group<()>,
 }
 
 async fn open(

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
 use super::clock::Clock;
 use super::events::{Events, events};
+use super::executor::Executor;
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
@@ -52,11 +53,12 @@ impl Transport {
     /// Bind, and begin to accept. Metrics go to the recorder that is current
     /// here and now.
     pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
-        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let _runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
-        let clock = Clock::start().map_err(BindError::Clock)?;
+        let executor = Executor::start();
+        let clock = Clock::start_on(&executor).map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
             endpoint::bind(
@@ -107,7 +109,7 @@ impl Transport {
             advertised,
             begun: clock.now(),
             clock,
-            runtime,
+            executor,
             events,
             metrics,
             limits,
@@ -127,6 +129,11 @@ impl Transport {
     /// The clock of its timers, for those of the host.
     pub fn clock(&self) -> &Clock {
         &self.shared().clock
+    }
+
+    /// Runs its tasks, and can run the host's.
+    pub fn executor(&self) -> &Executor {
+        &self.shared().executor
     }
 
     /// This node's name.

@@ -1,5 +1,5 @@
-//! A file to all nodes: by the bare systems as messages back to back, by ours as a push,
-//! with hashes and answers.
+//! A file to all nodes: by all systems as messages back to back, and by ours as a push
+//! as well, with hashes and answers.
 
 use binomesh::push::{self, Into, PushOptions, Receiver};
 use bytes::Bytes;
@@ -10,25 +10,29 @@ use super::measure::Network;
 use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};
 
-/// How long the messages of the bare systems are: as long as the pieces of a push.
+/// How long the messages are: as long as the pieces of a push.
 const PIECE: usize = 256 << 10;
 
-/// What becomes of the bytes.
+/// How it goes, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sink {
-    /// They are forgotten; by us after they are checked.
-    Memory,
-    /// A file at each node. The bare systems have none.
-    Disk,
+pub(super) enum Way {
+    /// As broadcast messages, by us with receipts. Who takes them forgets them.
+    Messages,
+    /// As a push that is checked and forgotten. What the bare systems do for comparison
+    /// are messages.
+    Push,
+    /// As a push into a file at each node. The bare systems have none.
+    PushToDisk,
 }
 
-impl Sink {
-    pub(super) const ALL: [Self; 2] = [Self::Memory, Self::Disk];
+impl Way {
+    pub(super) const ALL: [Self; 3] = [Self::Messages, Self::Push, Self::PushToDisk];
 
     fn workload(self, mib: u32) -> String {
         match self {
-            Self::Memory => format!("{mib}MiB-file"),
-            Self::Disk => format!("{mib}MiB-file-to-disk"),
+            Self::Messages => format!("{mib}MiB-messages"),
+            Self::Push => format!("{mib}MiB-push"),
+            Self::PushToDisk => format!("{mib}MiB-push-to-disk"),
         }
     }
 }
@@ -36,21 +40,20 @@ impl Sink {
 /// Send a file and note what it took.
 pub(super) async fn measure(
     network: &mut Network,
-    (mib, sink): (u32, Sink),
+    (mib, way): (u32, Way),
     home: &Home,
     (system, figures): (System, &mut Figures),
 ) -> Result<(), Failure> {
     let size = u64::from(mib) << 20;
     let is_bare = matches!(network, Network::Bare(_));
-    if is_bare && sink == Sink::Disk {
+    if is_bare && way == Way::PushToDisk {
         return Ok(());
     }
-    let receivers = receivers(network, home, sink).await?;
+    let receivers = receivers(network, home, way).await?;
     Memory::reset_peak()?;
     let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
     match network {
-        Network::Bare(_) => stream(network, size, home).await?,
-        Network::Ours(ours) => {
+        Network::Ours(ours) if way != Way::Messages => {
             let mut options = PushOptions::new("file", size);
             options.replace = true;
             let source = tokio::io::AsyncReadExt::take(tokio::io::repeat(0x5a), size);
@@ -62,12 +65,13 @@ pub(super) async fn measure(
                 )));
             }
         }
+        _ => stream(network, size, home).await?,
     }
     let (took, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
     let peak = Memory::now()?.peak_kib as f64 / 1024.0;
     drop(receivers);
     let bytes = size as f64 * f64::from(home.nodes() - 1);
-    let workload = sink.workload(mib);
+    let workload = way.workload(mib);
     figures.add(
         system,
         &workload,
@@ -85,15 +89,16 @@ pub(super) async fn measure(
 }
 
 /// Those of our nodes that take files; none of the others.
-async fn receivers(network: &Network, home: &Home, sink: Sink) -> Result<Vec<Receiver>, Failure> {
+async fn receivers(network: &Network, home: &Home, way: Way) -> Result<Vec<Receiver>, Failure> {
     let mut receivers = Vec::new();
     let Network::Ours(ours) = network else {
         return Ok(receivers);
     };
     for (number, node) in (0u32..).zip(ours.nodes()).skip(1) {
-        let into = match sink {
-            Sink::Memory => Into::Nowhere,
-            Sink::Disk => Into::Folder(home.folder(number)),
+        let into = match way {
+            Way::Messages => break,
+            Way::Push => Into::Nowhere,
+            Way::PushToDisk => Into::Folder(home.folder(number)),
         };
         let receiver = Receiver::start(node, into).await;
         receivers.push(receiver.map_err(Failure::run)?);
@@ -110,5 +115,5 @@ async fn stream(network: &mut Network, size: u64, home: &Home) -> Result<(), Fai
         network.send(Bytes::from(vec![0x5a; PIECE])).await?;
     }
     network.arrivals().wait_for(wanted).await;
-    Ok(())
+    network.settle().await
 }

@@ -125,7 +125,8 @@ impl Network {
         self.settle().await
     }
 
-    async fn settle(&mut self) -> Result<(), Failure> {
+    /// Wait until every message has its receipt.
+    pub(super) async fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Bare(_) => Ok(()),
             Self::Ours(network) => network.settle().await,
@@ -186,8 +187,8 @@ pub(super) async fn system(
         measured.map_err(|_| late(&workload.name))??;
     }
     if let Some(mib) = peers.file_mib {
-        for sink in file::Sink::ALL {
-            let sending = file::measure(&mut network, (mib, sink), home, (system, figures));
+        for way in file::Way::ALL {
+            let sending = file::measure(&mut network, (mib, way), home, (system, figures));
             let sent = tokio::time::timeout(limit, sending).await;
             sent.map_err(|_| late("a file"))??;
         }

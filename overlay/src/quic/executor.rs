@@ -1,0 +1,252 @@
+//! Runs all tasks of a node as one task of the runtime.
+//!
+//! What comes to a node goes from task to task: socket, connection, stream, host, and
+//! back. As tasks of a runtime with several threads each step may wake another thread,
+//! and finds what it works on in another core's cache. Here the steps of a node follow
+//! each other on one thread; the nodes of a process run beside each other.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::future::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where the tasks of a node go. Clones are the same one; it ends with the last of them
+/// and of its tasks.
+#[derive(Clone)]
+pub struct Executor {
+    new: mpsc::UnboundedSender<Task>,
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor").finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// Begin. Must be called within a tokio runtime, which drives it.
+    pub fn start() -> Self {
+        let (new, tasks) = mpsc::unbounded_channel();
+        // Tasks have bounds of their own, and budgets that run out wake them in vain.
+        tokio::spawn(tokio::task::unconstrained(run(tasks)));
+        Self { new }
+    }
+
+    /// Run a task to its end. A panic is its end, too.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // Nobody is there only when the runtime ends, which drops all tasks.
+        let _ = self.new.send(Box::pin(task));
+    }
+}
+
+async fn run(mut new: mpsc::UnboundedReceiver<Task>) {
+    let mut running = FuturesUnordered::new();
+    poll_fn(|cx| {
+        let is_last = loop {
+            match new.poll_recv(cx) {
+                Poll::Ready(Some(task)) => running.push(task),
+                Poll::Ready(None) => break true,
+                Poll::Pending => break false,
+            }
+        };
+        loop {
+            // The set takes out one that panics, and the others go on.
+            let next = AssertUnwindSafe(|| running.poll_next_unpin(cx));
+            match catch_unwind(next) {
+                Ok(Poll::Ready(Some(()))) => {}
+                Ok(Poll::Ready(None)) if is_last => return Poll::Ready(()),
+                Ok(_) => return Poll::Pending,
+                Err(_) => tracing::error!("a task of a node has panicked"),
+            }
+        }
+    })
+    .await;
+}
+
+/// Tasks that belong together. They are ended when this is dropped.
+pub(super) struct Group<T> {
+    executor: Executor,
+    running: FuturesUnordered<oneshot::Receiver<T>>,
+    tracker: TaskTracker,
+}
+
+impl<T: Send + 'static> Group<T> {
+    pub(super) fn new(executor: &Executor) -> Self {
+        Self {
+            executor: executor.clone(),
+            running: FuturesUnordered::new(),
+            tracker: TaskTracker::new(),
+        }
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = T> + Send + 'static) {
+        let (ended, end) = oneshot::channel();
+        self.executor.spawn(Member {
+            task: Box::pin(task),
+            ended: Some(ended),
+            _tracked: self.tracker.token(),
+        });
+        self.running.push(end);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// What the next one that ends has to say: nothing, if it has panicked. None if all
+    /// have ended.
+    pub(super) async fn join_next(&mut self) -> Option<Result<T, Panicked>> {
+        let end = self.running.next().await?;
+        Some(end.map_err(|_| Panicked))
+    }
+
+    /// Drop what those have to say that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        while let Some(Some(_)) = self.running.next().now_or_never() {}
+    }
+
+    /// End all, and wait until they have ended.
+    pub(super) async fn shutdown(&mut self) {
+        self.running.clear();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+/// A task has panicked.
+#[derive(Debug)]
+pub(super) struct Panicked;
+
+/// One task of a group.
+struct Member<F: Future> {
+    task: Pin<Box<F>>,
+    ended: Option<oneshot::Sender<F::Output>>,
+    _tracked: TaskTrackerToken,
+}
+
+impl<F: Future> Future for Member<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let is_unwanted = |ended: &mut oneshot::Sender<_>| ended.poll_closed(cx).is_ready();
+        if self.ended.as_mut().is_none_or(is_unwanted) {
+            return Poll::Ready(());
+        }
+        let said = ready!(self.task.as_mut().poll(cx));
+        if let Some(ended) = self.ended.take() {
+            let _ = ended.send(said);
+        }
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Weak};
+
+    use super::*;
+
+    async fn is_gone<T>(what: &Weak<T>) {
+        while what.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn it_ends_with_the_last_handle_and_the_last_task() {
+        let executor = Executor::start();
+        let (go, gone) = oneshot::channel::<()>();
+        let held = Arc::new(());
+        let (inner, weak) = (executor.clone(), Arc::downgrade(&held));
+        let first = held.clone();
+        executor.spawn(async move {
+            let _ = gone.await;
+            // A task can begin others.
+            inner.spawn(async move { drop(first) });
+        });
+        let queue = executor.new.downgrade();
+        drop((executor, held));
+        tokio::task::yield_now().await;
+        assert_eq!(weak.strong_count(), 1, "its task has not ended yet");
+        go.send(()).unwrap();
+        is_gone(&weak).await;
+        while queue.upgrade().is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn all_tasks_of_one_executor_run_on_one_thread_at_a_time() {
+        let executor = Executor::start();
+        let mut group = Group::new(&executor);
+        let inside = Arc::new(std::sync::Mutex::new(()));
+        for _ in 0..16 {
+            let inside = inside.clone();
+            group.spawn(async move {
+                for _ in 0..100 {
+                    drop(inside.try_lock().expect("nobody else is running"));
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        while let Some(ended) = group.join_next().await {
+            ended.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_the_only_one_to_end() {
+        let executor = Executor::start();
+        let mut group = Group::new(&executor);
+        let (go, gone) = oneshot::channel();
+        group.spawn(async move { gone.await.unwrap_or(0) });
+        group.spawn(async { panic!("as planned") });
+        assert!(matches!(group.join_next().await, Some(Err(Panicked))));
+        executor.spawn(async { panic!("as planned, too") });
+        go.send(7).unwrap();
+        assert!(matches!(group.join_next().await, Some(Ok(7))));
+        assert!(group.join_next().await.is_none() && group.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_ends_a_group_goes_on_when_its_tasks_are_gone() {
+        let executor = Executor::start();
+        let mut group = Group::new(&executor);
+        let held = Arc::new(());
+        for _ in 0..3 {
+            let held = held.clone();
+            group.spawn(async move {
+                std::future::pending::<()>().await;
+                drop(held);
+            });
+        }
+        assert_eq!(Arc::strong_count(&held), 4);
+        group.shutdown().await;
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert!(group.join_next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_dropped_ends_its_tasks() {
+        let executor = Executor::start();
+        let group = Group::new(&executor);
+        let held = Arc::new(());
+        let (weak, inner) = (Arc::downgrade(&held), held);
+        group.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(inner);
+        });
+        tokio::task::yield_now().await;
+        drop(group);
+        is_gone(&weak).await;
+    }
+}
