@@ -384,7 +384,12 @@ impl Node {
     pub async fn stopped(&self) -> Ended {
         let mut ended = self.shared.ended.clone();
         let found = ended.wait_for(Option::is_some).await;
-        found.ok().and_then(|ended| *ended).unwrap_or(Ended::Asked)
+        let ended = found.ok().and_then(|ended| *ended);
+        // Its task has gone without a word.
+        ended.unwrap_or(match self.shared.stop.is_cancelled() {
+            true => Ended::Asked,
+            false => Ended::Panicked,
+        })
     }
 
     async fn ask(&self, command: Command) -> Result<(), Stopped> {

@@ -23,12 +23,12 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{DialError, DownReason, Events, Notary, Transport, TransportEvent};
+use binomesh_overlay::quic::{
+    DialError, DownReason, Events, Notary, Transport, TransportEvent, others_first,
+};
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -55,8 +55,8 @@ const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
 /// After so many turns the node's other tasks have theirs, though there be more to do:
-/// commands come from other threads.
-const TURNS: u32 = 16;
+/// commands come from other threads, and a signature takes a while.
+const TURNS: u32 = 2;
 /// Round trips below this matter to nobody: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
 /// How often the relay is told how far away the peers are.
@@ -137,8 +137,8 @@ impl Host {
         let mut alarm = clock.sleep_until(stats_due.into_std());
         let mut turns = 0_u32;
         let ended = loop {
-            turns += 1;
-            if turns % TURNS == 0 {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(TURNS) {
                 others_first().await;
             }
             self.fire_waiting();
@@ -194,7 +194,7 @@ impl Host {
                 () = &mut alarm => {}
                 // The tasks of the connection go first.
                 () = clock.arrival(), if self.peer.overlay().awaits_acknowledgement() => {
-                    tokio::task::yield_now().await;
+                    others_first().await;
                 }
             }
         };
@@ -397,19 +397,6 @@ impl Host {
 )]
 fn now() -> Instant {
     Instant::now()
-}
-
-/// Let the other tasks of the node that are ready run before this one goes on.
-async fn others_first() {
-    let mut has_waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The instant `length` from now, or as far ahead as anybody will wait.

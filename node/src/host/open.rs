@@ -42,6 +42,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         advertised: config.advertise.clone(),
         boot: state.boot,
         node_secret: state.secret,
+        is_spread: config.threads > 1,
         limits: limits(&config),
     };
     let (transport, events) = Transport::bind(transport).map_err(failed_bind)?;

@@ -53,6 +53,7 @@ impl Forger {
             advertised: Vec::new(),
             boot: 1,
             node_secret: [7; 32],
+            is_spread: false,
             limits: Limits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");

@@ -1,9 +1,10 @@
-//! Runs all tasks of a node as one task of the runtime.
+//! Runs all tasks of a node as one task of the runtime, unless they are to be spread.
 //!
 //! What comes to a node goes from task to task: socket, connection, stream, host, and
 //! back. As tasks of a runtime with several threads each step may wake another thread,
 //! and finds what it works on in another core's cache. Here the steps of a node follow
-//! each other on one thread; the nodes of a process run beside each other.
+//! each other on one thread; the nodes of a process run beside each other. A node that is
+//! alone and busy is better off with its connections on several cores.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -13,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -22,8 +24,14 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Where the tasks of a node go. Clones are the same one; it ends with the last of them
 /// and of its tasks.
 #[derive(Clone)]
-pub struct Executor {
-    new: mpsc::UnboundedSender<Task>,
+pub struct Executor(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// One task of the runtime runs them all.
+    Together(mpsc::UnboundedSender<Task>),
+    /// Each is a task of the runtime.
+    Spread(Handle),
 }
 
 impl fmt::Debug for Executor {
@@ -33,19 +41,41 @@ impl fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// Begin. Must be called within a tokio runtime, which drives it.
-    pub fn start() -> Self {
+    /// Run tasks as one of `runtime`.
+    pub fn together(runtime: &Handle) -> Self {
         let (new, tasks) = mpsc::unbounded_channel();
         // Tasks have bounds of their own, and budgets that run out wake them in vain.
-        tokio::spawn(tokio::task::unconstrained(run(tasks)));
-        Self { new }
+        runtime.spawn(tokio::task::unconstrained(run(tasks)));
+        Self(Kind::Together(new))
+    }
+
+    /// Run each by itself on the threads of `runtime`.
+    pub fn spread(runtime: &Handle) -> Self {
+        Self(Kind::Spread(runtime.clone()))
     }
 
     /// Run a task to its end. A panic is its end, too.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // Nobody is there only when the runtime ends, which drops all tasks.
-        let _ = self.new.send(Box::pin(task));
+        match &self.0 {
+            // Nobody is there only when the runtime ends, which drops all tasks.
+            Kind::Together(new) => _ = new.send(Box::pin(task)),
+            Kind::Spread(runtime) => _ = runtime.spawn(task),
+        }
     }
+}
+
+/// Let the other tasks of the node that are ready run before this one goes on. tokio's
+/// own `yield_now` would wait for those of all nodes.
+pub async fn others_first() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 async fn run(mut new: mpsc::UnboundedReceiver<Task>) {
@@ -155,6 +185,14 @@ mod tests {
 
     use super::*;
 
+    fn together() -> Executor {
+        Executor::together(&Handle::current())
+    }
+
+    fn both() -> [Executor; 2] {
+        [together(), Executor::spread(&Handle::current())]
+    }
+
     async fn is_gone<T>(what: &Weak<T>) {
         while what.strong_count() > 0 {
             tokio::task::yield_now().await;
@@ -163,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_ends_with_the_last_handle_and_the_last_task() {
-        let executor = Executor::start();
+        let executor = together();
         let (go, gone) = oneshot::channel::<()>();
         let held = Arc::new(());
         let (inner, weak) = (executor.clone(), Arc::downgrade(&held));
@@ -173,7 +211,10 @@ mod tests {
             // A task can begin others.
             inner.spawn(async move { drop(first) });
         });
-        let queue = executor.new.downgrade();
+        let Kind::Together(queue) = &executor.0 else {
+            unreachable!("as begun");
+        };
+        let queue = queue.downgrade();
         drop((executor, held));
         tokio::task::yield_now().await;
         assert_eq!(weak.strong_count(), 1, "its task has not ended yet");
@@ -186,7 +227,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn all_tasks_of_one_executor_run_on_one_thread_at_a_time() {
-        let executor = Executor::start();
+        let executor = together();
         let mut group = Group::new(&executor);
         let inside = Arc::new(std::sync::Mutex::new(()));
         for _ in 0..16 {
@@ -205,8 +246,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_panics_is_the_only_one_to_end() {
-        let executor = Executor::start();
-        let mut group = Group::new(&executor);
+        for executor in both() {
+            one_panics(&executor).await;
+        }
+    }
+
+    async fn one_panics(executor: &Executor) {
+        let mut group = Group::new(executor);
         let (go, gone) = oneshot::channel();
         group.spawn(async move { gone.await.unwrap_or(0) });
         group.spawn(async { panic!("as planned") });
@@ -219,8 +265,13 @@ mod tests {
 
     #[tokio::test]
     async fn who_ends_a_group_goes_on_when_its_tasks_are_gone() {
-        let executor = Executor::start();
-        let mut group = Group::new(&executor);
+        for executor in both() {
+            all_are_ended(&executor).await;
+        }
+    }
+
+    async fn all_are_ended(executor: &Executor) {
+        let mut group = Group::new(executor);
         let held = Arc::new(());
         for _ in 0..3 {
             let held = held.clone();
@@ -237,7 +288,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_that_is_dropped_ends_its_tasks() {
-        let executor = Executor::start();
+        let executor = together();
         let group = Group::new(&executor);
         let held = Arc::new(());
         let (weak, inner) = (Arc::downgrade(&held), held);

@@ -53,7 +53,7 @@ pub use choice::Direction;
 pub use clock::{Clock, Sleep};
 pub use close::{DialError, DownReason};
 pub use events::Events;
-pub use executor::Executor;
+pub use executor::{Executor, others_first};
 pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;

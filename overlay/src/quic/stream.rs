@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::book::Contact;
 use super::buffers::{self, Buffer};
-use super::executor::Group;
+use super::executor::{Group, others_first};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::{Shared, TransportEvent};
@@ -127,7 +127,7 @@ impl Writer {
                 // Answers go after the packets that this thread is about to pass on,
                 // and those that come meanwhile go along.
                 if self.class == PlainClass::Control {
-                    tokio::task::yield_now().await;
+                    others_first().await;
                 }
             }
         }

@@ -53,11 +53,14 @@ impl Transport {
     /// Bind, and begin to accept. Metrics go to the recorder that is current
     /// here and now.
     pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
-        let _runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
-        let executor = Executor::start();
+        let executor = match config.is_spread {
+            true => Executor::spread(&runtime),
+            false => Executor::together(&runtime),
+        };
         let clock = Clock::start_on(&executor).map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
@@ -407,6 +410,7 @@ mod tests {
             advertised: Vec::new(),
             boot: 1,
             node_secret: [7; 32],
+            is_spread: false,
             limits: Limits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");

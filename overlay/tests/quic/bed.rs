@@ -142,6 +142,8 @@ impl Authority {
             bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             advertised: Vec::new(),
             boot: 1,
+            // Both ways in most tests.
+            is_spread: name.ends_with('b'),
             node_secret: *id(name).as_bytes().repeat(2).first_chunk().expect("32"),
             limits: Limits {
                 redial_first: Duration::from_millis(20),
