@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -45,12 +46,14 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Timers that share an alarm. Clones are the same clock; it stops with the last of
 /// them and of their [`Sleep`]s.
 #[derive(Clone)]
-pub struct Clock(Arc<Running>, Option<Executor>);
+pub struct Clock(Arc<Running>);
 
 struct Running {
     inner: Arc<Inner>,
     next: AtomicU64,
     driver: AbortHandle,
+    /// Of the connections that have their timers here.
+    executor: Executor,
 }
 
 impl Drop for Running {
@@ -83,15 +86,11 @@ struct List {
 impl Clock {
     /// A clock. Must be called within a tokio runtime, which drives it.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(None)
+        Self::start_on(Executor::spread(&Handle::current()))
     }
 
-    /// The same, whose quinn runs on `executor`.
-    pub fn start_on(executor: &Executor) -> io::Result<Self> {
-        Self::start_with(Some(executor.clone()))
-    }
-
-    fn start_with(executor: Option<Executor>) -> io::Result<Self> {
+    /// The same, whose connections run on `executor`.
+    pub fn start_on(executor: Executor) -> io::Result<Self> {
         let inner = Arc::new(Inner {
             alarm: Alarm::new()?,
             list: Mutex::new(List {
@@ -110,14 +109,12 @@ impl Clock {
                 ringing.wake_due();
             }
         });
-        Ok(Self(
-            Arc::new(Running {
-                inner,
-                next: AtomicU64::new(0),
-                driver: driver.abort_handle(),
-            }),
+        Ok(Self(Arc::new(Running {
+            inner,
+            next: AtomicU64::new(0),
+            driver: driver.abort_handle(),
             executor,
-        ))
+        })))
     }
 
     /// A timer that fires in so long.
@@ -286,10 +283,7 @@ impl Runtime for Clock {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        match &self.1 {
-            Some(executor) => executor.spawn(future),
-            None => TokioRuntime.spawn(future),
-        }
+        self.0.executor.spawn(future);
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {

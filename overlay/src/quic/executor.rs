@@ -10,14 +10,13 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -28,7 +27,8 @@ pub struct Executor(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// One task of the runtime runs them all.
+    /// One task of the runtime runs them all. New ones wait here until its next turn: no
+    /// more than a node has tasks, which the bounds of its links and streams are bounds of.
     Together(mpsc::UnboundedSender<Task>),
     /// Each is a task of the runtime.
     Spread(Handle),
@@ -119,12 +119,15 @@ impl<T: Send + 'static> Group<T> {
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = T> + Send + 'static) {
-        let (ended, end) = oneshot::channel();
-        self.executor.spawn(Member {
-            task: Box::pin(task),
-            ended: Some(ended),
-            _tracked: self.tracker.token(),
-        });
+        let (mut ended, end) = oneshot::channel();
+        self.executor.spawn(self.tracker.track_future(async move {
+            let said = tokio::select! {
+                biased;
+                () = ended.closed() => return,
+                said = task => said,
+            };
+            let _ = ended.send(said);
+        }));
         self.running.push(end);
     }
 
@@ -155,29 +158,6 @@ impl<T: Send + 'static> Group<T> {
 /// A task has panicked.
 #[derive(Debug)]
 pub(super) struct Panicked;
-
-/// One task of a group.
-struct Member<F: Future> {
-    task: Pin<Box<F>>,
-    ended: Option<oneshot::Sender<F::Output>>,
-    _tracked: TaskTrackerToken,
-}
-
-impl<F: Future> Future for Member<F> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let is_unwanted = |ended: &mut oneshot::Sender<_>| ended.poll_closed(cx).is_ready();
-        if self.ended.as_mut().is_none_or(is_unwanted) {
-            return Poll::Ready(());
-        }
-        let said = ready!(self.task.as_mut().poll(cx));
-        if let Some(ended) = self.ended.take() {
-            let _ = ended.send(said);
-        }
-        Poll::Ready(())
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -247,43 +227,35 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_panics_is_the_only_one_to_end() {
         for executor in both() {
-            one_panics(&executor).await;
+            let mut group = Group::new(&executor);
+            let (go, gone) = oneshot::channel();
+            group.spawn(async move { gone.await.unwrap_or(0) });
+            group.spawn(async { panic!("as planned") });
+            assert!(matches!(group.join_next().await, Some(Err(Panicked))));
+            executor.spawn(async { panic!("as planned, too") });
+            go.send(7).unwrap();
+            assert!(matches!(group.join_next().await, Some(Ok(7))));
+            assert!(group.join_next().await.is_none() && group.is_empty());
         }
-    }
-
-    async fn one_panics(executor: &Executor) {
-        let mut group = Group::new(executor);
-        let (go, gone) = oneshot::channel();
-        group.spawn(async move { gone.await.unwrap_or(0) });
-        group.spawn(async { panic!("as planned") });
-        assert!(matches!(group.join_next().await, Some(Err(Panicked))));
-        executor.spawn(async { panic!("as planned, too") });
-        go.send(7).unwrap();
-        assert!(matches!(group.join_next().await, Some(Ok(7))));
-        assert!(group.join_next().await.is_none() && group.is_empty());
     }
 
     #[tokio::test]
     async fn who_ends_a_group_goes_on_when_its_tasks_are_gone() {
         for executor in both() {
-            all_are_ended(&executor).await;
+            let mut group = Group::new(&executor);
+            let held = Arc::new(());
+            for _ in 0..3 {
+                let held = held.clone();
+                group.spawn(async move {
+                    std::future::pending::<()>().await;
+                    drop(held);
+                });
+            }
+            assert_eq!(Arc::strong_count(&held), 4);
+            group.shutdown().await;
+            assert_eq!(Arc::strong_count(&held), 1);
+            assert!(group.join_next().await.is_none());
         }
-    }
-
-    async fn all_are_ended(executor: &Executor) {
-        let mut group = Group::new(executor);
-        let held = Arc::new(());
-        for _ in 0..3 {
-            let held = held.clone();
-            group.spawn(async move {
-                std::future::pending::<()>().await;
-                drop(held);
-            });
-        }
-        assert_eq!(Arc::strong_count(&held), 4);
-        group.shutdown().await;
-        assert_eq!(Arc::strong_count(&held), 1);
-        assert!(group.join_next().await.is_none());
     }
 
     #[tokio::test]

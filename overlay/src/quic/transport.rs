@@ -61,7 +61,7 @@ impl Transport {
             true => Executor::spread(&runtime),
             false => Executor::together(&runtime),
         };
-        let clock = Clock::start_on(&executor).map_err(BindError::Clock)?;
+        let clock = Clock::start_on(executor.clone()).map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
             endpoint::bind(
