@@ -214,7 +214,10 @@ mod tests {
             let inside = inside.clone();
             group.spawn(async move {
                 for _ in 0..100 {
-                    drop(inside.try_lock().expect("nobody else is running"));
+                    let alone = inside.try_lock().expect("nobody else is running");
+                    // For long enough that others would be met.
+                    (0..10_000).for_each(|step| _ = std::hint::black_box(step));
+                    drop(alone);
                     tokio::task::yield_now().await;
                 }
             });
