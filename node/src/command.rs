@@ -19,7 +19,7 @@ use crate::topic::Topic;
 
 /// How many commands wait for the loop before the next is refused with
 /// [`SendError::Busy`]. A guess: far above what one loop turn leaves waiting.
-pub(crate) const QUEUE: usize = 256;
+pub(crate) const QUEUE: usize = 1024;
 
 /// One request to the loop. A dropped reply end means that nobody waits any
 /// more; the work goes on.

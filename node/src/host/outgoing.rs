@@ -3,9 +3,11 @@
 //! They wait in a queue until the relay takes them, a moment as a rule. Those that are
 //! there together and go the same way go in one packet: so many short messages cost
 //! little more than one. Behind a few packets that are open a short message waits a moment
-//! for others to go along; otherwise one that is alone never waits for another.
+//! for others to go along, and packets may be longer; otherwise one that is alone never
+//! waits for another.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ use crate::report::Receipt;
 
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
-const MAX_WAITING: usize = 256;
+const MAX_WAITING: usize = 1024;
 /// How many bytes of payload they may hold; one more is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Messages whose time runs out this far apart, or a tenth of it, share a packet, whose
@@ -33,6 +35,9 @@ const SAME_TIME: Duration = Duration::from_millis(10);
 /// With so many packets open or more, a short one waits for more messages to share it. A
 /// guess: fewer keep no core and no link busy.
 const FEW_OPEN: usize = 4;
+/// With fewer open, so many bytes share a packet at most: each hop passes on what it has
+/// in full, so the way of a long one is longer.
+const FEW_BYTES: usize = 48 << 10;
 /// For so long at most. A guess: less than the receipts of so many packets take.
 const HOLD: Duration = Duration::from_millis(2);
 
@@ -57,6 +62,8 @@ pub(super) struct OpenMessages {
     waiting: VecDeque<Waiting>,
     /// Bytes of their payloads.
     waiting_bytes: usize,
+    /// When their time runs out, and of how many at that moment.
+    deadlines: BTreeMap<Instant, usize>,
     /// Whether there may be room for those that wait.
     has_room: bool,
     /// How many packets were open when the relay had no room for the oldest.
@@ -106,8 +113,8 @@ impl Waiting {
 impl OpenMessages {
     /// When the first message that waits runs out of time, or has waited for others.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = self.waiting.iter().filter_map(Waiting::deadline);
-        deadlines.chain(self.held_until).min()
+        let first = self.deadlines.keys().next().copied();
+        first.into_iter().chain(self.held_until).min()
     }
 
     /// Whether the oldest ones, so many of them, wait a moment for others to go along.
@@ -135,24 +142,48 @@ impl OpenMessages {
 
     fn push(&mut self, message: Waiting) {
         self.waiting_bytes += message.outgoing.payload.len();
+        if let Some(end) = message.deadline() {
+            *self.deadlines.entry(end).or_default() += 1;
+        }
         self.waiting.push_back(message);
     }
 
     fn remove(&mut self, place: usize) -> Option<Waiting> {
         let message = self.waiting.remove(place)?;
         self.waiting_bytes -= message.outgoing.payload.len();
+        if let Some(end) = message.deadline()
+            && let Entry::Occupied(mut count) = self.deadlines.entry(end)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         Some(message)
     }
 
-    /// How many of those that wait go in one packet, from the oldest on.
-    fn together(&self) -> usize {
+    /// Take out one whose time is over.
+    fn remove_overdue(&mut self, now: Instant) -> Option<Waiting> {
+        self.deadlines.keys().next().filter(|end| **end <= now)?;
+        let is_over = |message: &Waiting| message.deadline().is_some_and(|end| end <= now);
+        let place = self.waiting.iter().position(is_over)?;
+        self.remove(place)
+    }
+
+    /// How many of those that wait go in one packet, from the oldest on, while so many
+    /// are open.
+    fn together(&self, open: usize) -> usize {
         let Some(oldest) = self.waiting.front() else {
             return 0;
+        };
+        let most = match open < FEW_OPEN {
+            true => FEW_BYTES,
+            false => Payloads::MAX_BYTES,
         };
         let mut bytes = 0;
         let fits = |message: &&Waiting| {
             bytes += message.outgoing.payload.len();
-            bytes <= Payloads::MAX_BYTES && message.goes_with(oldest)
+            bytes <= most && message.goes_with(oldest)
         };
         let together = self.waiting.iter().take(Payloads::MAX_COUNT);
         together.take_while(fits).count().max(1)
@@ -210,19 +241,16 @@ impl Host {
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
-        let is_over = |message: &Waiting| message.deadline().is_some_and(|end| now() >= end);
-        while let Some(place) = self.messages.waiting.iter().position(is_over) {
-            if let Some(message) = self.messages.remove(place) {
-                let _ = message.outgoing.reply.send(Err(message.because));
-            }
+        while let Some(message) = self.messages.remove_overdue(now()) {
+            let _ = message.outgoing.reply.send(Err(message.because));
         }
     }
 
     /// Publish the oldest that waits, with those that go in the same packet. Returns
     /// whether they wait no more.
     fn publish_oldest(&mut self) -> bool {
-        let count = self.messages.together();
         let open = self.peer.relay().open_packets();
+        let count = self.messages.together(open);
         if self.messages.holds(count, open) {
             return false;
         }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::book::Contact;
 use super::buffers::{self, Buffer};
-use super::executor::Group;
+use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::{Shared, TransportEvent};
@@ -124,10 +124,10 @@ impl Writer {
                     () = ready.notified() => {}
                     _ = drain.changed() => {}
                 }
-                // Answers go after the packets that this thread is about to pass on, those
-                // of other nodes too, and those that come meanwhile go along.
+                // Answers go after the packets that are about to be passed on, those of
+                // other nodes too, and those that come meanwhile go along.
                 if self.class == PlainClass::Control {
-                    tokio::task::yield_now().await;
+                    Executor::give_way().await;
                 }
             }
         }

@@ -25,7 +25,7 @@ impl Payloads {
     /// The most messages in one packet.
     pub const MAX_COUNT: usize = 256;
     /// The most bytes that several payloads have together; one alone may be longer.
-    pub const MAX_BYTES: usize = 48 << 10;
+    pub const MAX_BYTES: usize = 256 << 10;
 
     /// These payloads, in order; none if there are none, or more than may travel
     /// together.
@@ -132,7 +132,7 @@ mod tests {
             &[3, 0, 5],
             &[0, 0],
             &[1; 256],
-            &[40 << 10, 8 << 10],
+            &[200 << 10, 56 << 10],
         ] {
             let payloads = of(lengths);
             let joined = Payloads::join(&payloads).expect("within bounds");
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(joined.count(), payloads.len() as u64);
             assert_eq!(joined.longest(), lengths.iter().copied().max().unwrap());
         }
-        for lengths in [&[][..], &[1; 257], &[40 << 10, (8 << 10) + 1]] {
+        for lengths in [&[][..], &[1; 257], &[200 << 10, (56 << 10) + 1]] {
             assert_eq!(Payloads::join(&of(lengths)), None);
         }
         assert!(

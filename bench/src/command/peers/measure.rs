@@ -65,11 +65,13 @@ pub(super) enum Network {
 }
 
 impl Network {
-    pub(super) async fn form(system: System, home: &Home) -> Result<Self, Failure> {
+    pub(super) async fn form(system: System, home: &Home, peers: &Peers) -> Result<Self, Failure> {
         Ok(match system {
             System::Star => Self::Bare(bare::Network::form(home, |_| 0).await?),
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
-            System::Ours => Self::Ours(ours::Network::form(home).await?),
+            System::Ours => {
+                Self::Ours(ours::Network::form(home, (peers.window_mib as usize) << 20).await?)
+            }
         })
     }
 
@@ -157,7 +159,7 @@ pub(super) async fn system(
     };
     let rss = Memory::now()?.rss_kib;
     let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
-    let formed = tokio::time::timeout(limit, Network::form(system, home)).await;
+    let formed = tokio::time::timeout(limit, Network::form(system, home, peers)).await;
     let mut network = formed.map_err(|_| late("forming"))??;
     let (took, cpu) = (clock.elapsed(), cpu.elapsed());
     let per_link = cpu.as_secs_f64() * 1e3 / network.links(home) as f64;

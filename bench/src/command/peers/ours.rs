@@ -16,9 +16,7 @@ use super::home::{Home, name};
 use crate::command::Failure;
 
 /// How many messages are without a receipt at once.
-const WINDOW: usize = 256;
-/// How many bytes they have at most; one always fits.
-const WINDOW_BYTES: usize = 32 << 20;
+const WINDOW: usize = 1024;
 /// How many messages wait for a subscriber before one is left out.
 const CAPACITY: usize = 65_536;
 
@@ -32,13 +30,15 @@ pub(super) struct Network {
     arrivals: Arc<Arrivals>,
     missed: Arc<AtomicU64>,
     pending: VecDeque<PublishHandle>,
+    /// How many bytes they have at most; one always fits.
+    window_bytes: usize,
     tasks: JoinSet<()>,
 }
 
 impl Network {
     /// Start all nodes, each under its parent in a binary tree, and wait until each is
     /// settled among all and their tables together are the binomial graph.
-    pub(super) async fn form(home: &Home) -> Result<Self, Failure> {
+    pub(super) async fn form(home: &Home, window_bytes: usize) -> Result<Self, Failure> {
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
             let mut config = home.config(node);
@@ -68,6 +68,7 @@ impl Network {
             arrivals,
             missed,
             pending: VecDeque::new(),
+            window_bytes,
             tasks,
         })
     }
@@ -88,7 +89,7 @@ impl Network {
 
     /// Send a message, when few enough are without a receipt.
     pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
-        let most = (WINDOW_BYTES / payload.len().max(1)).clamp(1, WINDOW);
+        let most = (self.window_bytes / payload.len().max(1)).clamp(1, WINDOW);
         while self.pending.len() >= most {
             self.await_receipt().await?;
         }

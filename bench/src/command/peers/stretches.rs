@@ -69,7 +69,7 @@ pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
     let within = |what: &'static str| {
         move |_| Failure::Run(format!("{what} took longer than {} s", limit.as_secs()))
     };
-    let forming = tokio::time::timeout(limit, Network::form(system, &home));
+    let forming = tokio::time::timeout(limit, Network::form(system, &home, peers));
     let mut network = forming.await.map_err(within("forming"))??;
     let mut course = Course {
         receivers: u64::from(peers.nodes) - 1,

@@ -21,10 +21,14 @@ fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -
     }
 }
 
-fn together(all: impl IntoIterator<Item = Waiting>) -> usize {
+fn together_behind(open: usize, all: impl IntoIterator<Item = Waiting>) -> usize {
     let mut messages = OpenMessages::default();
     all.into_iter().for_each(|message| messages.push(message));
-    messages.together()
+    messages.together(open)
+}
+
+fn together(all: impl IntoIterator<Item = Waiting>) -> usize {
+    together_behind(0, all)
 }
 
 #[tokio::test]
@@ -40,6 +44,9 @@ async fn messages_that_go_the_same_way_share_a_packet_within_its_bounds() {
     assert_eq!(together((0..300).map(|_| short("a"))), Payloads::MAX_COUNT);
     let long = || waiting("a", 20 << 10, None, start);
     assert_eq!(together([long(), long(), long()]), 2, "48 KiB in all");
+    let many = || (0..20).map(|_| long());
+    assert_eq!(together_behind(FEW_OPEN - 1, many()), 2);
+    assert_eq!(together_behind(FEW_OPEN, many()), 12, "256 KiB in all");
     let longest = || waiting("a", 1 << 20, None, start);
     assert_eq!(
         together([longest(), longest()]),
@@ -73,7 +80,7 @@ async fn messages_share_a_packet_if_their_time_runs_out_together() {
 fn are_held(all: impl IntoIterator<Item = Waiting>, open: usize) -> bool {
     let mut messages = OpenMessages::default();
     all.into_iter().for_each(|message| messages.push(message));
-    let together = messages.together();
+    let together = messages.together(open);
     messages.holds(together, open)
 }
 
@@ -105,4 +112,27 @@ async fn behind_many_packets_a_short_message_waits_a_moment_for_others() {
     };
     messages.push(waiting("a", 10, None, now()));
     assert!(!messages.holds(1, FEW_OPEN), "this node leaves");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
+    let start = now();
+    let mut messages = OpenMessages::default();
+    for timeout in [None, Some(30), Some(20), Some(20), Some(10)] {
+        messages.push(waiting("a", 1, timeout, start));
+    }
+    let after = |ms| Some(start + Duration::from_millis(ms));
+    assert_eq!(messages.next_deadline(), after(10));
+    assert!(messages.remove_overdue(start).is_none(), "not yet");
+    messages.remove(2);
+    assert_eq!(messages.next_deadline(), after(10));
+    tokio::time::advance(Duration::from_millis(20)).await;
+    for left in [after(20), after(30)] {
+        assert!(messages.remove_overdue(now()).is_some());
+        assert_eq!(messages.next_deadline(), left);
+    }
+    assert!(messages.remove_overdue(now()).is_none());
+    messages.remove(1);
+    assert_eq!(messages.next_deadline(), None);
+    assert_eq!((messages.waiting.len(), messages.waiting_bytes), (1, 1));
 }
