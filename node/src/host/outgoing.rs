@@ -35,11 +35,11 @@ const SAME_TIME: Duration = Duration::from_millis(10);
 /// With so many packets open or more, a short one waits for more messages to share it. A
 /// guess: fewer keep no core and no link busy.
 const FEW_OPEN: usize = 4;
-/// With fewer open, so many bytes share a packet at most: each hop passes on what it has
-/// in full, so the way of a long one is longer.
-const FEW_BYTES: usize = 48 << 10;
 /// For so long at most. A guess: less than the receipts of so many packets take.
 const HOLD: Duration = Duration::from_millis(2);
+/// With fewer open, so many bytes share a packet at most: each hop passes on what it has
+/// in full, so the way of a long one is longer. A guess: half a millisecond at 1 Gbit/s.
+const FEW_BYTES: usize = 48 << 10;
 
 pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
@@ -119,8 +119,11 @@ impl OpenMessages {
 
     /// Whether the oldest ones, so many of them, wait a moment for others to go along.
     fn holds(&mut self, together: usize, open: usize) -> bool {
-        let is_full = together >= Payloads::MAX_COUNT || together < self.waiting.len();
         let oldest = self.waiting.front();
+        let another = oldest.map_or(0, |oldest| oldest.outgoing.payload.len());
+        let is_full = together >= Payloads::MAX_COUNT
+            || together < self.waiting.len()
+            || self.waiting_bytes + another > Payloads::MAX_BYTES;
         let until = oldest.and_then(|oldest| {
             let until = oldest.since + HOLD;
             // Whoever is in a hurry is not held up.
@@ -128,9 +131,7 @@ impl OpenMessages {
             let is_urgent = oldest.deadline().is_some_and(urgent);
             (!is_urgent && now() < until).then_some(until)
         });
-        // One that is too long for company of its like goes alone.
-        let is_alone = oldest.is_some_and(|m| m.outgoing.payload.len() > Payloads::MAX_BYTES / 2);
-        let may = !self.is_last && open >= FEW_OPEN && !is_full && !is_alone;
+        let may = !self.is_last && open >= FEW_OPEN && !is_full;
         self.held_until = until.filter(|_| may);
         self.held_until.is_some()
     }
@@ -249,8 +250,9 @@ impl Host {
     /// Publish the oldest that waits, with those that go in the same packet. Returns
     /// whether they wait no more.
     fn publish_oldest(&mut self) -> bool {
-        let open = self.peer.relay().open_packets();
-        let count = self.messages.together(open);
+        let (open, room) = (self.peer.relay().open_packets(), self.peer.relay().room());
+        // No more than the relay takes: what it refuses has been copied in vain.
+        let count = self.messages.together(open).min(room.max(1) as usize);
         if self.messages.holds(count, open) {
             return false;
         }

@@ -24,7 +24,7 @@ pub struct Config {
     pub window: u64,
     /// How many packets an origin has open at most. Full:
     /// [`super::PublishError::WindowFull`]. A guess: so many origins can do so at once
-    /// before duties run out.
+    /// before duties run out, but of long packets fewer: `max_duty_bytes`.
     pub max_open: usize,
     /// The largest payload; a larger one is an error or is refused.
     pub payload_max: usize,

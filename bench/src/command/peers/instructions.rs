@@ -58,6 +58,7 @@ fn arguments(peers: &Peers, system: System) -> Vec<String> {
         ("nodes", peers.nodes.to_string()),
         ("profile", peers.profile.to_string()),
         ("workload", workloads.join(",")),
+        ("window-mib", peers.window_mib.to_string()),
         ("timeout-seconds", peers.timeout_seconds.to_string()),
     ] {
         arguments.extend([format!("--{option}"), value]);

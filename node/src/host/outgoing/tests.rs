@@ -92,6 +92,9 @@ async fn behind_many_packets_a_short_message_waits_a_moment_for_others() {
     assert!(are_held([short(), short()], FEW_OPEN));
     let many = (0..Payloads::MAX_COUNT).map(|_| short());
     assert!(!are_held(many, FEW_OPEN), "the packet is full");
+    let quarter = |_| waiting("a", Payloads::MAX_BYTES / 4, None, start);
+    assert!(are_held((0..3).map(quarter), FEW_OPEN));
+    assert!(!are_held((0..4).map(quarter), FEW_OPEN), "no like it fits");
     let other = waiting("b", 10, None, start);
     assert!(!are_held([short(), other], FEW_OPEN), "no other can join");
     let long = waiting("a", Payloads::MAX_BYTES / 2 + 1, None, start);
