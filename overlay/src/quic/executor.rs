@@ -262,6 +262,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_gives_way_does_so_for_some_rounds_if_there_are_others() {
+        let all: Vec<Executor> = (0..=ROUNDS).map(|_| together()).collect();
+        let steps = Arc::new(AtomicUsize::new(0));
+        let counted = steps.clone();
+        all[0].spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        // Each is counted once it has run.
+        tokio::task::yield_now().await;
+        let before = steps.load(Ordering::Relaxed);
+        Executor::give_way().await;
+        let rounds = steps.load(Ordering::Relaxed) - before;
+        assert!((ROUNDS - 1..=ROUNDS + 1).contains(&rounds), "{rounds}");
+    }
+
+    #[tokio::test]
     async fn a_task_that_panics_is_the_only_one_to_end() {
         for executor in both() {
             let mut group = Group::new(&executor);
