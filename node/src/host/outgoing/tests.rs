@@ -140,3 +140,24 @@ async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
     assert_eq!(messages.next_deadline(), None);
     assert_eq!((messages.waiting.len(), messages.waiting_bytes), (1, 1));
 }
+
+#[tokio::test]
+async fn what_waits_is_bounded_by_number_and_by_bytes() {
+    let start = now();
+    let mut messages = OpenMessages::default();
+    let short = || waiting("a", 1, None, start);
+    for _ in 0..MAX_WAITING {
+        assert!(messages.has_room_for(&short().outgoing));
+        messages.push(short());
+    }
+    assert!(!messages.has_room_for(&short().outgoing));
+    messages.remove(0);
+    assert!(messages.has_room_for(&short().outgoing));
+    let most = waiting("a", MAX_WAITING_BYTES - messages.waiting_bytes, None, start);
+    assert!(messages.has_room_for(&most.outgoing));
+    messages.remove(0);
+    messages.push(most);
+    assert!(messages.has_room_for(&short().outgoing), "one byte is left");
+    let two = waiting("a", 2, None, start);
+    assert!(!messages.has_room_for(&two.outgoing));
+}
