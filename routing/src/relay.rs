@@ -429,15 +429,6 @@ impl<I: Id> Relay<I> {
         self.open.len() - self.open.kept_count()
     }
 
-    /// How many messages the next packet may have: none while no packet may be opened.
-    pub fn room(&self) -> u64 {
-        let reach = self.open.next_sequence() - self.open.closed_below();
-        match self.open_packets() < self.config.max_open {
-            true => self.config.window.saturating_sub(reach),
-            false => 0,
-        }
-    }
-
     /// Counters and gauges.
     pub fn stats(&self) -> RelayStats {
         RelayStats {

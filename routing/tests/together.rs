@@ -177,11 +177,11 @@ fn the_window_counts_messages_and_packets() {
         max_open: 3,
         ..Config::default()
     };
-    for (counts, full, room) in [
-        (&[4, 2][..], &[1][..], 0),
-        (&[4, 1], &[2], 1),
-        (&[1, 1, 1], &[1], 0),
-        (&[], &[7], 6),
+    for (counts, full) in [
+        (&[4, 2][..], &[1][..]),
+        (&[4, 1], &[2]),
+        (&[1, 1, 1], &[1]),
+        (&[], &[7]),
     ] {
         let mut network = Network::new(4, 1, Conditions::default(), config);
         let origin = network.members[0];
@@ -196,9 +196,7 @@ fn the_window_counts_messages_and_packets() {
             let refused = publish(*count);
             assert_eq!(refused, Err(PublishError::WindowFull(counts.len())));
         }
-        assert_eq!(network.relay(origin).room(), room, "{counts:?}");
         network.run_until_receipts(10_000_000);
-        assert_eq!(network.relay(origin).room(), 6);
         assert!(network.publish(origin, 1).is_ok());
     }
 }

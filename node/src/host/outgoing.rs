@@ -250,9 +250,8 @@ impl Host {
     /// Publish the oldest that waits, with those that go in the same packet. Returns
     /// whether they wait no more.
     fn publish_oldest(&mut self) -> bool {
-        let (open, room) = (self.peer.relay().open_packets(), self.peer.relay().room());
-        // No more than the relay takes: what it refuses has been copied in vain.
-        let count = self.messages.together(open).min(room.max(1) as usize);
+        let open = self.peer.relay().open_packets();
+        let count = self.messages.together(open);
         if self.messages.holds(count, open) {
             return false;
         }

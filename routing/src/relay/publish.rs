@@ -459,9 +459,12 @@ impl<I: Id> Relay<I> {
             let bytes = longest;
             return Err(PublishError::PayloadTooLarge { bytes, max });
         }
-        if payloads.count() > self.room() {
+        let end = self.open.next_sequence() + payloads.count();
+        let is_beyond = end - self.open.closed_below() > self.config.window;
+        let open = self.open_packets();
+        if is_beyond || open >= self.config.max_open {
             self.stats.window_full += 1;
-            return Err(PublishError::WindowFull(self.open_packets()));
+            return Err(PublishError::WindowFull(open));
         }
         Ok(())
     }
