@@ -1,38 +1,71 @@
 //! Who has got how much: counted by all receivers, awaited by the measurement.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::record::Stopwatch;
+
 /// Messages that have arrived, of all receivers together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Arrivals {
+    clock: Stopwatch,
     count: AtomicU64,
     /// At this many somebody waits.
     wanted: AtomicU64,
+    /// When there were so many, in nanoseconds of `clock`; 0 before.
+    reached_ns: AtomicU64,
     reached: Notify,
 }
 
 impl Arrivals {
+    /// None so far.
+    pub(super) fn new() -> Self {
+        Self {
+            clock: Stopwatch::start(),
+            count: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            reached_ns: AtomicU64::new(0),
+            reached: Notify::new(),
+        }
+    }
+
     /// So many more have arrived.
     pub(super) fn add(&self, messages: u64) {
-        let count = self.count.fetch_add(messages, Ordering::SeqCst) + messages;
-        if count >= self.wanted.load(Ordering::SeqCst) {
+        let before = self.count.fetch_add(messages, Ordering::SeqCst);
+        let wanted = self.wanted.load(Ordering::SeqCst);
+        if before < wanted && before + messages >= wanted {
+            let now = self.clock.elapsed().as_nanos();
+            let now = u64::try_from(now).unwrap_or(u64::MAX).max(1);
+            self.reached_ns.store(now, Ordering::SeqCst);
             self.reached.notify_one();
         }
     }
 
-    /// How many have arrived so far.
-    pub(super) fn count(&self) -> u64 {
-        self.count.load(Ordering::SeqCst)
+    /// So many more than now will be waited for, once they have been sent; what is on its
+    /// way arrives only after this. One may wait at a time.
+    pub(super) fn expect(&self, messages: u64) {
+        let wanted = self.count.load(Ordering::SeqCst) + messages;
+        self.reached_ns.store(0, Ordering::SeqCst);
+        self.wanted.store(wanted, Ordering::SeqCst);
     }
 
-    /// Wait until there are so many; one may wait at a time.
-    pub(super) async fn wait_for(&self, count: u64) {
-        self.wanted.store(count, Ordering::SeqCst);
-        while self.count() < count {
+    /// Wait until as many have arrived as are expected. Returns when that was, which is
+    /// before whoever waits is woken: all cores may be busy with what comes after it.
+    pub(super) async fn wait(&self) -> Duration {
+        loop {
+            let reached = self.reached_ns.load(Ordering::SeqCst);
+            if reached > 0 {
+                return Duration::from_nanos(reached);
+            }
             self.reached.notified().await;
         }
+    }
+
+    /// The time now, as [`Arrivals::wait`] tells it.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.elapsed()
     }
 }
 
@@ -42,17 +75,25 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn whoever_waits_is_woken_by_the_last_arrival() {
-        let arrivals = Arc::new(Arrivals::default());
-        let waiting = tokio::spawn({
-            let arrivals = arrivals.clone();
-            async move { arrivals.wait_for(3).await }
-        });
-        arrivals.add(2);
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
-        arrivals.add(1);
-        waiting.await.unwrap();
-        arrivals.wait_for(2).await;
+    async fn whoever_waits_is_woken_by_the_last_arrival_and_told_when_it_was() {
+        let arrivals = Arc::new(Arrivals::new());
+        for _ in 0..2 {
+            arrivals.expect(3);
+            let waiting = tokio::spawn({
+                let arrivals = arrivals.clone();
+                async move { arrivals.wait().await }
+            });
+            arrivals.add(2);
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished());
+            let before = arrivals.now();
+            arrivals.add(1);
+            let after = arrivals.now();
+            // More than was waited for changes nothing.
+            arrivals.add(1);
+            let reached = waiting.await.unwrap();
+            assert!(before <= reached && reached <= after);
+            assert_eq!(arrivals.wait().await, reached);
+        }
     }
 }

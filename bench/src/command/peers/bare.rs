@@ -59,7 +59,7 @@ impl Network {
             let (node, connection) = dial.map_err(Failure::run)?;
             above[node as usize] = Some(connection.map_err(Failure::run)?);
         }
-        let arrivals = Arc::new(Arrivals::default());
+        let arrivals = Arc::new(Arrivals::new());
         let (queue, source) = mpsc::channel(BATCH);
         let mut tasks = JoinSet::new();
         let mut source = Some(source);

@@ -109,11 +109,11 @@ async fn receivers(network: &Network, home: &Home, way: Way) -> Result<Vec<Recei
 async fn stream(network: &mut Network, size: u64, home: &Home) -> Result<(), Failure> {
     let pieces = size.div_ceil(PIECE as u64);
     let receivers = u64::from(home.nodes()) - 1;
-    let wanted = network.arrivals().count() + pieces * receivers;
+    network.arrivals().expect(pieces * receivers);
     for _ in 0..pieces {
         // Read and kept apart, as a file would be.
         network.send(Bytes::from(vec![0x5a; PIECE])).await?;
     }
-    network.arrivals().wait_for(wanted).await;
+    network.arrivals().wait().await;
     network.settle().await
 }

@@ -49,7 +49,7 @@ impl Network {
             }
             nodes.push(Node::start(config).map_err(Failure::run)?);
         }
-        let arrivals = Arc::new(Arrivals::default());
+        let arrivals = Arc::new(Arrivals::new());
         let missed = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
         for (number, node) in nodes.iter().enumerate() {
