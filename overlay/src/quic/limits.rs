@@ -23,7 +23,7 @@ pub struct Limits {
     /// Packets waiting per peer; more are turned away. Guess.
     pub packet_frames: usize,
     /// Bytes of packets waiting per peer; more are turned away. Guess: 4 MiB is
-    /// four connection windows.
+    /// two connection windows.
     pub queue_bytes: usize,
     /// The longest maintenance body; longer ones close the connection. 64 KiB.
     pub maintenance_frame: usize,
@@ -32,7 +32,8 @@ pub struct Limits {
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
     /// Bodies above this get a stream of their own, so that shorter ones pass
-    /// them. 96 KiB: payloads of 64 KiB, the design's figure, with a head.
+    /// them. 320 KiB: what shares a packet, 256 KiB, with a head. A guess: beside
+    /// longer ones, two streams more and their tasks cost little.
     pub large_above: usize,
     /// Streams of their own that one link writes at once; further packets wait.
     /// Two, with the persistent packet stream, can fill three quarters of the
@@ -80,12 +81,13 @@ pub struct Limits {
     /// UDP socket buffers asked of the kernel. 4 MiB: the kernel's default loses
     /// thousands of packets per GiB.
     pub socket_buffer: usize,
-    /// Unread bytes per stream. 256 KiB on a LAN: the design.
+    /// Unread bytes per stream. 512 KiB: as one long packet is read, the next is on
+    /// its way.
     pub stream_window: u32,
-    /// Unread bytes per connection. 1 MiB on a LAN: the design; quinn's
-    /// unlimited default let one peer take 130 MB.
+    /// Unread bytes per connection. 2 MiB: see `large_streams`; quinn's unlimited
+    /// default let one peer take 130 MB.
     pub connection_window: u32,
-    /// Unacknowledged bytes per connection. 2 MiB: above the receiver's window,
+    /// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window,
     /// which is to govern, so that packets cannot use up the sender's first.
     pub send_window: u64,
     /// Streams that a peer may have open; it waits to open more. Guess: one per
@@ -140,7 +142,7 @@ impl Default for Limits {
             maintenance_frame: 64 << 10,
             control_frame: 64 << 10,
             packet_frame: 16 << 20,
-            large_above: 96 << 10,
+            large_above: 320 << 10,
             large_streams: 2,
             assembly_bytes: 32 << 20,
             events: 1024,
@@ -157,9 +159,9 @@ impl Default for Limits {
             redial_first: Duration::from_millis(100),
             redial_max: Duration::from_secs(5),
             socket_buffer: 4 << 20,
-            stream_window: 256 << 10,
-            connection_window: 1 << 20,
-            send_window: 2 << 20,
+            stream_window: 512 << 10,
+            connection_window: 2 << 20,
+            send_window: 5 << 19,
             uni_streams: 32,
             initial_window: 256 << 10,
             ack_delay: Duration::from_millis(5),
