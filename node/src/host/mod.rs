@@ -141,6 +141,9 @@ impl Host {
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(TURNS) {
                 others_first().await;
+                if stop.is_cancelled() {
+                    break Ended::Asked;
+                }
             }
             self.fire_waiting();
             // Neither a busy network nor a busy user may starve the other.
@@ -171,7 +174,6 @@ impl Host {
             alarm.reset(self.next_wake(stats_due).into_std());
             tokio::select! {
                 biased;
-                () = stopped.as_mut() => break Ended::Asked,
                 event = events.recv() => match event {
                     None => break Ended::Asked,
                     Some(event) => {
@@ -191,6 +193,8 @@ impl Host {
                         self.on_command(command);
                     }
                 },
+                // Who is busy hears of it above.
+                () = stopped.as_mut() => break Ended::Asked,
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
                 // The tasks of the connection go first.

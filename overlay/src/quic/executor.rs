@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use futures_util::future::FutureExt;
@@ -113,27 +114,46 @@ impl Drop for Running {
 
 async fn run(mut new: mpsc::UnboundedReceiver<Task>) {
     let _running = Running::begin();
-    let mut running = FuturesUnordered::new();
+    let begun = Begun::default();
+    let mut running: FuturesUnordered<Task> = FuturesUnordered::new();
+    // One of them, so that new ones are asked for only when there are some.
+    let begin = begun.clone();
+    running.push(Box::pin(async move {
+        while let Some(task) = new.recv().await {
+            begin.lock().push(task);
+        }
+    }));
     poll_fn(|cx| {
-        let is_last = loop {
-            match new.poll_recv(cx) {
-                Poll::Ready(Some(task)) => running.push(task),
-                Poll::Ready(None) => break true,
-                Poll::Pending => break false,
-            }
-        };
         loop {
             // The set takes out one that panics, and the others go on.
             let next = AssertUnwindSafe(|| running.poll_next_unpin(cx));
-            match catch_unwind(next) {
-                Ok(Poll::Ready(Some(()))) => {}
-                Ok(Poll::Ready(None)) if is_last => return Poll::Ready(()),
-                Ok(_) => return Poll::Pending,
-                Err(_) => tracing::error!("a task of a node has panicked"),
+            let polled = match catch_unwind(next) {
+                Ok(Poll::Ready(Some(()))) => continue,
+                Ok(Poll::Ready(None)) => Poll::Ready(()),
+                Ok(Poll::Pending) => Poll::Pending,
+                Err(_) => {
+                    tracing::error!("a task of a node has panicked");
+                    continue;
+                }
+            };
+            let begun = std::mem::take(&mut *begun.lock());
+            if begun.is_empty() {
+                return polled;
             }
+            running.extend(begun);
         }
     })
     .await;
+}
+
+/// Tasks that have begun and are not among those that run.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Vec<Task>>>);
+
+impl Begun {
+    fn lock(&self) -> MutexGuard<'_, Vec<Task>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Tasks that belong together. They are ended when this is dropped.
@@ -195,7 +215,7 @@ pub(super) struct Panicked;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Weak};
+    use std::sync::Weak;
 
     use super::*;
 
