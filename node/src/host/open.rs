@@ -6,6 +6,7 @@ use std::time::Duration;
 use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId, config::Pace};
 use binomesh_routing as routing;
+use binomesh_routing::packet::Payloads;
 use binomesh_routing::shape::Fanout;
 
 use super::Host;
@@ -169,6 +170,10 @@ fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Conf
 /// longer frame ends the link, a longer payload is only refused.
 const PACKET_MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES + routing::wire::MAX_HEAD_BYTES;
 
+/// The longest packet that several messages share: it goes on the common stream, since one
+/// of its own takes two tasks more.
+const SHARED_MAX: usize = Payloads::MAX_BYTES + routing::wire::MAX_HEAD_BYTES;
+
 fn limits(config: &NodeConfig) -> Limits {
     let defaults = Limits::default();
     // Beats watch the neighbours; other links only have to stay open, through what
@@ -187,6 +192,7 @@ fn limits(config: &NodeConfig) -> Limits {
     Limits {
         link_idle,
         packet_frame: PACKET_MAX,
+        large_above: SHARED_MAX,
         keep_alive,
         idle_timeout: keep_alive * 3 / 2,
         ..defaults

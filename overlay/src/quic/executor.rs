@@ -263,7 +263,7 @@ mod tests {
     async fn all_tasks_of_one_executor_run_on_one_thread_at_a_time() {
         let executor = together();
         let mut group = Group::new(&executor);
-        let inside = Arc::new(std::sync::Mutex::new(()));
+        let inside = Arc::new(Mutex::new(()));
         for _ in 0..16 {
             let inside = inside.clone();
             group.spawn(async move {

@@ -32,8 +32,8 @@ pub struct Limits {
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
     /// Bodies above this get a stream of their own, so that shorter ones pass
-    /// them. 320 KiB: what shares a packet, 256 KiB, with a head. A guess: beside
-    /// longer ones, two streams more and their tasks cost little.
+    /// them. 320 KiB, a guess: beside longer ones, a stream more and its two tasks
+    /// cost little.
     pub large_above: usize,
     /// Streams of their own that one link writes at once; further packets wait.
     /// Two, with the persistent packet stream, can fill three quarters of the

@@ -43,8 +43,8 @@ impl Arrivals {
         }
     }
 
-    /// So many more than now will be waited for, once they have been sent; what is on its
-    /// way arrives only after this. One may wait at a time.
+    /// So many more than now will be waited for. Said before they are sent, and when nothing
+    /// else is on its way; one may wait at a time.
     pub(super) fn expect(&self, messages: u64) {
         let wanted = self.count.load(Ordering::SeqCst) + messages;
         self.reached_ns.store(0, Ordering::SeqCst);
