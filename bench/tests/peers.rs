@@ -9,7 +9,7 @@ const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
 
 #[test]
 fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
-    let line = "peers --floor --nodes 4 --repeat 2 --workload 1KiB,100KiB --volume-mib 2 --file-mib 4 --json";
+    let line = "peers --floor --nodes 4 --repeat 2 --workload 1KiB,400KiB --volume-mib 2 --file-mib 4 --json";
     let output = Command::new(BENCH)
         .args(line.split_whitespace())
         .output()

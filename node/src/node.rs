@@ -110,7 +110,7 @@ pub(crate) struct Seat {
     pub(crate) commands: mpsc::Receiver<Command>,
     /// Where the node stands; sent when it changes.
     pub(crate) placement: watch::Sender<Option<PlacementView>>,
-    /// End at once.
+    /// End at once: a busy loop after a few turns more.
     pub(crate) stop: CancellationToken,
 }
 

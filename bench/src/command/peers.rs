@@ -78,7 +78,7 @@ pub struct Peers {
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub volume_mib: u32,
     /// How much of ours is without a receipt at most, in MiB, back to back, and in no more
-    /// than 1,024 messages; one may always be. The tree has some 256 KiB on its way at each
+    /// than 1,024 messages; one may always be. The tree has some 512 KiB on its way at each
     /// of its links.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub window_mib: u32,

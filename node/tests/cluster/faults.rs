@@ -154,7 +154,7 @@ async fn payloads_come_from_arguments_files_and_standard_input() {
         let inbox = member(&cluster, name).client().subscribe("#").await;
         inboxes.push(inbox.unwrap());
     }
-    let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..400_000_u32).map(|i| (i % 251) as u8).collect();
     let file = cluster.dir().join("payload");
     std::fs::write(&file, &bytes).unwrap();
     let file = file.display().to_string();

@@ -417,8 +417,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Room to assemble a large frame. All of it is taken at once, so that
-    /// streams that wait hold nothing.
+    /// Room to assemble a large frame. All of it is taken at once, so that streams that
+    /// wait hold none; they hold what was read last, [`CHUNKS`] at most.
     async fn room(&self, frame_len: usize) -> Result<OwnedSemaphorePermit, ReadFailure> {
         let bytes = frame_len.min(self.shared.limits.assembly_bytes);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -15,8 +15,8 @@ use crate::command::Failure;
 
 /// Messages that wait for the first writer, and how many are written at once.
 const BATCH: usize = 64;
-/// The most chunks that are read at once.
-const CHUNKS: usize = 32;
+/// The most chunks that are read at once: as many as ours reads.
+const CHUNKS: usize = 64;
 
 /// Such a network. Node 0 sends.
 pub(super) struct Network {
