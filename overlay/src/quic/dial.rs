@@ -289,6 +289,7 @@ impl Handshake {
             distrusted: CancellationToken::new(),
             chain: self.chain,
             traffic: Default::default(),
+            last_packet: Default::default(),
             ready: [Notify::new(), Notify::new(), Notify::new()],
             persistent: Default::default(),
             drain: watch::Sender::new(None),

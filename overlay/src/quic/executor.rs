@@ -20,10 +20,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// For how many rounds one gives way at most. A guess: with 16 and with 64 nodes in a process
-/// twice as many make the last receiver of a broadcast hardly earlier, and cost more.
-const ROUNDS: usize = 6;
-
 /// How many executors run all their tasks as one, in this process.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
@@ -64,10 +60,10 @@ impl Executor {
     }
 
     /// Let all go first that is ready in this process, and what that makes ready at other
-    /// nodes in it, for some rounds. A node that is alone gives way once.
-    pub(super) async fn give_way() {
+    /// nodes in it, for so many rounds. A node that is alone gives way once.
+    pub(super) async fn give_way(rounds: usize) {
         let others = RUNNING.load(Ordering::Relaxed).saturating_sub(1);
-        for _ in 0..others.clamp(1, ROUNDS) {
+        for _ in 0..others.clamp(1, rounds) {
             tokio::task::yield_now().await;
         }
     }
@@ -283,6 +279,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_gives_way_does_so_for_some_rounds_if_there_are_others() {
+        const ROUNDS: usize = 6;
         let all: Vec<Executor> = (0..=ROUNDS).map(|_| together()).collect();
         let steps = Arc::new(AtomicUsize::new(0));
         let counted = steps.clone();
@@ -295,7 +292,7 @@ mod tests {
         // Each is counted once it has run.
         tokio::task::yield_now().await;
         let before = steps.load(Ordering::Relaxed);
-        Executor::give_way().await;
+        Executor::give_way(ROUNDS).await;
         let rounds = steps.load(Ordering::Relaxed) - before;
         assert!((ROUNDS - 1..=ROUNDS + 1).contains(&rounds), "{rounds}");
     }

@@ -5,7 +5,7 @@
 //! after the loser was read to its end, so that each class stays in order. A
 //! newer boot of the peer wins at once, for behind the other nobody is left.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quinn::Connection;
@@ -56,6 +56,8 @@ pub(super) struct Link {
     /// The peer's certificate chain.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) traffic: Traffic,
+    /// Bytes of the packet that came last.
+    pub(super) last_packet: AtomicUsize,
     /// Wakes the writer of a class.
     pub(super) ready: [Notify; 3],
     /// Persistent streams that the peer opened, one bit per class.
