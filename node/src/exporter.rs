@@ -116,6 +116,10 @@ fn describe() {
         "binomesh_subscriber_missed_total",
         "messages that local subscribers had no room for"
     );
+    describe_counter!(
+        "binomesh_listener_panics_total",
+        "functions that were called for a message and have panicked"
+    );
 }
 
 fn observe(report: &NodeReport) {

@@ -21,7 +21,9 @@ use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
-use crate::subscription::{Hold, OrderMetrics, Room, Subscription, subscription};
+use crate::subscription::{
+    Callback, Hold, Listener, Message, OrderMetrics, Room, Subscriber, Subscription, subscription,
+};
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// A running node. Clones are handles of the same node; when the last one is
@@ -328,6 +330,26 @@ impl Node {
         Ok(subscription.in_order(hold, metrics))
     }
 
+    /// Have `call` called for each matching message, by the task that runs the node: no
+    /// queue, and nobody to be woken. It must be quick and must not wait for anything, the
+    /// node least of all, for until it returns the node does nothing else; what takes
+    /// longer is for [`Node::subscribe`]. When this returns, no later message is missed.
+    /// One that panics is logged, counted (`binomesh_listener_panics_total`) and not called
+    /// again. It ends with the [`Listener`] or the node.
+    ///
+    /// # Errors
+    /// As for [`Node::subscribe`]: both count.
+    pub async fn listen(
+        &self,
+        filter: TopicFilter,
+        call: impl FnMut(Message) + Send + 'static,
+    ) -> Result<Listener, SubscribeError> {
+        let (callback, listener) = Callback::new(call);
+        let subscriber = Subscriber::called(filter, callback);
+        self.admit(subscriber).await?;
+        Ok(listener)
+    }
+
     /// As [`Node::subscribe`], with other bounds.
     pub(crate) async fn subscribe_within(
         &self,
@@ -344,11 +366,16 @@ impl Node {
         room: Room,
     ) -> Result<(Subscription, OrderMetrics), SubscribeError> {
         let (subscriber, subscription) = subscription(filter, room);
+        let metrics = self.admit(subscriber).await?;
+        Ok((subscription, metrics))
+    }
+
+    async fn admit(&self, subscriber: Subscriber) -> Result<OrderMetrics, SubscribeError> {
         let (reply, held) = oneshot::channel();
         let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
         asked.map_err(|Stopped| SubscribeError::Stopped)?;
         match held.await {
-            Ok(metrics) => Ok((subscription, metrics)),
+            Ok(metrics) => Ok(metrics),
             Err(_) if self.shared.commands.is_closed() => Err(SubscribeError::Stopped),
             Err(_) => Err(SubscribeError::TooMany),
         }

@@ -8,7 +8,10 @@
 //!
 //! A subscriber may ask for order ([`Hold`]). Its end sorts what has come through the
 //! queue, so a message that was left out is a gap as any other.
+//!
+//! A [`Listener`] has no queue: the node's own task calls it.
 
+mod listener;
 mod ordering;
 
 use std::collections::VecDeque;
@@ -21,6 +24,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::topic::{Topic, TopicFilter};
+pub(crate) use listener::Callback;
+pub use listener::Listener;
 pub(crate) use ordering::OrderMetrics;
 use ordering::Ordering;
 pub use ordering::{Gap, Hold};
@@ -182,19 +187,68 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     filter: TopicFilter,
-    shared: Arc<Shared>,
+    end: End,
+}
+
+/// Where its messages go.
+#[derive(Debug)]
+enum End {
+    Queue(QueueEnd),
+    Callback(Callback),
 }
 
 impl Subscriber {
+    /// One that is called.
+    pub(crate) const fn called(filter: TopicFilter, callback: Callback) -> Self {
+        let end = End::Callback(callback);
+        Self { filter, end }
+    }
+
     fn is_gone(&self) -> bool {
-        self.shared.queue().is_closed
+        match &self.end {
+            End::Queue(end) => end.0.queue().is_closed,
+            End::Callback(callback) => callback.has_ended(),
+        }
+    }
+
+    /// Returns whether it wants more.
+    fn take(&mut self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) -> bool {
+        match &mut self.end {
+            End::Queue(end) => end.push(messages, offered),
+            End::Callback(callback) => callback.tell(messages, offered),
+        }
+        !self.is_gone()
     }
 }
 
-impl Drop for Subscriber {
+/// The end of a queue at which messages come in.
+#[derive(Debug)]
+struct QueueEnd(Arc<Shared>);
+
+impl QueueEnd {
+    fn push(&self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) {
+        let mut queue = self.0.queue();
+        if queue.is_closed {
+            return;
+        }
+        let was_empty = queue.waiting.is_empty();
+        for (message, offered) in messages.zip(offered) {
+            match queue.push(message) {
+                true => offered.taken += 1,
+                false => offered.missed += 1,
+            }
+        }
+        // Otherwise it has been told, and looks until nothing is left.
+        if was_empty && !queue.waiting.is_empty() {
+            self.0.ready.notify_one();
+        }
+    }
+}
+
+impl Drop for QueueEnd {
     fn drop(&mut self) {
-        self.shared.queue().is_closed = true;
-        self.shared.ready.notify_one();
+        self.0.queue().is_closed = true;
+        self.0.ready.notify_one();
     }
 }
 
@@ -234,7 +288,7 @@ pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subs
     });
     let subscriber = Subscriber {
         filter,
-        shared: shared.clone(),
+        end: End::Queue(QueueEnd(shared.clone())),
     };
     let subscription = Subscription {
         shared,
@@ -298,26 +352,11 @@ impl Subscribers {
         messages: impl Fn() -> M,
     ) -> Vec<Offered> {
         let mut offered = vec![Offered::default(); count];
-        self.all.retain(|subscriber| {
-            let mut queue = subscriber.shared.queue();
-            if queue.is_closed {
-                return false;
-            }
+        self.all.retain_mut(|subscriber| {
             if !subscriber.filter.matches(topic) {
-                return true;
+                return !subscriber.is_gone();
             }
-            let was_empty = queue.waiting.is_empty();
-            for (message, offered) in messages().zip(&mut offered) {
-                match queue.push(message) {
-                    true => offered.taken += 1,
-                    false => offered.missed += 1,
-                }
-            }
-            // Otherwise it has been told, and looks until nothing is left.
-            if was_empty && !queue.waiting.is_empty() {
-                subscriber.shared.ready.notify_one();
-            }
-            true
+            subscriber.take(messages(), &mut offered)
         });
         let missed = offered.iter().map(|offered| offered.missed).sum();
         if missed > 0 {

@@ -82,6 +82,10 @@ pub struct Peers {
     /// of its links.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub window_mib: u32,
+    /// Our receivers take messages from a queue, each in a task of its own, instead of being
+    /// called.
+    #[arg(long)]
+    pub queued: bool,
     /// How long one system may take for one measurement.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout_seconds: u64,

@@ -133,6 +133,44 @@ async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
 }
 
 #[test]
+fn a_listener_is_called_in_order_until_it_is_dropped_and_misses_where_it_panics() {
+    let mut all = Subscribers::default();
+    let heard: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let words = heard.clone();
+    let (callback, listener) = Callback::new(move |message: Message| {
+        assert_ne!(message.id.sequence, 6, "planted");
+        words.lock().unwrap().push(message.id.sequence);
+    });
+    let filter = "jobs/#".parse().unwrap();
+    assert!(all.admit(Subscriber::called(filter, callback)));
+    let taken = Offered {
+        taken: 1,
+        missed: 0,
+    };
+    let missed = Offered {
+        taken: 0,
+        missed: 1,
+    };
+    let together = |first: u64, end: u64| move || (first..end).map(message);
+    let topic = message(0).topic;
+    assert_eq!(all.offer(&topic, 3, together(0, 3)), [taken; 3]);
+    let other = "other".parse().unwrap();
+    assert_eq!(all.offer(&other, 1, together(3, 4)), [Offered::default()]);
+    assert!(!listener.has_panicked());
+    let offered = all.offer(&topic, 4, together(4, 8));
+    assert_eq!(offered[..3], [taken, taken, missed]);
+    assert_eq!(offered[3], Offered::default(), "nobody listens any more");
+    assert!(listener.has_panicked() && all.all.is_empty());
+
+    let (callback, listener) = Callback::new(|_| unreachable!("nobody listens"));
+    assert!(all.admit(Subscriber::called(TopicFilter::all(), callback)));
+    drop(listener);
+    assert_eq!(offer(&mut all, message(9)), Offered::default());
+    assert!(all.all.is_empty());
+    assert_eq!(*heard.lock().unwrap(), [0, 1, 2, 4, 5]);
+}
+
+#[test]
 fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
     let mut all = Subscribers::default();
     let mut admit = || {

@@ -6,6 +6,7 @@ mod bed;
 mod confirmed;
 mod faults;
 mod forger;
+mod listeners;
 mod many_nodes;
 mod ordered;
 #[cfg(feature = "planted")]

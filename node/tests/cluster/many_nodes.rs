@@ -22,7 +22,7 @@ impl Housed {
             .await
     }
 
-    async fn counter(&self, name: &str, label: &str) -> u64 {
+    pub(crate) async fn counter(&self, name: &str, label: &str) -> u64 {
         let report = self.node.report().await.expect("running");
         let text = self.exporter.render(&report);
         let node = format!("node=\"{}\"", self.node.name());

@@ -70,7 +70,8 @@ impl Network {
             System::Star => Self::Bare(bare::Network::form(home, |_| 0).await?),
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
             System::Ours => {
-                Self::Ours(ours::Network::form(home, (peers.window_mib as usize) << 20).await?)
+                let window_bytes = (peers.window_mib as usize) << 20;
+                Self::Ours(ours::Network::form(home, (window_bytes, peers.queued)).await?)
             }
         })
     }

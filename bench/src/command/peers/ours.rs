@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh::verify::verify;
-use binomesh::{Node, PublishHandle, Received, SendOptions, Subscription, TopicFilter};
+use binomesh::{Listener, Node, PublishHandle, Received, SendOptions, Subscription, TopicFilter};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
@@ -33,12 +33,16 @@ pub(super) struct Network {
     /// How many bytes they have at most; one always fits.
     window_bytes: usize,
     tasks: JoinSet<()>,
+    _listeners: Vec<Listener>,
 }
 
 impl Network {
     /// Start all nodes, each under its parent in a binary tree, and wait until each is
     /// settled among all and their tables together are the binomial graph.
-    pub(super) async fn form(home: &Home, window_bytes: usize) -> Result<Self, Failure> {
+    pub(super) async fn form(
+        home: &Home,
+        (window_bytes, is_queued): (usize, bool),
+    ) -> Result<Self, Failure> {
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
             let mut config = home.config(node);
@@ -52,13 +56,20 @@ impl Network {
         let arrivals = Arc::new(Arrivals::new());
         let missed = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
+        let mut listeners = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
             node.ready(home.nodes()).await.map_err(Failure::run)?;
             if number > 0 {
                 let filter = TopicFilter::all();
-                let subscription = node.subscribe_bounded(filter, CAPACITY).await;
-                let subscription = subscription.map_err(Failure::run)?;
-                tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
+                if is_queued {
+                    let subscription = node.subscribe_bounded(filter, CAPACITY).await;
+                    let subscription = subscription.map_err(Failure::run)?;
+                    tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
+                } else {
+                    let arrivals = arrivals.clone();
+                    let listener = node.listen(filter, move |_| arrivals.add(1)).await;
+                    listeners.push(listener.map_err(Failure::run)?);
+                }
             }
         }
         let links = verified(&nodes).await?;
@@ -70,6 +81,7 @@ impl Network {
             pending: VecDeque::new(),
             window_bytes,
             tasks,
+            _listeners: listeners,
         })
     }
 
