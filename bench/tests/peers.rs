@@ -24,6 +24,7 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
     let mut seen = BTreeSet::new();
     for row in &rows {
         assert_eq!((&row["nodes"], &row["repeats"]), (&4.into(), &2.into()));
+        assert_eq!(row["queued"], false, "{row}");
         let value = row["value"].as_f64().expect("a number");
         // What has been freed before is used again.
         assert!(value > 0.0 || row["figure"] == "rss_kib_per_node", "{row}");
@@ -47,4 +48,22 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
         let value = row["value"].as_f64().unwrap_or_default();
         assert!(value > 1.0, "what is delivered was sent: {row}");
     }
+}
+
+#[test]
+fn receivers_can_be_subscribers() {
+    let line = "peers --nodes 4 --repeat 1 --workload 1KiB --volume-mib 1 --queued --json";
+    let output = Command::new(BENCH)
+        .args(line.split_whitespace())
+        .output()
+        .expect("ended");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .collect();
+    assert!(rows.iter().any(|row| row["figure"] == "latency_p50_ms"));
+    assert!(rows.iter().all(|row| row["queued"] == true));
 }

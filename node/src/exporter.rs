@@ -114,7 +114,11 @@ fn describe() {
     );
     describe_counter!(
         "binomesh_subscriber_missed_total",
-        "messages that local subscribers had no room for"
+        "messages that local subscribers had no room for, or panicked at"
+    );
+    describe_counter!(
+        "binomesh_listener_slow_total",
+        "packets for whose messages a function was called that held up the node for 10 ms or more"
     );
     describe_counter!(
         "binomesh_listener_panics_total",

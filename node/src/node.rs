@@ -331,14 +331,19 @@ impl Node {
     }
 
     /// Have `call` called for each matching message, by the task that runs the node: no
-    /// queue, and nobody to be woken. It must be quick and must not wait for anything, the
-    /// node least of all, for until it returns the node does nothing else; what takes
-    /// longer is for [`Node::subscribe`]. When this returns, no later message is missed.
-    /// One that panics is logged, counted (`binomesh_listener_panics_total`) and not called
-    /// again. It ends with the [`Listener`] or the node.
+    /// queue, and nobody to be woken. When this returns, no later message is missed. It ends
+    /// with the [`Listener`] or the node.
+    ///
+    /// Until it returns the node does nothing else, and does not stop either: it must be
+    /// quick and wait for nothing. It must not hold a [`Node`], which would be kept alive
+    /// by itself; what takes long, or answers, is for a task behind a channel, or for
+    /// [`Node::subscribe`]. What takes 10 ms or more for the messages of a packet is counted
+    /// (`binomesh_listener_slow_total`). One that panics is counted as well
+    /// (`binomesh_listener_panics_total`) and not called again. Metrics that it records are
+    /// the node's ([`Node::start_recorded`]).
     ///
     /// # Errors
-    /// As for [`Node::subscribe`]: both count.
+    /// [`SubscribeError`]; listeners and subscriptions count together.
     pub async fn listen(
         &self,
         filter: TopicFilter,

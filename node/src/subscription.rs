@@ -9,7 +9,8 @@
 //! A subscriber may ask for order ([`Hold`]). Its end sorts what has come through the
 //! queue, so a message that was left out is a gap as any other.
 //!
-//! A [`Listener`] has no queue: the node's own task calls it.
+//! A [`Listener`] has no queue: the node's own task calls it, and does nothing else until
+//! it returns.
 
 mod listener;
 mod ordering;
@@ -217,7 +218,6 @@ impl Subscriber {
             End::Queue(end) => end.push(messages, offered),
             End::Callback(callback) => callback.tell(messages, offered),
         }
-        !self.is_gone()
     }
 }
 
@@ -226,10 +226,11 @@ impl Subscriber {
 struct QueueEnd(Arc<Shared>);
 
 impl QueueEnd {
-    fn push(&self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) {
+    /// Returns whether it wants more.
+    fn push(&self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) -> bool {
         let mut queue = self.0.queue();
         if queue.is_closed {
-            return;
+            return false;
         }
         let was_empty = queue.waiting.is_empty();
         for (message, offered) in messages.zip(offered) {
@@ -242,6 +243,7 @@ impl QueueEnd {
         if was_empty && !queue.waiting.is_empty() {
             self.0.ready.notify_one();
         }
+        true
     }
 }
 
@@ -317,7 +319,7 @@ pub(crate) struct Subscribers {
 pub(crate) struct Offered {
     /// Who had room.
     pub(crate) taken: u64,
-    /// Who had none.
+    /// Who had none, or panicked at it.
     pub(crate) missed: u64,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   star    node 0 ──QUIC──▶ every other           no relaying at all
 //!   tree    node 0 ──QUIC──▶ 1, 2 ──▶ 3 … 6 ──▶    chunks passed on as they come
-//!   ours    a cluster, broadcasts with receipts, to a subscriber on each node
+//!   ours    a cluster, broadcasts with receipts, to a listener on each node
 //! ```
 //!
 //! All nodes of a system are in this process, on one runtime, with the same transport
@@ -119,7 +119,7 @@ impl Peers {
         if self.instructions {
             instructions::count(self, &mut figures)?;
         }
-        let rows = figures.rows(self.nodes);
+        let rows = figures.rows(self.nodes, self.queued);
         match self.json {
             true => rows.iter().try_for_each(record::print_json)?,
             false => figures::print_table(&rows)?,

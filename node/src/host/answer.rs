@@ -33,7 +33,7 @@ pub(super) enum Said {
     Taken,
     /// Nobody subscribes to its topic.
     NoSubscriber,
-    /// No subscriber had room for it.
+    /// No subscriber had room for it, or the one that was called panicked.
     Missed,
     /// The application answers.
     Reply(Vec<u8>),

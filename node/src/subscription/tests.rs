@@ -170,6 +170,69 @@ fn a_listener_is_called_in_order_until_it_is_dropped_and_misses_where_it_panics(
     assert_eq!(*heard.lock().unwrap(), [0, 1, 2, 4, 5]);
 }
 
+/// What a function holds, which panics when it is dropped.
+struct Delicate(#[expect(dead_code, reason = "held to be let go of")] Arc<()>);
+
+impl Drop for Delicate {
+    fn drop(&mut self) {
+        panic!("planted");
+    }
+}
+
+#[test]
+fn what_a_listener_holds_goes_with_it_at_once_and_its_panics_reach_nobody() {
+    let held = Arc::new(());
+    let listen = |all: &mut Subscribers, panics: bool| {
+        let delicate = Delicate(held.clone());
+        let (callback, listener) = Callback::new(move |_| {
+            let _held = &delicate;
+            assert!(!panics, "planted");
+        });
+        let is_room = all.admit(Subscriber::called(TopicFilter::all(), callback));
+        (listener, is_room)
+    };
+    let count = || Arc::strong_count(&held) - 1;
+    let mut all = Subscribers::default();
+    // No message comes.
+    let (dropped, _) = listen(&mut all, false);
+    assert_eq!(count(), 1);
+    drop(dropped);
+    assert_eq!(count(), 0);
+    let (panicked, _) = listen(&mut all, true);
+    offer(&mut all, message(1));
+    assert_eq!((count(), panicked.has_panicked()), (0, true));
+    // None is left; one too many is turned away, and the node stops.
+    let listeners: Vec<_> = (0..=Subscribers::MAX)
+        .map(|_| listen(&mut all, false))
+        .collect();
+    let rooms = listeners.iter().filter(|(_, is_room)| *is_room).count();
+    assert_eq!((rooms, count()), (Subscribers::MAX, Subscribers::MAX));
+    drop(all);
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn a_listener_can_be_dropped_in_its_own_call() {
+    let mut all = Subscribers::default();
+    let heard: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let own: Arc<Mutex<Option<Listener>>> = Arc::default();
+    let (words, slot) = (heard.clone(), Arc::downgrade(&own));
+    let (callback, listener) = Callback::new(move |message: Message| {
+        words.lock().unwrap().push(message.id.sequence);
+        if message.id.sequence == 1 {
+            drop(slot.upgrade().unwrap().lock().unwrap().take());
+        }
+    });
+    *own.lock().unwrap() = Some(listener);
+    assert!(all.admit(Subscriber::called(TopicFilter::all(), callback)));
+    let offered = all.offer(&message(0).topic, 4, || (0..4).map(message));
+    let taken: Vec<u64> = offered.iter().map(|offered| offered.taken).collect();
+    assert_eq!(taken, [1, 1, 0, 0]);
+    assert!(all.all.is_empty());
+    assert_eq!(Arc::strong_count(&heard), 1, "the function is gone");
+    assert_eq!(*heard.lock().unwrap(), [0, 1]);
+}
+
 #[test]
 fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
     let mut all = Subscribers::default();

@@ -8,6 +8,11 @@ use binomesh::{Confirmation, Due, SendOptions, TopicFilter};
 use crate::bed::{self, PATIENCE, eventually};
 use crate::many_nodes::start;
 
+#[expect(clippy::disallowed_methods, reason = "who is slow is what is tested")]
+fn hold_up() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
 /// Of three receivers one panics at a word, and goes on without its listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone() {
@@ -23,6 +28,9 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
         let listener = housed.node.listen(filter, move |message| {
             let word = String::from_utf8_lossy(&message.payload).into_owned();
             assert!(number != 3 || word != "second", "planted");
+            if number == 1 && word == "third" {
+                hold_up();
+            }
             words.lock().expect("no panic while locked").push(word);
         });
         listeners.push(listener.await.expect("room"));
@@ -65,6 +73,8 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
         (panics > 0).then_some(panics)
     });
     assert_eq!(panics.await, 1);
+    let slow = all[1].counter("binomesh_listener_slow_total", "").await;
+    assert!(slow > 0, "it held up its node");
     // What a function holds goes with the node.
     let held = Arc::downgrade(&heard[1]);
     drop(heard);

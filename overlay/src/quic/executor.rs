@@ -63,7 +63,7 @@ impl Executor {
     /// nodes in it, for so many rounds. A node that is alone gives way once.
     pub(super) async fn give_way(rounds: usize) {
         let others = RUNNING.load(Ordering::Relaxed).saturating_sub(1);
-        for _ in 0..others.clamp(1, rounds) {
+        for _ in 0..others.min(rounds).max(1) {
             tokio::task::yield_now().await;
         }
     }

@@ -149,12 +149,9 @@ impl Writer {
         out.opened
     }
 
-    /// For how many rounds answers give way.
+    /// For how many rounds answers give way: most answer what came last on this link.
     fn rounds(&self) -> usize {
-        match self.link.last_packet.load(Ordering::Relaxed) {
-            ..=SHORT => ROUNDS,
-            _ => ROUNDS_LONG,
-        }
+        rounds_after(self.link.last_packet.load(Ordering::Relaxed))
     }
 
     async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
@@ -236,6 +233,14 @@ impl Writer {
             }
         }
         contacts
+    }
+}
+
+/// For how many rounds the answer to a packet of so many bytes gives way.
+const fn rounds_after(bytes: usize) -> usize {
+    match bytes {
+        ..=SHORT => ROUNDS,
+        _ => ROUNDS_LONG,
     }
 }
 
@@ -466,5 +471,18 @@ impl Reader {
         let (held, body) = (frame.len(), frame.slice(body_at..));
         deliver(&self.shared, &self.link, class, body, held).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_short_packets_give_way_for_longer() {
+        let table = [(0, 4), (4096, 4), (4097, 2), (usize::MAX, 2)];
+        for (bytes, rounds) in table {
+            assert_eq!(rounds_after(bytes), rounds, "{bytes}");
+        }
     }
 }

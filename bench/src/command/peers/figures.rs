@@ -138,6 +138,8 @@ pub(super) struct Row {
     repeats: usize,
     unit: &'static str,
     ratio_to_tree: Option<f64>,
+    /// Receivers of ours are subscribers, not listeners.
+    queued: bool,
     version: &'static str,
 }
 
@@ -154,7 +156,7 @@ impl Figures {
     }
 
     /// A row for each figure.
-    pub(super) fn rows(&self, nodes: u32) -> Vec<Row> {
+    pub(super) fn rows(&self, nodes: u32, queued: bool) -> Vec<Row> {
         let rows = self.values.iter().filter_map(|(key, values)| {
             let (at, figure, system) = *key;
             let (value, min, max) = spread(values)?;
@@ -172,6 +174,7 @@ impl Figures {
                 repeats: values.len(),
                 unit,
                 ratio_to_tree: tree.filter(|tree| *tree > 0.0).map(|tree| value / tree),
+                queued,
                 version: VERSION,
             })
         });
@@ -220,7 +223,7 @@ mod tests {
             figures.add(System::Ours, "1KiB", Figure::LatencyP50Ms, 3.0 * value);
         }
         figures.add(System::Ours, "64KiB", Figure::LatencyP50Ms, 1.0);
-        let rows = figures.rows(16);
+        let rows = figures.rows(16, false);
         let told: Vec<_> = rows
             .iter()
             .map(|row| (row.system, row.value, row.max, row.ratio_to_tree))

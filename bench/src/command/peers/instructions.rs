@@ -66,6 +66,9 @@ fn arguments(peers: &Peers, system: System) -> Vec<String> {
     if peers.signatures {
         arguments.push("--signatures".to_owned());
     }
+    if peers.queued {
+        arguments.push("--queued".to_owned());
+    }
     arguments
 }
 

@@ -71,7 +71,7 @@ impl Network {
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
             System::Ours => {
                 let window_bytes = (peers.window_mib as usize) << 20;
-                Self::Ours(ours::Network::form(home, (window_bytes, peers.queued)).await?)
+                Self::Ours(ours::Network::form(home, window_bytes, peers.queued).await?)
             }
         })
     }

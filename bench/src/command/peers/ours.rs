@@ -1,5 +1,5 @@
-//! A cluster in this process: node 0 broadcasts with receipts, a subscriber on each
-//! other node takes what comes.
+//! A cluster in this process: node 0 broadcasts with receipts, a listener on each other
+//! node takes what comes, or a subscriber.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ pub(super) struct Network {
     /// How many bytes they have at most; one always fits.
     window_bytes: usize,
     tasks: JoinSet<()>,
-    _listeners: Vec<Listener>,
+    /// Held for as long as they are to be called.
+    listeners: Vec<Listener>,
 }
 
 impl Network {
@@ -41,7 +42,8 @@ impl Network {
     /// settled among all and their tables together are the binomial graph.
     pub(super) async fn form(
         home: &Home,
-        (window_bytes, is_queued): (usize, bool),
+        window_bytes: usize,
+        is_queued: bool,
     ) -> Result<Self, Failure> {
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
@@ -81,7 +83,7 @@ impl Network {
             pending: VecDeque::new(),
             window_bytes,
             tasks,
-            _listeners: listeners,
+            listeners,
         })
     }
 
@@ -145,6 +147,7 @@ impl Network {
         for node in &self.nodes {
             node.shutdown().await;
         }
+        self.listeners.clear();
         self.tasks.shutdown().await;
     }
 }
