@@ -7,9 +7,8 @@ use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
 
-#[test]
-fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
-    let line = "peers --floor --nodes 4 --repeat 2 --workload 1KiB,400KiB --volume-mib 2 --file-mib 4 --json";
+/// What this command prints.
+fn rows(line: &str) -> Vec<Value> {
     let output = Command::new(BENCH)
         .args(line.split_whitespace())
         .output()
@@ -17,10 +16,15 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let text = String::from_utf8(output.stdout).expect("text");
-    let rows: Vec<Value> = text
-        .lines()
+    text.lines()
         .map(|line| serde_json::from_str(line).expect("a row"))
-        .collect();
+        .collect()
+}
+
+#[test]
+fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
+    let line = "peers --floor --nodes 4 --repeat 2 --workload 1KiB,400KiB --volume-mib 2 --file-mib 4 --json";
+    let rows = rows(line);
     let mut seen = BTreeSet::new();
     for row in &rows {
         assert_eq!((&row["nodes"], &row["repeats"]), (&4.into(), &2.into()));
@@ -53,17 +57,7 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
 #[test]
 fn receivers_can_be_subscribers() {
     let line = "peers --nodes 4 --repeat 1 --workload 1KiB --volume-mib 1 --queued --json";
-    let output = Command::new(BENCH)
-        .args(line.split_whitespace())
-        .output()
-        .expect("ended");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let rows: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a row"))
-        .collect();
+    let rows = rows(line);
     assert!(rows.iter().any(|row| row["figure"] == "latency_p50_ms"));
     assert!(rows.iter().all(|row| row["queued"] == true));
 }

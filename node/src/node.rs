@@ -379,11 +379,11 @@ impl Node {
         let (reply, held) = oneshot::channel();
         let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
         asked.map_err(|Stopped| SubscribeError::Stopped)?;
-        match held.await {
-            Ok(metrics) => Ok(metrics),
-            Err(_) if self.shared.commands.is_closed() => Err(SubscribeError::Stopped),
-            Err(_) => Err(SubscribeError::TooMany),
-        }
+        held.await
+            .map_err(|_| match self.shared.commands.is_closed() {
+                true => SubscribeError::Stopped,
+                false => SubscribeError::TooMany,
+            })
     }
 
     /// Go on with a renewed certificate, other authorities or revocation lists.

@@ -46,6 +46,7 @@ mod socket;
 mod stream;
 mod table;
 mod tls;
+mod told;
 mod transport;
 
 pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};

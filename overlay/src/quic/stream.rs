@@ -1,7 +1,5 @@
 //! One task per stream: frames out of a peer's queue, frames in to the host.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,8 +13,8 @@ use super::buffers::{self, Buffer};
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
+use super::told::Told;
 use super::{Shared, TransportEvent};
-use crate::PeerId;
 
 /// Frames written at once. Few enough that a newer maintenance frame still finds
 /// its slot; a guess.
@@ -36,58 +34,6 @@ const ROUNDS: usize = 4;
 /// The same for a long one, whose bytes are kept by all above until its answer is there. With
 /// 6 rounds throughput with 64 nodes in a process was a seventh lower.
 const ROUNDS_LONG: usize = 2;
-
-/// The contacts told on one stream, the longest unused forgotten first. Per
-/// stream, because streams overtake each other: the contact must not come later
-/// than the frame that needs it.
-struct Told {
-    contacts: BTreeMap<PeerId, (u64, u64)>,
-    uses: BTreeSet<(u64, PeerId)>,
-    clock: u64,
-    capacity: usize,
-}
-
-impl Told {
-    fn new(capacity: usize) -> Self {
-        Self {
-            contacts: BTreeMap::new(),
-            uses: BTreeSet::new(),
-            clock: 0,
-            capacity,
-        }
-    }
-
-    /// Whether exactly this was told already.
-    fn has(&mut self, contact: &Contact) -> bool {
-        let digest = digest(contact);
-        let known = self.contacts.get(&contact.id);
-        let has = known.is_some_and(|(told, _)| *told == digest);
-        if has {
-            self.note(contact);
-        }
-        has
-    }
-
-    fn note(&mut self, contact: &Contact) {
-        self.clock += 1;
-        let entry = (digest(contact), self.clock);
-        if let Some((_, used)) = self.contacts.insert(contact.id, entry) {
-            self.uses.remove(&(used, contact.id));
-        }
-        self.uses.insert((self.clock, contact.id));
-        while self.uses.len() > self.capacity {
-            if let Some((_, oldest)) = self.uses.pop_first() {
-                self.contacts.remove(&oldest);
-            }
-        }
-    }
-}
-
-fn digest(contact: &Contact) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    contact.hash(&mut hasher);
-    hasher.finish()
-}
 
 /// Writes one class of one link.
 pub(super) struct Writer {
