@@ -3,25 +3,25 @@
 //! tokio keeps timers in a wheel whose coarser rings are walked down step by step, so
 //! that one far timer wakes an idle process up to six times, and a timer that was put
 //! off still wakes it at its old time. A node that has nothing to do would do little
-//! else. Here deadlines are in one ordered list, and the operating system's alarm
-//! stands at the first of them.
+//! else. Here deadlines are in one list, and the operating system's alarm stands at the
+//! first of them, or before. The list has no order: a timer moves with each packet, and
+//! which is the first is asked only when the one of the alarm has moved.
 //!
 //! Not here: what a timer means, and the queue of the host's own timers.
 
 mod alarm;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -50,7 +50,6 @@ pub struct Clock(Arc<Running>);
 
 struct Running {
     inner: Arc<Inner>,
-    next: AtomicU64,
     driver: AbortHandle,
     /// Of the connections that have their timers here.
     executor: Executor,
@@ -69,18 +68,40 @@ struct Inner {
     arrivals: Arc<Notify>,
 }
 
-/// A timer's place in the list: its deadline, and a number of its own.
-type Place = (Instant, u64);
+/// Of one timer. Nobody is woken twice for the same time.
+struct Entry {
+    deadline: Instant,
+    waker: Option<Waker>,
+}
 
+#[derive(Default)]
 struct List {
-    waiting: BTreeMap<Place, Waker>,
-    /// When the alarm goes off.
+    /// As many as there are timers that were polled.
+    entries: Slab<Entry>,
+    /// When the alarm goes off; no timer is before it.
     set: Option<Instant>,
+    /// The alarm may be earlier than the first timer.
+    is_early: bool,
     /// When it was put off last.
     put_off: Option<Instant>,
     /// How often it was set.
     #[cfg(test)]
     times_set: u128,
+}
+
+impl List {
+    fn first(&self) -> Option<Instant> {
+        let waiting = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.waker.is_some());
+        waiting.map(|(_, entry)| entry.deadline).min()
+    }
+
+    /// A timer does not wait for this time any more.
+    fn note_moved(&mut self, from: Instant) {
+        self.is_early |= self.set.is_some_and(|set| from <= set);
+    }
 }
 
 impl Clock {
@@ -93,13 +114,7 @@ impl Clock {
     pub fn start_on(executor: Executor) -> io::Result<Self> {
         let inner = Arc::new(Inner {
             alarm: Alarm::new()?,
-            list: Mutex::new(List {
-                waiting: BTreeMap::new(),
-                set: None,
-                put_off: None,
-                #[cfg(test)]
-                times_set: 0,
-            }),
+            list: Mutex::default(),
             arrivals: Arc::default(),
         });
         let ringing = inner.clone();
@@ -111,7 +126,6 @@ impl Clock {
         });
         Ok(Self(Arc::new(Running {
             inner,
-            next: AtomicU64::new(0),
             driver: driver.abort_handle(),
             executor,
         })))
@@ -129,7 +143,7 @@ impl Clock {
         Sleep {
             clock: self.clone(),
             deadline,
-            number: self.0.next.fetch_add(1, Ordering::Relaxed),
+            place: None,
             listed: None,
         }
     }
@@ -152,21 +166,34 @@ impl Inner {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, former: Option<Place>, place: Place, waker: Waker) {
+    /// Wake `waker` at `deadline`, and at no other time. Returns the timer's place.
+    fn enter(&self, place: Option<usize>, deadline: Instant, waker: Waker) -> usize {
+        let entry = Entry {
+            deadline,
+            waker: Some(waker),
+        };
         let mut list = self.list();
-        let moved = former.and_then(|former| list.waiting.remove(&former));
-        let replaced = list.waiting.insert(place, waker);
-        self.set_alarm(&mut list);
+        let (place, former) = match place {
+            None => (list.entries.insert(entry), None),
+            Some(place) => {
+                let former = std::mem::replace(&mut list.entries[place], entry);
+                list.note_moved(former.deadline);
+                (place, Some(former))
+            }
+        };
+        self.set_alarm(&mut list, deadline);
         // What a waker holds may have timers too, which take the lock.
         drop(list);
-        drop((moved, replaced));
+        drop(former);
+        place
     }
 
-    fn leave(&self, place: Place) {
+    /// Nobody is to be woken.
+    fn leave(&self, place: usize) {
         let mut list = self.list();
-        let former = list.waiting.remove(&place);
-        if list.set == Some(place.0) {
-            self.set_alarm(&mut list);
+        let former = list.entries.try_remove(place);
+        if let Some(former) = &former {
+            list.note_moved(former.deadline);
         }
         drop(list);
         drop(former);
@@ -174,32 +201,46 @@ impl Inner {
 
     /// Wake whose time has come. Whoever is woken asks the clock itself.
     fn wake_due(&self) {
-        let mut list = self.list();
-        list.set = None;
-        let later = list.waiting.split_off(&(now(), u64::MAX));
-        let due = std::mem::replace(&mut list.waiting, later);
-        self.set_alarm(&mut list);
+        let (mut list, now) = (self.list(), now());
+        let all = list.entries.iter_mut();
+        let due = all.filter(|(_, entry)| entry.deadline <= now);
+        let mut due: Vec<_> = due
+            .filter_map(|(_, entry)| Some((entry.deadline, entry.waker.take()?)))
+            .collect();
+        (list.set, list.is_early) = (None, false);
+        if let Some(first) = list.first() {
+            self.set_alarm(&mut list, first);
+        }
         drop(list);
-        due.into_values().for_each(Waker::wake);
+        due.sort_by_key(|(deadline, _)| *deadline);
+        due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Have the alarm go off at the first deadline, or before.
-    fn set_alarm(&self, list: &mut List) {
-        let Some(first) = list.waiting.keys().next().map(|place| place.0) else {
-            return;
-        };
-        if let Some(set) = list.set.filter(|set| *set <= first) {
-            let by = first - set;
+    /// Have the alarm go off at the first deadline, or before. One of them is `some`, and
+    /// it is the only one that may be before the alarm.
+    fn set_alarm(&self, list: &mut List, some: Instant) {
+        let mut first = some;
+        if let Some(set) = list.set.filter(|set| *set <= some) {
+            if !list.is_early || some - set < PUT_OFF_AT_LEAST_BY {
+                return;
+            }
             let now = now();
             let is_soon = |last: Instant| now.duration_since(last) < PUT_OFF_AT_MOST_EVERY;
-            let is_seldom = by >= PUT_OFF_AT_ONCE_BY || !list.put_off.is_some_and(is_soon);
-            if by < PUT_OFF_AT_LEAST_BY || !is_seldom {
+            let is_seldom =
+                |by: Duration| by >= PUT_OFF_AT_ONCE_BY || !list.put_off.is_some_and(is_soon);
+            if !is_seldom(some - set) {
+                return;
+            }
+            first = list.first().unwrap_or(some);
+            let by = first.saturating_duration_since(set);
+            if by < PUT_OFF_AT_LEAST_BY || !is_seldom(by) {
+                list.is_early = by > Duration::ZERO;
                 return;
             }
             list.put_off = Some(now);
         }
         self.alarm.set(first.saturating_duration_since(now()));
-        list.set = Some(first);
+        (list.set, list.is_early) = (Some(first), false);
         #[cfg(test)]
         {
             list.times_set += 1;
@@ -212,9 +253,10 @@ impl Inner {
 pub struct Sleep {
     clock: Clock,
     deadline: Instant,
-    number: u64,
-    /// Where it is in the list, and who is woken.
-    listed: Option<(Place, Waker)>,
+    /// Where it is in the list.
+    place: Option<usize>,
+    /// When who is woken.
+    listed: Option<(Instant, Waker)>,
 }
 
 impl Sleep {
@@ -234,19 +276,23 @@ impl Sleep {
             self.unlist();
             return Poll::Ready(());
         }
-        let place = (self.deadline, self.number);
-        let is_there = |(at, waker): &(Place, Waker)| *at == place && waker.will_wake(cx.waker());
+        let is_there =
+            |(at, waker): &(Instant, Waker)| *at == self.deadline && waker.will_wake(cx.waker());
         if !self.listed.as_ref().is_some_and(is_there) {
-            let former = self.listed.take().map(|(place, _)| place);
-            let waker = cx.waker().clone();
-            self.clock.0.inner.enter(former, place, waker.clone());
-            self.listed = Some((place, waker));
+            let waker = match self.listed.take() {
+                Some((_, waker)) if waker.will_wake(cx.waker()) => waker,
+                _ => cx.waker().clone(),
+            };
+            let inner = &self.clock.0.inner;
+            self.place = Some(inner.enter(self.place, self.deadline, waker.clone()));
+            self.listed = Some((self.deadline, waker));
         }
         Poll::Pending
     }
 
     fn unlist(&mut self) {
-        if let Some((place, _)) = self.listed.take() {
+        self.listed = None;
+        if let Some(place) = self.place.take() {
             self.clock.0.inner.leave(place);
         }
     }
@@ -304,7 +350,7 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     use tokio::task::JoinSet;
@@ -410,6 +456,30 @@ mod tests {
         assert_eq!(clock.0.inner.list().set, Some(start + ms(60_000)));
     }
 
+    #[tokio::test]
+    async fn the_alarm_stands_at_the_next_timer_when_the_first_has_moved() {
+        let (clock, start) = (Clock::start().unwrap(), now());
+        let at = |after| start + Duration::from_secs(after);
+        let mut sleeps = [10, 20, 30].map(|after| clock.sleep_until(at(after)));
+        let poll = async |sleep: &mut Sleep| poll_fn(|cx| Poll::Ready(sleep.poll_fired(cx))).await;
+        for sleep in &mut sleeps {
+            let _ = poll(sleep).await;
+        }
+        let set = || clock.0.inner.list().set;
+        assert_eq!(set(), Some(at(10)));
+        for (moved, to, first) in [(1, 40, 10), (0, 50, 30), (2, 60, 40), (2, 5, 5)] {
+            sleeps[moved].reset(at(to));
+            let _ = poll(&mut sleeps[moved]).await;
+            assert_eq!(set(), Some(at(first)), "{moved} to {to}");
+        }
+        let [first, mut second, third] = sleeps;
+        drop((first, third));
+        second.reset(at(45));
+        let _ = poll(&mut second).await;
+        assert_eq!(set(), Some(at(45)));
+        assert_eq!(clock.0.inner.list().entries.len(), 1);
+    }
+
     /// Else a runtime would hold the file of each transport that was ever there.
     #[tokio::test]
     async fn a_clock_ends_with_the_last_that_holds_it() {
@@ -448,6 +518,6 @@ mod tests {
                 .poll_fired(&Context::from_waker(Waker::noop()))
                 .is_pending()
         );
-        assert_eq!(clock.0.inner.list().waiting.len(), 1);
+        assert_eq!(clock.0.inner.list().entries.len(), 1);
     }
 }
