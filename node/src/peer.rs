@@ -172,7 +172,6 @@ pub struct Peer<I: Id> {
     relay: Relay<I>,
     /// The links that the relay wants; the overlay has its own.
     relay_links: BTreeSet<I>,
-    overlay_out: overlay::overlay::Out<I>,
     relay_out: routing::Effects<I>,
 }
 
@@ -183,7 +182,6 @@ impl<I: Id> Peer<I> {
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
             relay_links: BTreeSet::new(),
-            overlay_out: Outbox::new(),
             relay_out: Outbox::new(),
         }
     }
@@ -297,10 +295,10 @@ impl<I: Id> Peer<I> {
     }
 
     fn on_overlay(&mut self, input: overlay::Input<I>, out: &mut Out<I>) {
-        let mut effects = std::mem::take(&mut self.overlay_out);
+        let mut effects = Outbox::new();
         self.overlay.handle(input, &mut effects);
         let mut is_view_new = false;
-        for effect in effects.drain() {
+        for effect in effects {
             match effect {
                 Effect::Send { to, message } => out.send(to, Message::Overlay(message)),
                 Effect::Arm { timer, after } => out.arm(Timer::Overlay(timer), after),
@@ -326,7 +324,6 @@ impl<I: Id> Peer<I> {
                 }
             }
         }
-        self.overlay_out = effects;
         if is_view_new && let Some(view) = self.view() {
             self.on_relay(routing::Input::View(view), out);
         }
@@ -348,7 +345,7 @@ impl<I: Id> Peer<I> {
 
     fn flush_relay(&mut self, out: &mut Out<I>) {
         let mut is_roster_new = false;
-        for effect in self.relay_out.drain() {
+        for effect in std::mem::take(&mut self.relay_out) {
             match effect {
                 Effect::Send { to, message } => out.send(to, Message::Relay(message)),
                 Effect::Arm { timer, after } => out.arm(Timer::Relay(timer), after),

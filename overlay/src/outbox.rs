@@ -34,8 +34,7 @@ pub enum Effect<I, M, T, E> {
     Disconnect(I),
 }
 
-/// The effects of one input, in order. A host reuses one outbox and drains it
-/// after each input; nobody reads it to decide something.
+/// The effects of one input, in order. Nobody reads it to decide something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outbox<I, M, T = (), E = ()> {
     effects: Vec<Effect<I, M, T, E>>,
@@ -99,6 +98,16 @@ impl<I, M, T, E> Outbox<I, M, T, E> {
     /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
+    }
+}
+
+impl<I, M, T, E> IntoIterator for Outbox<I, M, T, E> {
+    type Item = Effect<I, M, T, E>;
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    /// The effects, in order.
+    fn into_iter(self) -> Self::IntoIter {
+        self.effects.into_iter()
     }
 }
 

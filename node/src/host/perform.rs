@@ -1,34 +1,35 @@
 //! What a peer asks of its host.
 
 use binomesh_overlay::quic::SendError;
-use binomesh_overlay::{self as overlay, Effect, Outbox, PeerId};
+use binomesh_overlay::{self as overlay, Effect, PeerId};
 use binomesh_routing as routing;
 
 use super::Host;
-use crate::peer::{Event, Message};
+use crate::peer::{Event, Message, Timer};
 use crate::report::{PlacementView, epoch_name};
 use crate::wire;
 
 impl Host {
-    /// Perform what the peer has asked for.
+    /// Perform what the peer has asked for, and what handling an event of it asks for.
     pub(super) fn perform(&mut self) {
-        let mut out = std::mem::replace(&mut self.out, Outbox::new());
-        for effect in out.drain() {
-            match effect {
-                Effect::Send { to, message } => self.send(to, &message),
-                Effect::Arm { timer, after } => self.arm(timer, after),
-                Effect::Disarm { timer } => self.timers.disarm(timer),
-                Effect::Connect(peer) => self.transport.connect(peer),
-                Effect::Disconnect(peer) => self.transport.disconnect(peer),
-                Effect::Event(Event::Overlay(event)) => self.on_overlay_event(&event),
-                Effect::Event(Event::Relay(event)) => self.on_relay_event(event),
+        while !self.out.is_empty() {
+            // No memory is kept: what the allocator gives was used just before, by whichever
+            // node of the process, and is in the caches still.
+            for effect in std::mem::take(&mut self.out) {
+                self.perform_one(effect);
             }
         }
-        // Handling an event may have asked for more; keep the larger memory.
-        if self.out.is_empty() {
-            self.out = out;
-        } else {
-            self.perform();
+    }
+
+    fn perform_one(&mut self, effect: Effect<PeerId, Message<PeerId>, Timer, Event<PeerId>>) {
+        match effect {
+            Effect::Send { to, message } => self.send(to, &message),
+            Effect::Arm { timer, after } => self.arm(timer, after),
+            Effect::Disarm { timer } => self.timers.disarm(timer),
+            Effect::Connect(peer) => self.transport.connect(peer),
+            Effect::Disconnect(peer) => self.transport.disconnect(peer),
+            Effect::Event(Event::Overlay(event)) => self.on_overlay_event(&event),
+            Effect::Event(Event::Relay(event)) => self.on_relay_event(event),
         }
     }
 

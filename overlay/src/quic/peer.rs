@@ -167,11 +167,12 @@ impl Peer {
         }
     }
 
-    /// Queue a frame and wake its writer.
-    pub(super) fn push(&self, frame: Frame) -> Result<Result<(), Full>, Removed> {
+    /// Queue a frame and wake its writer; without a link only if `may_wait`. Returns the
+    /// frame if it is not for this entry.
+    pub(super) fn push(&self, frame: Frame, may_wait: bool) -> Result<Result<(), Full>, Frame> {
         let mut state = self.lock();
-        if state.removed {
-            return Err(Removed);
+        if state.removed || state.current.is_none() && !may_wait {
+            return Err(frame);
         }
         let class = frame.class.plain();
         let pushed = state.queue.push(frame);

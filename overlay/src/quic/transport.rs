@@ -20,8 +20,8 @@ use super::greeting::Farewell;
 use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics::Metrics;
-use super::peer::{Link, Peer, Removed};
-use super::queue::QueueLimits;
+use super::peer::{Link, Peer};
+use super::queue::{Full, QueueLimits};
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
@@ -159,23 +159,30 @@ impl Transport {
         if to == shared.me {
             return Err(SendError::ToSelf);
         }
-        loop {
-            let peer = match shared.table.find(to) {
-                Some(peer) => peer,
-                None if !shared.book().is_known(to) => return Err(SendError::UnknownPeer),
-                None => shared.enter(to).ok_or(SendError::TooManyPeers)?,
+        let note_full = |Full| {
+            shared.metrics.class(class).full.increment(1);
+            SendError::Full
+        };
+        let mut frame = frame;
+        // As a rule there is a link.
+        if let Some(peer) = shared.table.find(to) {
+            frame = match peer.push(frame, false) {
+                Ok(pushed) => return pushed.map_err(note_full),
+                Err(frame) => frame,
             };
-            if !peer.is_linked() && !shared.book().is_known(to) {
+        }
+        loop {
+            let is_linked = || shared.table.find(to).is_some_and(|peer| peer.is_linked());
+            if !shared.book().is_known(to) && !is_linked() {
                 return Err(SendError::UnknownPeer);
             }
-            match peer.push(frame.clone()) {
-                Err(Removed) => continue,
+            let peer = shared.enter(to).ok_or(SendError::TooManyPeers)?;
+            match peer.push(frame, true) {
+                // It has left the table meanwhile.
+                Err(same) => frame = same,
                 Ok(pushed) => {
                     shared.dial(&peer);
-                    return pushed.map_err(|_| {
-                        shared.metrics.class(class).full.increment(1);
-                        SendError::Full
-                    });
+                    return pushed.map_err(note_full);
                 }
             }
         }
