@@ -1,5 +1,6 @@
 //! All duties of a node, counted and found by number, message and epoch.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use binomesh_overlay::{Epoch, Id};
@@ -12,17 +13,28 @@ use crate::packet::PacketId;
 /// before it adds one ([`Duties::has_room`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duties<I> {
-    duties: BTreeMap<u64, Box<Duty<I>>>,
+    duties: BTreeMap<u64, Place<I>>,
     /// The few duties of each message, in every epoch.
     index: BTreeMap<PacketId<I>, Vec<u64>>,
     open: BTreeSet<u64>,
     finished: BTreeSet<u64>,
+    /// How many of the open ones are taken out.
+    taken: usize,
     /// How many of the open ones are for others.
     relayed: usize,
     /// What these have handed on.
     delegations: usize,
     bytes: usize,
     next: u64,
+}
+
+/// Where a duty is, and comes back to: to take one out changes no list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place<I> {
+    /// None while it is taken out.
+    duty: Option<Box<Duty<I>>>,
+    /// Whether it is among the open ones, or else the finished ones.
+    is_open: bool,
 }
 
 impl<I: Id> Duties<I> {
@@ -32,6 +44,7 @@ impl<I: Id> Duties<I> {
             index: BTreeMap::new(),
             open: BTreeSet::new(),
             finished: BTreeSet::new(),
+            taken: 0,
             relayed: 0,
             delegations: 0,
             bytes: 0,
@@ -39,9 +52,9 @@ impl<I: Id> Duties<I> {
         }
     }
 
-    /// Duties that are not finished, own ones included.
+    /// Duties that are not finished, own ones included; none that is taken out.
     pub(super) fn open_count(&self) -> usize {
-        self.open.len()
+        self.open.len() - self.taken
     }
 
     /// Duties for others that are not finished.
@@ -101,20 +114,22 @@ impl<I: Id> Duties<I> {
     /// Whether a message is being served in some epoch.
     pub(super) fn is_open(&self, id: PacketId<I>) -> bool {
         let of_id = self.index.get(&id).into_iter().flatten();
-        of_id.into_iter().any(|number| self.open.contains(number))
+        let is_open = |number: &u64| self.get(*number).is_some_and(|duty| !duty.is_finished);
+        of_id.into_iter().any(is_open)
     }
 
-    /// The open duties.
+    /// The open duties, those too that are taken out.
     pub(super) fn open_numbers(&self) -> Vec<u64> {
         self.open.iter().copied().collect()
     }
 
     /// All duties of an epoch.
     pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
-        let kept = self
-            .duties
-            .iter()
-            .filter(|(_, duty)| duty.key.epoch == epoch);
+        let is_of = |place: &Place<I>| {
+            let duty = place.duty.as_ref();
+            duty.is_some_and(|duty| duty.key.epoch == epoch)
+        };
+        let kept = self.duties.iter().filter(|(_, place)| is_of(place));
         kept.map(|(number, _)| *number).collect()
     }
 
@@ -135,17 +150,20 @@ impl<I: Id> Duties<I> {
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Duty<I>> {
-        self.duties.get(&number).map(|duty| &**duty)
+        self.duties.get(&number)?.duty.as_deref()
     }
 
     /// Take a duty out to work on it; [`Duties::put`] brings it back.
     pub(super) fn take(&mut self, number: u64) -> Option<Box<Duty<I>>> {
-        let duty = self.duties.remove(&number)?;
-        self.finished.remove(&number);
-        if self.open.remove(&number) && !duty.is_own {
-            self.relayed -= 1;
-            self.delegations -= duty.delegations.len();
-            self.bytes -= duty.bytes();
+        let place = self.duties.get_mut(&number)?;
+        let duty = place.duty.take()?;
+        if place.is_open {
+            self.taken += 1;
+            if !duty.is_own {
+                self.relayed -= 1;
+                self.delegations -= duty.delegations.len();
+                self.bytes -= duty.bytes();
+            }
         }
         Some(duty)
     }
@@ -153,30 +171,57 @@ impl<I: Id> Duties<I> {
     /// Put a duty in; of the finished ones the oldest beyond `max_finished` is
     /// forgotten.
     pub(super) fn put(&mut self, number: u64, duty: Box<Duty<I>>, config: &Config) {
-        let of_id = self.index.entry(duty.key.id).or_default();
-        if !of_id.contains(&number) {
-            of_id.push(number);
+        let (id, is_open) = (duty.key.id, !duty.is_finished);
+        if is_open && !duty.is_own {
+            self.relayed += 1;
+            self.delegations += duty.delegations.len();
+            self.bytes += duty.bytes();
         }
-        if duty.is_finished {
-            self.finished.insert(number);
-        } else {
-            self.open.insert(number);
-            if !duty.is_own {
-                self.relayed += 1;
-                self.delegations += duty.delegations.len();
-                self.bytes += duty.bytes();
+        let duty = Some(duty);
+        let former = match self.duties.entry(number) {
+            Entry::Occupied(mut place) => Some(place.insert(Place { duty, is_open })),
+            Entry::Vacant(place) => {
+                place.insert(Place { duty, is_open });
+                self.index.entry(id).or_default().push(number);
+                None
             }
+        };
+        if let Some(place) = &former
+            && place.is_open
+            && place.duty.is_none()
+        {
+            self.taken -= 1;
         }
-        self.duties.insert(number, duty);
+        let was_open = former.map(|place| place.is_open);
+        if was_open != Some(is_open) {
+            self.move_to(number, is_open);
+        }
         while self.finished.len() > config.max_finished {
             let oldest = self.finished.pop_first();
             oldest.map(|number| self.forget(number));
         }
     }
 
+    /// Have it among the open ones, or else the finished ones.
+    fn move_to(&mut self, number: u64, is_open: bool) {
+        let (from, to) = match is_open {
+            true => (&mut self.finished, &mut self.open),
+            false => (&mut self.open, &mut self.finished),
+        };
+        from.remove(&number);
+        to.insert(number);
+    }
+
     /// Forget a duty. Its timers are the caller's to disarm.
     pub(super) fn forget(&mut self, number: u64) -> Option<Box<Duty<I>>> {
         let duty = self.take(number)?;
+        let place = self.duties.remove(&number);
+        if place.is_some_and(|place| place.is_open) {
+            self.taken -= 1;
+            self.open.remove(&number);
+        } else {
+            self.finished.remove(&number);
+        }
         if let Some(of_id) = self.index.get_mut(&duty.key.id) {
             of_id.retain(|other| *other != number);
             if of_id.is_empty() {
