@@ -24,6 +24,10 @@ const BATCH_BYTES: usize = 512 << 10;
 /// The most chunks read from a stream at once, each from one datagram.
 const CHUNKS: usize = 64;
 
+/// A payload of at most so many bytes is copied to be beside its head: what is written in
+/// one piece is one piece to QUIC as well, until it is acknowledged. A guess.
+const COPIED: usize = 1 << 10;
+
 /// Up to so long a packet is short: its way through nodes of one process takes their
 /// steps, not its bytes.
 const SHORT: usize = 4 << 10;
@@ -101,8 +105,8 @@ impl Writer {
     }
 
     async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
-        let mut chunks = Vec::with_capacity(1 + 3 * batch.len());
-        let mut headers = BytesMut::new();
+        let mut chunks = Vec::with_capacity(1 + 2 * batch.len());
+        let mut joined = BytesMut::with_capacity(joined_len(&batch));
         for frame in batch {
             count_out(&self.shared, &self.link, self.class, frame.len());
             let large =
@@ -112,12 +116,18 @@ impl Writer {
                 continue;
             }
             let contacts = self.contacts(&frame, Some(&mut out.told));
-            let taken = frame::put_header(&mut headers, &contacts, frame.len());
+            let taken = frame::put_header(&mut joined, &contacts, frame.len());
             self.shared.metrics.contacts_told.increment(taken as u64);
             contacts.iter().take(taken).for_each(|c| out.told.note(c));
-            chunks.push(headers.split().freeze());
-            let parts = [frame.head, frame.payload];
-            chunks.extend(parts.into_iter().filter(|part| !part.is_empty()));
+            joined.extend_from_slice(&frame.head);
+            if frame.payload.len() <= COPIED {
+                joined.extend_from_slice(&frame.payload);
+            } else {
+                chunks.extend([joined.split().freeze(), frame.payload]);
+            }
+        }
+        if !joined.is_empty() {
+            chunks.push(joined.freeze());
         }
         if chunks.is_empty() {
             return Ok(());
@@ -180,6 +190,15 @@ impl Writer {
         }
         contacts
     }
+}
+
+/// About how many bytes of these frames are written in one piece with others.
+fn joined_len(batch: &[Frame]) -> usize {
+    let of_frame = |frame: &Frame| {
+        let payload = Some(frame.payload.len()).filter(|length| *length <= COPIED);
+        frame::HEADER_LEN + frame.head.len() + payload.unwrap_or(0)
+    };
+    batch.iter().map(of_frame).sum()
 }
 
 /// For how many rounds the answer to a packet of so many bytes gives way.
