@@ -78,7 +78,7 @@ struct Entry {
 struct List {
     /// As many as there are timers that were polled.
     entries: Slab<Entry>,
-    /// When the alarm goes off; no timer is before it.
+    /// When the alarm goes off; no timer that waits is before it.
     set: Option<Instant>,
     /// The alarm may be earlier than the first timer.
     is_early: bool,
@@ -98,9 +98,9 @@ impl List {
         waiting.map(|(_, entry)| entry.deadline).min()
     }
 
-    /// A timer does not wait for this time any more.
+    /// A timer does not wait for this time any more. None that waits is before the alarm.
     fn note_moved(&mut self, from: Instant) {
-        self.is_early |= self.set.is_some_and(|set| from <= set);
+        self.is_early |= self.set == Some(from);
     }
 }
 

@@ -13,6 +13,10 @@ use async_task::{Runnable, Task};
 use futures_util::task::AtomicWaker;
 use slab::Slab;
 
+/// How often whoever ends all tasks looks for those that another thread is just waking: far
+/// more often than that takes.
+const ENDING: usize = 10_000;
+
 /// What is ready, and of whom.
 #[derive(Default)]
 pub(super) struct Queue {
@@ -89,8 +93,8 @@ impl Queue {
     }
 }
 
-/// Where tasks come in. Each holds it, so it closes behind the last of them and of the
-/// executor's handles.
+/// Where tasks come in. Each holds it, and so does whoever may wake one; it closes behind
+/// the last of them and of the executor's handles.
 pub(super) struct Door(Arc<Queue>);
 
 impl Drop for Door {
@@ -123,12 +127,16 @@ impl Door {
             move |runnable| door.0.push(runnable),
         );
         place.insert(runnable.waker());
-        let is_over = live.is_over;
+        // Whoever ends them all finds it among those that are ready, or waits for the lock.
+        let refused = match live.is_over {
+            true => Some(runnable),
+            false => {
+                runnable.schedule();
+                None
+            }
+        };
         drop(live);
-        match is_over {
-            true => drop(runnable),
-            false => runnable.schedule(),
-        }
+        drop(refused);
         task
     }
 }
@@ -160,14 +168,18 @@ impl Drop for Ending {
         live.is_over = true;
         let all: Vec<Waker> = live.tasks.iter().map(|(_, waker)| waker.clone()).collect();
         drop(live);
-        // A task can only be dropped by way of what makes it ready.
+        // A task can only be dropped by way of what makes it ready, and not by whoever does:
+        // that may hold locks that the task takes when it is dropped.
         all.into_iter().for_each(Waker::wake);
-        loop {
+        for _ in 0..ENDING {
             let ready = std::mem::take(&mut self.0.ready().tasks);
-            if ready.is_empty() {
+            drop(ready);
+            if self.0.live().tasks.is_empty() {
                 return;
             }
-            drop(ready);
+            // Another thread is about to make one ready.
+            std::thread::yield_now();
         }
+        tracing::error!("tasks of a node are left when their runtime ends");
     }
 }
