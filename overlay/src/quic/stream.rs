@@ -24,8 +24,8 @@ const BATCH_BYTES: usize = 512 << 10;
 /// The most chunks read from a stream at once, each from one datagram.
 const CHUNKS: usize = 64;
 
-/// A payload of at most so many bytes is copied to be beside its head: what is written in
-/// one piece is one piece to QUIC as well, until it is acknowledged. A guess.
+/// A head or payload of at most so many bytes is copied to be beside what goes with it: what
+/// is written in one piece is one piece to QUIC as well, until it is acknowledged. A guess.
 const COPIED: usize = 1 << 10;
 
 /// Up to so long a packet is short: its way through nodes of one process takes their
@@ -105,8 +105,7 @@ impl Writer {
     }
 
     async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
-        let mut chunks = Vec::with_capacity(1 + 2 * batch.len());
-        let mut joined = BytesMut::with_capacity(joined_len(&batch));
+        let mut pieces = Pieces::for_batch(&batch);
         for frame in batch {
             count_out(&self.shared, &self.link, self.class, frame.len());
             let large =
@@ -116,19 +115,13 @@ impl Writer {
                 continue;
             }
             let contacts = self.contacts(&frame, Some(&mut out.told));
-            let taken = frame::put_header(&mut joined, &contacts, frame.len());
+            let taken = frame::put_header(&mut pieces.last, &contacts, frame.len());
             self.shared.metrics.contacts_told.increment(taken as u64);
             contacts.iter().take(taken).for_each(|c| out.told.note(c));
-            joined.extend_from_slice(&frame.head);
-            if frame.payload.len() <= COPIED {
-                joined.extend_from_slice(&frame.payload);
-            } else {
-                chunks.extend([joined.split().freeze(), frame.payload]);
-            }
+            pieces.add(frame.head);
+            pieces.add(frame.payload);
         }
-        if !joined.is_empty() {
-            chunks.push(joined.freeze());
-        }
+        let mut chunks = pieces.finish();
         if chunks.is_empty() {
             return Ok(());
         }
@@ -192,13 +185,42 @@ impl Writer {
     }
 }
 
-/// About how many bytes of these frames are written in one piece with others.
-fn joined_len(batch: &[Frame]) -> usize {
-    let of_frame = |frame: &Frame| {
-        let payload = Some(frame.payload.len()).filter(|length| *length <= COPIED);
-        frame::HEADER_LEN + frame.head.len() + payload.unwrap_or(0)
-    };
-    batch.iter().map(of_frame).sum()
+/// Frames as they are written: what is short together, what is long by itself.
+struct Pieces {
+    before: Vec<Bytes>,
+    last: BytesMut,
+}
+
+impl Pieces {
+    fn for_batch(batch: &[Frame]) -> Self {
+        let short = |part: &Bytes| Some(part.len()).filter(|length| *length <= COPIED);
+        let of_frame = |frame: &Frame| {
+            let parts = [&frame.head, &frame.payload].into_iter();
+            frame::HEADER_LEN + parts.filter_map(short).sum::<usize>()
+        };
+        Self {
+            before: Vec::with_capacity(1 + 2 * batch.len()),
+            last: BytesMut::with_capacity(batch.iter().map(of_frame).sum()),
+        }
+    }
+
+    fn add(&mut self, part: Bytes) {
+        if part.len() <= COPIED {
+            return self.last.extend_from_slice(&part);
+        }
+        if !self.last.is_empty() {
+            self.before.push(self.last.split().freeze());
+        }
+        self.before.push(part);
+    }
+
+    fn finish(self) -> Vec<Bytes> {
+        let mut pieces = self.before;
+        if !self.last.is_empty() {
+            pieces.push(self.last.freeze());
+        }
+        pieces
+    }
 }
 
 /// For how many rounds the answer to a packet of so many bytes gives way.

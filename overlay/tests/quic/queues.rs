@@ -1,6 +1,6 @@
 //! What waits for a peer: slots, bounds, and who hears of room.
 
-use binomesh_overlay::quic::{SendError, TransportEvent};
+use binomesh_overlay::quic::{Frame, SendError, TransportEvent};
 
 use crate::bed::{Authority, Node, id, packet, slot};
 
@@ -59,6 +59,37 @@ async fn a_full_queue_says_so_and_later_that_there_is_room() {
     assert!(writable >= 1, "no word of room");
     assert!(a.meter.read("full_total", "packet") >= 1);
     assert!(b.meter.read("host_waits_total", "") >= 1);
+}
+
+/// Short parts are written together, long ones by themselves.
+#[tokio::test]
+async fn frames_of_all_lengths_come_whole_and_in_order() {
+    let authority = Authority::new("one");
+    let (a, mut b) = (authority.start("a"), authority.start("b"));
+    a.knows(&b);
+    let lengths = [0, 1, 1023, 1024, 1025, 70_000];
+    let mut sent = Vec::new();
+    // Twice: all wait for the dial, and then some go one by one.
+    for round in 0..2_u8 {
+        for (place, (head, payload)) in lengths
+            .into_iter()
+            .flat_map(|head| lengths.map(|payload| (head, payload)))
+            .enumerate()
+        {
+            let byte = 2 * place as u8 + round;
+            let frame = Frame {
+                head: vec![byte; head].into(),
+                ..packet(&vec![!byte; payload])
+            };
+            sent.push([&frame.head[..], &frame.payload[..]].concat());
+            a.transport.send(b.id(), frame).expect("queued");
+        }
+        for body in sent.drain(..) {
+            let received = b.received().await.2;
+            assert_eq!(received.len(), body.len(), "round {round}");
+            assert!(received == body, "round {round}, {} bytes", body.len());
+        }
+    }
 }
 
 #[tokio::test]

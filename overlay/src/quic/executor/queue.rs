@@ -8,14 +8,15 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use async_task::{Runnable, Task};
 use futures_util::task::AtomicWaker;
 use slab::Slab;
 
-/// How often whoever ends all tasks looks for those that another thread is just waking: far
-/// more often than that takes.
-const ENDING: usize = 10_000;
+/// How often whoever ends all tasks looks for those that another thread is just waking, a
+/// millisecond apart: that takes a few instructions, but the thread may not be running.
+const ENDING: usize = 5_000;
 
 /// What is ready, and of whom.
 #[derive(Default)]
@@ -162,6 +163,14 @@ impl Deref for Ending {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another thread is between two instructions: no event tells when it is not"
+)]
+fn wait_a_moment() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
 impl Drop for Ending {
     fn drop(&mut self) {
         let mut live = self.0.live();
@@ -177,8 +186,7 @@ impl Drop for Ending {
             if self.0.live().tasks.is_empty() {
                 return;
             }
-            // Another thread is about to make one ready.
-            std::thread::yield_now();
+            wait_a_moment();
         }
         tracing::error!("tasks of a node are left when their runtime ends");
     }
