@@ -172,7 +172,6 @@ pub struct Peer<I: Id> {
     relay: Relay<I>,
     /// The links that the relay wants; the overlay has its own.
     relay_links: BTreeSet<I>,
-    relay_out: routing::Effects<I>,
 }
 
 impl<I: Id> Peer<I> {
@@ -182,7 +181,6 @@ impl<I: Id> Peer<I> {
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
             relay_links: BTreeSet::new(),
-            relay_out: Outbox::new(),
         }
     }
 
@@ -217,10 +215,9 @@ impl<I: Id> Peer<I> {
         sign: impl FnOnce(Content<'_, I>) -> Result<Option<Signature>, SigningFailed>,
         out: &mut Out<I>,
     ) -> Result<routing::PacketId<I>, PublishError<I>> {
-        let published = self
-            .relay
-            .publish_signed(publish, sign, &mut self.relay_out);
-        self.flush_relay(out);
+        let mut effects = Outbox::new();
+        let published = self.relay.publish_signed(publish, sign, &mut effects);
+        self.pass_on(effects, out);
         published
     }
 
@@ -230,8 +227,9 @@ impl<I: Id> Peer<I> {
         sign: impl FnMut(Content<'_, I>) -> Option<Signature>,
         out: &mut Out<I>,
     ) {
-        self.relay.resign(sign, &mut self.relay_out);
-        self.flush_relay(out);
+        let mut effects = Outbox::new();
+        self.relay.resign(sign, &mut effects);
+        self.pass_on(effects, out);
     }
 
     /// Handle one input; what the host is to do goes to `out`.
@@ -283,12 +281,14 @@ impl<I: Id> Peer<I> {
             }
             Input::Writable { peer } => self.on_relay(routing::Input::Writable(peer), out),
             Input::Drain => {
-                self.relay.withdraw(&mut self.relay_out);
-                self.flush_relay(out);
+                let mut effects = Outbox::new();
+                self.relay.withdraw(&mut effects);
+                self.pass_on(effects, out);
             }
             Input::Leave => {
-                self.relay.conclude_all(&mut self.relay_out);
-                self.flush_relay(out);
+                let mut effects = Outbox::new();
+                self.relay.conclude_all(&mut effects);
+                self.pass_on(effects, out);
                 self.on_overlay(overlay::Input::Leave, out);
             }
         }
@@ -339,13 +339,15 @@ impl<I: Id> Peer<I> {
     }
 
     fn on_relay(&mut self, input: routing::Input<I>, out: &mut Out<I>) {
-        self.relay.handle(input, &mut self.relay_out);
-        self.flush_relay(out);
+        let mut effects = Outbox::new();
+        self.relay.handle(input, &mut effects);
+        self.pass_on(effects, out);
     }
 
-    fn flush_relay(&mut self, out: &mut Out<I>) {
+    /// What the relay asks for.
+    fn pass_on(&mut self, effects: routing::Effects<I>, out: &mut Out<I>) {
         let mut is_roster_new = false;
-        for effect in std::mem::take(&mut self.relay_out) {
+        for effect in effects {
             match effect {
                 Effect::Send { to, message } => out.send(to, Message::Relay(message)),
                 Effect::Arm { timer, after } => out.arm(Timer::Relay(timer), after),

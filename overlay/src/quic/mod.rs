@@ -39,6 +39,7 @@ mod link;
 mod metrics;
 mod notary;
 mod peer;
+mod pieces;
 mod queue;
 mod seam;
 mod shared;

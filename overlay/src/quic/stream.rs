@@ -13,6 +13,7 @@ use super::buffers::{self, Buffer};
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
+use super::pieces::Pieces;
 use super::told::Told;
 use super::{Shared, TransportEvent};
 
@@ -23,10 +24,6 @@ const BATCH_FRAMES: usize = 64;
 const BATCH_BYTES: usize = 512 << 10;
 /// The most chunks read from a stream at once, each from one datagram.
 const CHUNKS: usize = 64;
-
-/// A head or payload of at most so many bytes is copied to be beside what goes with it: what
-/// is written in one piece is one piece to QUIC as well, until it is acknowledged. A guess.
-const COPIED: usize = 1 << 10;
 
 /// Up to so long a packet is short: its way through nodes of one process takes their
 /// steps, not its bytes.
@@ -115,11 +112,9 @@ impl Writer {
                 continue;
             }
             let contacts = self.contacts(&frame, Some(&mut out.told));
-            let taken = frame::put_header(&mut pieces.last, &contacts, frame.len());
+            let taken = pieces.add(&contacts, frame);
             self.shared.metrics.contacts_told.increment(taken as u64);
             contacts.iter().take(taken).for_each(|c| out.told.note(c));
-            pieces.add(frame.head);
-            pieces.add(frame.payload);
         }
         let mut chunks = pieces.finish();
         if chunks.is_empty() {
@@ -182,44 +177,6 @@ impl Writer {
             }
         }
         contacts
-    }
-}
-
-/// Frames as they are written: what is short together, what is long by itself.
-struct Pieces {
-    before: Vec<Bytes>,
-    last: BytesMut,
-}
-
-impl Pieces {
-    fn for_batch(batch: &[Frame]) -> Self {
-        let short = |part: &Bytes| Some(part.len()).filter(|length| *length <= COPIED);
-        let of_frame = |frame: &Frame| {
-            let parts = [&frame.head, &frame.payload].into_iter();
-            frame::HEADER_LEN + parts.filter_map(short).sum::<usize>()
-        };
-        Self {
-            before: Vec::with_capacity(1 + 2 * batch.len()),
-            last: BytesMut::with_capacity(batch.iter().map(of_frame).sum()),
-        }
-    }
-
-    fn add(&mut self, part: Bytes) {
-        if part.len() <= COPIED {
-            return self.last.extend_from_slice(&part);
-        }
-        if !self.last.is_empty() {
-            self.before.push(self.last.split().freeze());
-        }
-        self.before.push(part);
-    }
-
-    fn finish(self) -> Vec<Bytes> {
-        let mut pieces = self.before;
-        if !self.last.is_empty() {
-            pieces.push(self.last.freeze());
-        }
-        pieces
     }
 }
 

@@ -146,7 +146,7 @@ impl Transport {
 
     /// Queue a frame. Never blocks. Without a link the peer is dialled, claimed
     /// or not.
-    pub fn send(&self, to: PeerId, frame: Frame) -> Result<(), SendError> {
+    pub fn send(&self, to: PeerId, mut frame: Frame) -> Result<(), SendError> {
         let shared = self.shared();
         let class = frame.class.plain();
         let (bytes, limit) = (frame.len(), shared.body_max(class));
@@ -163,7 +163,6 @@ impl Transport {
             shared.metrics.class(class).full.increment(1);
             SendError::Full
         };
-        let mut frame = frame;
         // As a rule there is a link.
         if let Some(peer) = shared.table.find(to) {
             frame = match peer.push(frame, false) {

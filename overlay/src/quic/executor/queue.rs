@@ -71,8 +71,8 @@ impl Queue {
         }
     }
 
-    /// Whoever runs them begins, and is woken by `waker` from now on: what becomes ready
-    /// meanwhile does so if it is not `awake`.
+    /// Whoever runs them begins a turn, and is woken by `waker` from now on. Unless it counts
+    /// as awake, what becomes ready in this turn wakes it, too.
     pub(super) fn begin(&self, waker: &Waker, is_awake: bool) {
         self.runner.register(waker);
         self.ready().is_awake = is_awake;
