@@ -41,6 +41,10 @@ const PUT_OFF_AT_ONCE_BY: Duration = Duration::from_millis(100);
 /// when it can be put off by more: two acknowledgements follow a beat.
 const PUT_OFF_AT_LEAST_BY: Duration = Duration::from_millis(5);
 
+/// After so many rings in vain more or less than of the others it takes half as many of
+/// those for the alarm to be exact again. A guess.
+const VAIN_MOST: u8 = 4;
+
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Timers that share an alarm. Clones are the same clock; it stops with the last of
@@ -84,6 +88,8 @@ struct List {
     is_early: bool,
     /// When it was put off last.
     put_off: Option<Instant>,
+    /// How often it went off in vain, less how often for somebody; from 0 to [`VAIN_MOST`].
+    vain: u8,
     /// How often it was set.
     #[cfg(test)]
     times_set: u128,
@@ -96,6 +102,20 @@ impl List {
             .iter()
             .filter(|(_, entry)| entry.waker.is_some());
         waiting.map(|(_, entry)| entry.deadline).min()
+    }
+
+    /// The alarm has gone off, for somebody or in vain.
+    fn note_ring(&mut self, is_for_somebody: bool) {
+        self.vain = match is_for_somebody {
+            true => self.vain.saturating_sub(1),
+            false => (self.vain + 1).min(VAIN_MOST),
+        };
+    }
+
+    /// Whether the alarm will go off in vain, as it mostly did of late: whom it is set for
+    /// moves on before.
+    const fn is_in_vain(&self) -> bool {
+        self.vain > VAIN_MOST / 2
     }
 
     /// A timer does not wait for this time any more. None that waits is before the alarm.
@@ -208,6 +228,7 @@ impl Inner {
             .filter_map(|(_, entry)| Some((entry.deadline, entry.waker.take()?)))
             .collect();
         (list.set, list.is_early) = (None, false);
+        list.note_ring(!due.is_empty());
         if let Some(first) = list.first() {
             self.set_alarm(&mut list, first);
         }
@@ -239,7 +260,8 @@ impl Inner {
             }
             list.put_off = Some(now);
         }
-        self.alarm.set(first.saturating_duration_since(now()));
+        let after = first.saturating_duration_since(now());
+        self.alarm.set(after, list.is_in_vain());
         (list.set, list.is_early) = (Some(first), false);
         #[cfg(test)]
         {

@@ -7,8 +7,12 @@ pub(super) use portable::Alarm;
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::future::poll_fn;
     use std::io;
     use std::os::fd::OwnedFd;
+    use std::pin::Pin;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::task::{Context, Poll, Waker, ready};
     use std::time::Duration;
 
     use rustix::time::{
@@ -17,9 +21,26 @@ mod linux {
     };
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
+    use tokio::runtime::Handle;
+    use tokio::time::Sleep;
 
-    /// A timer file descriptor.
-    pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+    /// Within so long tokio's wheel has a timer in its finest ring: nobody wakes for it
+    /// between, as a rule.
+    const NEAR: Duration = Duration::from_millis(50);
+
+    /// A timer file descriptor, and a timer of tokio's for what need not be exact.
+    pub(crate) struct Alarm {
+        exact: AsyncFd<OwnedFd>,
+        rough: Mutex<Rough>,
+        runtime: Handle,
+    }
+
+    #[derive(Default)]
+    struct Rough {
+        sleep: Option<Pin<Box<Sleep>>>,
+        /// Of whoever waits for the alarm.
+        waker: Option<Waker>,
+    }
 
     impl Alarm {
         /// Must be called within a tokio runtime.
@@ -30,11 +51,28 @@ mod linux {
         pub(crate) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
+            Ok(Self {
+                exact: AsyncFd::with_interest(timer, Interest::READABLE)?,
+                rough: Mutex::default(),
+                runtime: Handle::current(),
+            })
         }
 
-        /// Go off in so long, and not when it was to go off before.
-        pub(crate) fn set(&self, after: Duration) {
+        fn rough(&self) -> MutexGuard<'_, Rough> {
+            self.rough.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Go off in so long, and not when it was to go off before. If it may be `rough`, it
+        /// is up to two milliseconds late, and at the time before as well; setting it is no
+        /// system call, and neither that nor its going off touches the hardware's timer.
+        pub(crate) fn set(&self, after: Duration, is_rough: bool) {
+            let mut rough = self.rough();
+            if is_rough && after <= NEAR {
+                return self.set_rough(&mut rough, after);
+            }
+            let former = rough.sleep.take();
+            drop(rough);
+            drop(former);
             // Zero would be never.
             let after = after.max(Duration::from_nanos(1));
             let once = Itimerspec {
@@ -44,17 +82,60 @@ mod linux {
                     tv_nsec: after.subsec_nanos().into(),
                 },
             };
-            let set = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
+            let set = timerfd_settime(&self.exact, TimerfdTimerFlags::empty(), &once);
             debug_assert!(set.is_ok(), "a span is a valid time");
+        }
+
+        #[expect(clippy::disallowed_methods, reason = "timers are of wall time")]
+        fn set_rough(&self, rough: &mut Rough, after: Duration) {
+            let until = tokio::time::Instant::now() + after;
+            if let Some(sleep) = &mut rough.sleep {
+                return sleep.as_mut().reset(until);
+            }
+            let _inside = self.runtime.enter();
+            let sleep = rough
+                .sleep
+                .insert(Box::pin(tokio::time::sleep_until(until)));
+            // Only one that was polled is in the wheel.
+            if let Some(waker) = &rough.waker
+                && sleep
+                    .as_mut()
+                    .poll(&mut Context::from_waker(waker))
+                    .is_ready()
+            {
+                waker.wake_by_ref();
+            }
         }
 
         /// Wait until it goes off. The descriptor is not read: setting it anew clears
         /// it, and readiness is told by edges.
         pub(crate) async fn rings(&self) {
-            match self.0.readable().await {
-                Ok(mut ready) => ready.clear_ready(),
+            poll_fn(|cx| self.poll_rings(cx)).await;
+        }
+
+        fn poll_rings(&self, cx: &mut Context<'_>) -> Poll<()> {
+            let mut rough = self.rough();
+            if !rough
+                .waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                rough.waker = Some(cx.waker().clone());
+            }
+            if let Some(sleep) = &mut rough.sleep
+                && sleep.as_mut().poll(cx).is_ready()
+            {
+                rough.sleep = None;
+                return Poll::Ready(());
+            }
+            drop(rough);
+            match ready!(self.exact.poll_read_ready(cx)) {
+                Ok(mut ready) => {
+                    ready.clear_ready();
+                    Poll::Ready(())
+                }
                 // The runtime ends, and all that waits here with it.
-                Err(_) => std::future::pending().await,
+                Err(_) => Poll::Pending,
             }
         }
     }
@@ -80,7 +161,7 @@ mod portable {
 
         /// Go off in so long, and not when it was to go off before.
         #[expect(clippy::disallowed_methods, reason = "timers are of wall time")]
-        pub(crate) fn set(&self, after: Duration) {
+        pub(crate) fn set(&self, after: Duration, _: bool) {
             self.0.send_replace(Some(Instant::now() + after));
         }
 
@@ -128,20 +209,47 @@ mod tests {
             async fn $name() {
                 let alarm = <$alarm>::new().unwrap();
                 let start = Instant::now();
-                alarm.set(Duration::from_secs(3600));
-                alarm.set(Duration::from_millis(20));
+                alarm.set(Duration::from_secs(3600), false);
+                alarm.set(Duration::from_millis(20), false);
                 alarm.rings().await;
                 assert!(start.elapsed() >= Duration::from_millis(20));
 
-                alarm.set(Duration::from_millis(100));
-                alarm.set(Duration::from_secs(3600));
+                alarm.set(Duration::from_millis(100), false);
+                alarm.set(Duration::from_secs(3600), false);
                 let soon = timeout(Duration::from_millis(200), alarm.rings()).await;
                 assert!(soon.is_err(), "it rang at a time that it was put off from");
 
-                alarm.set(Duration::ZERO);
+                alarm.set(Duration::ZERO, false);
                 alarm.rings().await;
             }
         };
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "an alarm is of wall time")]
+    async fn one_that_may_be_rough_is_not_early_and_is_put_off_like_any_other() {
+        let alarm = std::sync::Arc::new(super::linux::Alarm::new().unwrap());
+        let ringing = alarm.clone();
+        let (mut start, ms) = (Instant::now(), Duration::from_millis);
+        let rings = tokio::spawn(async move {
+            for after in [20, 40] {
+                ringing.rings().await;
+                let elapsed = start.elapsed();
+                assert!(elapsed >= ms(after), "{elapsed:?} of {after} ms");
+                start = Instant::now();
+                ringing.set(ms(10), true);
+                ringing.set(ms(40), true);
+            }
+            // Whoever sets it exactly is not told of the other time.
+            ringing.set(Duration::from_secs(3600), false);
+            let soon = timeout(ms(100), ringing.rings()).await;
+            assert!(soon.is_err(), "it rang at a time that it was put off from");
+        });
+        // Somebody waits for it already.
+        tokio::task::yield_now().await;
+        alarm.set(ms(20), true);
+        rings.await.unwrap();
     }
 
     #[cfg(target_os = "linux")]

@@ -21,7 +21,14 @@ impl Wake for Count {
 
 #[tokio::test]
 async fn timers_fire_in_the_order_of_their_deadlines_and_never_early() {
+    for vain in [0, VAIN_MOST] {
+        fire_in_order(vain).await;
+    }
+}
+
+async fn fire_in_order(vain: u8) {
     let (clock, start) = (Clock::start().unwrap(), now());
+    clock.0.inner.list().vain = vain;
     let mut sleeping = JoinSet::new();
     for after in [40, 5, 20, 60, 5, 0] {
         let sleep = clock.sleep_until(start + ms(after));
@@ -92,6 +99,36 @@ async fn the_alarm_is_put_off_seldom_and_is_never_too_late() {
     );
     sleep.reset(now() + ms(5));
     sleep.await;
+}
+
+#[tokio::test]
+async fn an_alarm_that_goes_off_in_vain_need_not_be_exact_until_it_does_for_somebody() {
+    let clock = Clock::start().unwrap();
+    let set = || clock.0.inner.list().set;
+    let is_rough = || clock.0.inner.list().is_in_vain();
+    let mut sleep = clock.sleep(ms(5));
+    let poll = async |sleep: &mut Sleep| poll_fn(|cx| Poll::Ready(sleep.poll_fired(cx))).await;
+    let _ = poll(&mut sleep).await;
+    for rung in 0..VAIN_MOST {
+        assert_eq!(is_rough(), rung > VAIN_MOST / 2);
+        let before = set().unwrap();
+        // By less than is worth a call.
+        sleep.reset(before + PUT_OFF_AT_LEAST_BY - ms(1));
+        let _ = poll(&mut sleep).await;
+        assert_eq!(set(), Some(before));
+        while set() == Some(before) {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(is_rough());
+    let far = now() + Duration::from_secs(60);
+    sleep.reset(far);
+    let _ = poll(&mut sleep).await;
+    for _ in 0..VAIN_MOST {
+        clock.sleep(ms(2)).await;
+    }
+    assert!(!is_rough());
+    assert_eq!(set(), Some(far));
 }
 
 #[tokio::test]
