@@ -64,7 +64,7 @@ fn packet(payload: usize) -> Message<PeerId> {
         signature: None,
     };
     let payloads = Bytes::from(vec![7; payload]).into();
-    Message::Packet(Packet { header, payloads })
+    Message::Packet(Box::new(Packet { header, payloads }))
 }
 
 /// Head and payload apart, as they are written to a stream.

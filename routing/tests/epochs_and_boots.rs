@@ -118,7 +118,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
     };
     let placement = network.relay(to).placement().unwrap();
     let start = rank_of(origin).distance_to(rank_of(to), placement.population);
-    Message::Packet(Packet {
+    Message::Packet(Box::new(Packet {
         header: Header {
             origin_rank: rank_of(origin),
             ..header(
@@ -137,7 +137,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
             )
         },
         payloads: Bytes::from_static(b"x").into(),
-    })
+    }))
 }
 
 /// A copy with a larger part is no new delivery but a larger duty.

@@ -165,10 +165,10 @@ fn no_boot_or_mark_is_unbeatable() {
                 )
             };
             let payload = Bytes::from_static(b"forged");
-            let forged = Message::Packet(Packet {
+            let forged = Message::Packet(Box::new(Packet {
                 header,
                 payloads: payload.into(),
-            });
+            }));
             say(&mut network, members[9], members[at as usize], forged);
         }
         network.run_for(100_000);
@@ -270,10 +270,10 @@ fn the_origin_knows_best_where_it_stands() {
         )
     };
     let payload = Bytes::from_static(b"forged");
-    let forged = Message::Packet(Packet {
+    let forged = Message::Packet(Box::new(Packet {
         header,
         payloads: payload.into(),
-    });
+    }));
     say(&mut network, members[9], members[4], forged);
     network.run_for(1_000);
     let id = network.publish(members[0], 16).unwrap();
@@ -304,10 +304,10 @@ fn one_packet_does_not_become_hundreds_nor_many_without_end() {
         dead: Vec::new(),
     };
     let forged = |network: &Network, sequence, part| {
-        Message::Packet(Packet {
+        Message::Packet(Box::new(Packet {
             header: header(errand(network, 1, sequence, part), Rank(16)),
             payloads: Default::default(),
-        })
+        }))
     };
     let same = routed(vec![Span::single(20); 256]);
     let packet = forged(&network, 0, same);

@@ -229,10 +229,10 @@ fn named(round: u32, span: Span, names: &[u32]) -> Message<u32> {
         ..header(errand(round, Part::Range(span)), Rank(span.start))
     };
     let payload = Bytes::from_static(b"x");
-    Message::Packet(Packet {
+    Message::Packet(Box::new(Packet {
         header,
         payloads: payload.into(),
-    })
+    }))
 }
 
 fn answers(receiver: &mut Single) -> Vec<String> {

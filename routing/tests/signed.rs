@@ -180,9 +180,9 @@ fn a_signature_takes_room_in_a_duty_that_is_open() {
         };
         let mut relay = Single::with(ORIGIN + 2, config);
         relay.handle(Input::View(view(1, 8, 2, |rank| ORIGIN + rank.0)));
-        relay.hear(ORIGIN, Message::Packet(copy(4, None)));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(4, None))));
         relay.sent.clear();
-        relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, signature()))));
         let is_busy = |(_, message): &(u32, Message<u32>)| {
             let busy = Refusal::Busy;
             matches!(message, Message::Refused { reason, .. } if *reason == busy)
@@ -282,7 +282,7 @@ fn who_sent_an_unproven_copy_is_told_and_nothing_else_happens() {
         };
         assert_eq!(to, liar);
         if !is_delivered {
-            relay.hear(ORIGIN, Message::Packet(copy.clone()));
+            relay.hear(ORIGIN, Message::Packet(Box::new(copy.clone())));
             relay.sent.clear();
         }
         reason
@@ -301,7 +301,7 @@ fn a_signature_is_not_given_up_for_a_larger_copy_without_one() {
         (4, signature(), vec![(3, signature())]),
         (5, None, vec![(4, signature())]),
     ] {
-        relay.hear(ORIGIN, Message::Packet(copy(end, given)));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(end, given))));
         let copies = relay.packets().into_iter();
         let copies = copies.map(|(to, packet)| (to - ORIGIN, packet.header.signature));
         assert_eq!(copies.collect::<Vec<_>>(), handed_on);
@@ -314,10 +314,10 @@ fn a_signed_copy_brings_all_that_is_signed() {
     let mut relay = second();
     let mut lie = copy(4, None);
     lie.header.topic = Topic::new("lie").unwrap();
-    relay.hear(ORIGIN, Message::Packet(lie));
+    relay.hear(ORIGIN, Message::Packet(Box::new(lie)));
     relay.packets();
     let truth = copy(5, signature());
-    relay.hear(ORIGIN, Message::Packet(truth.clone()));
+    relay.hear(ORIGIN, Message::Packet(Box::new(truth.clone())));
     let copies = relay.packets();
     assert!(!copies.is_empty());
     for (_, packet) in copies {
@@ -391,7 +391,7 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
     let answers: [Answer; 2] = [refused, reported];
     for answer in answers {
         let mut relay = second();
-        relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, None))));
         for (to, packet) in relay.packets() {
             let errand = packet.header.errand;
             let end = errand.part.spans()[0].end;
@@ -399,9 +399,9 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
         }
         relay.packets();
         // Without a signature it is the last word.
-        relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, None))));
         assert!(relay.packets().is_empty());
-        relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+        relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, signature()))));
         let copies = relay.packets();
         assert_eq!(copies.len(), 2);
         for (to, packet) in copies {
@@ -423,10 +423,10 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
 #[test]
 fn a_refusal_that_crosses_the_signed_copy_is_not_final() {
     let mut relay = second();
-    relay.hear(ORIGIN, Message::Packet(copy(5, None)));
+    relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, None))));
     let copies = relay.packets();
     assert_eq!(copies.len(), 2);
-    relay.hear(ORIGIN, Message::Packet(copy(5, signature())));
+    relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, signature()))));
     assert!(relay.packets().is_empty(), "nobody has refused yet");
     for (to, packet) in copies {
         let errand = packet.header.errand;

@@ -478,7 +478,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
         let [origin, here] = [network.members[8], network.members[7]];
         let placement = network.relay(here).placement().unwrap();
         let at = Rank(8).distance_to(Rank(1), placement.population);
-        let message = Message::Packet(Packet {
+        let message = Message::Packet(Box::new(Packet {
             header: Header {
                 origin_rank: Rank(8),
                 ..header(
@@ -501,7 +501,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
                 )
             },
             payloads: Bytes::from_static(b"x").into(),
-        });
+        }));
         // Nobody answers, so that what is sent first is all that is seen.
         for member in network.members.clone() {
             network.cuts.insert((here, member));
@@ -588,10 +588,10 @@ fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
     };
     let header = header(errand, Rank(7));
     let payload = Bytes::from_static(b"x");
-    let message = Message::Packet(Packet {
+    let message = Message::Packet(Box::new(Packet {
         header,
         payloads: payload.into(),
-    });
+    }));
     network.copied.clear();
     let from = root;
     network.input_after(here, 0, Input::Message { from, message });

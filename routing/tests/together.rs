@@ -114,7 +114,10 @@ fn messages_that_a_liar_sends_apart_come_once() {
         // What is not as it was signed, nobody takes.
         packet.header.signature = None;
         let payloads = Bytes::from_static(b"forged").into();
-        Some(Message::Packet(Packet { payloads, ..packet }))
+        Some(Message::Packet(Box::new(Packet {
+            payloads,
+            ..*packet
+        })))
     }));
     let first = publish(&mut network, origin, &["a", "b", "c"]);
     network.run_for(20_000_000);
@@ -138,7 +141,7 @@ fn a_cut_packet_does_not_stand_for_the_whole() {
     let mut cut = copies[0].clone();
     cut.payloads = Bytes::from_static(b"a").into();
     let at = |network: &mut Network, delay, from, packet: Packet<u32>| {
-        let message = Message::Packet(packet);
+        let message = Message::Packet(Box::new(packet));
         network.input_after(members[2], delay, Input::Message { from, message });
     };
     at(&mut network, 0, members[1], cut);
@@ -163,7 +166,7 @@ fn a_packet_at_the_end_of_all_sequences_does_no_harm() {
     let mut last = network.take_packets(members[0], members[2])[0].clone();
     last.header.errand.id.sequence = u64::MAX - 1;
     last.header.closed_below = u64::MAX - 1;
-    let message = Message::Packet(last);
+    let message = Message::Packet(Box::new(last));
     let from = members[1];
     network.input_after(members[2], 0, Input::Message { from, message });
     network.run_until_receipts(20_000_000);

@@ -81,7 +81,7 @@ impl Forger {
     /// Hand on a copy of a message.
     pub(crate) fn hand(&self, to: PeerId, packet: Packet<PeerId>) {
         let (head, payload) =
-            wire::encode(&binomesh_routing::Message::Packet(packet)).expect("encodable");
+            wire::encode(&binomesh_routing::Message::Packet(Box::new(packet))).expect("encodable");
         let frame = Frame {
             class: Class::Packet,
             head,

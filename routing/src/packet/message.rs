@@ -18,7 +18,7 @@ pub enum Class {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
     /// A copy of a published message, with a part to answer for.
-    Packet(Packet<I>),
+    Packet(Box<Packet<I>>),
     /// I have it and answer for this part. Sent again when something in the part
     /// is late, so that one late member does not leave the others in doubt.
     Custody {

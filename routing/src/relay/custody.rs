@@ -12,7 +12,7 @@ use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
 use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
-    pub(super) fn on_packet(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
+    pub(super) fn on_packet(&mut self, from: I, packet: Box<Packet<I>>, out: &mut Effects<I>) {
         let errand = &packet.header.errand;
         if let Err(reason) = self.check(&packet) {
             let errand = packet.header.errand;
@@ -57,7 +57,7 @@ impl<I: Id> Relay<I> {
         };
         match reason {
             Some(reason) => self.refuse(from, packet.header.errand, reason, out),
-            None => self.serve(from, packet, verdict, out),
+            None => self.serve(from, &packet, verdict, out),
         }
     }
 
@@ -179,7 +179,7 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    fn hold(&mut self, from: I, packet: Packet<I>, out: &mut Effects<I>) {
+    fn hold(&mut self, from: I, packet: Box<Packet<I>>, out: &mut Effects<I>) {
         if self.held.has_room(packet.bytes(), &self.config) {
             let number = self.held.push(from, packet);
             out.arm(Timer::Held(number), self.config.hold);
@@ -190,7 +190,7 @@ impl<I: Id> Relay<I> {
     }
 
     /// Deliver if it is new, and answer for the part.
-    fn serve(&mut self, from: I, packet: Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
+    fn serve(&mut self, from: I, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
         let errand = packet.header.errand.clone();
         let key = Self::key_of(from, &errand, !packet.header.names.is_empty());
         let found = self.duties.find(&key);
@@ -214,7 +214,7 @@ impl<I: Id> Relay<I> {
         if is_full && needs_room {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
-        if known.is_some_and(|duty| duty.contradicts(&packet)) {
+        if known.is_some_and(|duty| duty.contradicts(packet)) {
             if from != errand.id.origin {
                 return self.refuse(from, errand, Refusal::Malformed, out);
             }
@@ -226,17 +226,17 @@ impl<I: Id> Relay<I> {
             return self.serve(from, packet, verdict, out);
         }
         if matches!(errand.part, Part::Range(_)) {
-            self.deliver(&packet, verdict, out);
+            self.deliver(packet, verdict, out);
         }
         if is_alone && is_open {
             out.send(from, done_alone(errand));
         } else {
-            self.take_custody(from, &packet, (found, key), out);
+            self.take_custody(from, packet, (found, key), out);
         }
         let is_first =
             matches!(packet.header.errand.part, Part::Range(_)) && verdict != Verdict::Delivered;
         if is_first && packet.header.errand.strategy == Strategy::Flood {
-            self.flood(from, &packet, out);
+            self.flood(from, packet, out);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::packet::Packet;
 /// `config.max_held_bytes`, and what does not fit is refused at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Held<I> {
-    packets: BTreeMap<u64, (I, Packet<I>)>,
+    packets: BTreeMap<u64, (I, Box<Packet<I>>)>,
     bytes: usize,
     next: u64,
 }
@@ -40,7 +40,7 @@ impl<I: Id> Held<I> {
     }
 
     /// Hold a packet, under the number returned; there must be room.
-    pub(super) fn push(&mut self, from: I, packet: Packet<I>) -> u64 {
+    pub(super) fn push(&mut self, from: I, packet: Box<Packet<I>>) -> u64 {
         self.bytes += packet.bytes();
         self.next += 1;
         self.packets.insert(self.next, (from, packet));
@@ -48,7 +48,7 @@ impl<I: Id> Held<I> {
     }
 
     /// Take one packet out.
-    pub(super) fn take(&mut self, number: u64) -> Option<(I, Packet<I>)> {
+    pub(super) fn take(&mut self, number: u64) -> Option<(I, Box<Packet<I>>)> {
         let taken = self.packets.remove(&number)?;
         self.bytes -= taken.1.bytes();
         Some(taken)

@@ -104,7 +104,10 @@ impl<I: Id> Relay<I> {
             self.budget.earn();
             self.searches.earn();
             self.skips.earn();
-            out.send(handed.to, Message::Packet(duty.packet_for(handed)));
+            out.send(
+                handed.to,
+                Message::Packet(Box::new(duty.packet_for(handed))),
+            );
         }
         self.await_custody(number, duty, delegation, out);
     }

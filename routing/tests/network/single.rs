@@ -94,7 +94,7 @@ impl Single {
     pub fn packets(&mut self) -> Vec<(u32, Packet<u32>)> {
         let sent = std::mem::take(&mut self.sent).into_iter();
         let packets = sent.filter_map(|(to, message)| match message {
-            Message::Packet(packet) => Some((to, packet)),
+            Message::Packet(packet) => Some((to, *packet)),
             _ => None,
         });
         packets.collect()
@@ -174,7 +174,7 @@ pub fn copy(span: Span, sequence: u64, payload: usize) -> Message<u32> {
     errand.id.sequence = sequence;
     let header = header(errand, Rank(span.start));
     let payloads = Payloads::from(Bytes::from(vec![7; payload]));
-    Message::Packet(Packet { header, payloads })
+    Message::Packet(Box::new(Packet { header, payloads }))
 }
 
 pub fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u32> {
