@@ -22,6 +22,9 @@ impl Host {
         if timer == BEAT {
             self.beat = length;
         }
+        if timer == BEAT || timer == LOOK {
+            self.may_look_wait = None;
+        }
         self.timers.arm(timer, after(length), timer.slack(length));
     }
 
@@ -30,7 +33,12 @@ impl Host {
         if self.peer.overlay().awaits_acknowledgement() {
             self.tell_acknowledged();
         }
-        let (look, beat) = match self.peer.overlay().look_can_wait() {
+        let may_wait = self.peer.overlay().look_can_wait();
+        if self.may_look_wait == Some(may_wait) {
+            return;
+        }
+        self.may_look_wait = Some(may_wait);
+        let (look, beat) = match may_wait {
             true => (Timer::slack_of_look(self.beat), BEAT.slack(self.beat)),
             false => (Duration::ZERO, Duration::ZERO),
         };

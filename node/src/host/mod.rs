@@ -89,6 +89,8 @@ struct Host {
     boots: BTreeMap<PeerId, u64>,
     /// How long the beat is that was armed last.
     beat: Duration,
+    /// Whether the look that is armed may be late, as the timers were told.
+    may_look_wait: Option<bool>,
     /// How many acknowledgements had come from each watched peer.
     acknowledged: BTreeMap<PeerId, u64>,
     /// The round-trip time to each linked peer that the relay was told last, if it
@@ -145,25 +147,28 @@ impl Host {
                     break Ended::Asked;
                 }
             }
-            self.fire_waiting();
             // Neither a busy network nor a busy user may starve the other.
-            for _ in 0..COMMANDS_PER_TURN {
+            for count in 0..COMMANDS_PER_TURN {
                 let Ok(command) = commands.try_recv() else {
                     break;
                 };
+                if count == 0 {
+                    self.fire_waiting();
+                }
                 self.on_command(command);
             }
-            self.fire_timers();
+            let now = now();
+            self.fire_timers(now);
             self.attend_waiting();
-            self.attend_collections();
+            self.attend_collections(now);
             if std::mem::take(&mut self.is_placement_stale) {
                 self.show_placement();
             }
             if self.has_failed {
                 break Ended::TransportFailed;
             }
-            if now() >= stats_due {
-                stats_due = now() + STATS_PERIOD;
+            if now >= stats_due {
+                stats_due = now + STATS_PERIOD;
                 self.record_stats();
             }
             if self.has_drained() {
@@ -219,8 +224,7 @@ impl Host {
             .unwrap_or(stats_due)
     }
 
-    fn fire_timers(&mut self) {
-        let now = now();
+    fn fire_timers(&mut self, now: Instant) {
         while let Some((timer, late)) = self.timers.pop(now) {
             self.fire(timer, late, now);
         }

@@ -77,6 +77,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         notary,
         boots: BTreeMap::new(),
         beat: Duration::ZERO,
+        may_look_wait: None,
         acknowledged: BTreeMap::new(),
         round_trips: BTreeMap::new(),
         round_trips_due: super::now(),

@@ -164,8 +164,12 @@ impl OpenMessages {
     }
 
     /// Take out one whose time is over.
-    fn remove_overdue(&mut self, now: Instant) -> Option<Waiting> {
-        self.deadlines.keys().next().filter(|end| **end <= now)?;
+    fn remove_overdue(&mut self) -> Option<Waiting> {
+        let first = self.deadlines.keys().next()?;
+        let now = now();
+        if *first > now {
+            return None;
+        }
         let is_over = |message: &Waiting| message.deadline().is_some_and(|end| end <= now);
         let place = self.waiting.iter().position(is_over)?;
         self.remove(place)
@@ -242,7 +246,7 @@ impl Host {
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
-        while let Some(message) = self.messages.remove_overdue(now()) {
+        while let Some(message) = self.messages.remove_overdue() {
             let _ = message.outgoing.reply.send(Err(message.because));
         }
     }

@@ -8,6 +8,7 @@ use binomesh_overlay::PeerId;
 use binomesh_routing as routing;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::answer::{Answer, is_answer, said};
 use super::collect::{Heard, Settled};
@@ -74,8 +75,8 @@ impl Host {
     }
 
     /// Tell those whose receivers have answered.
-    pub(super) fn attend_collections(&mut self) {
-        for collected in self.collections.take_finished(now()) {
+    pub(super) fn attend_collections(&mut self, now: Instant) {
+        for collected in self.collections.take_finished(now) {
             self.tell_collected(collected);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
@@ -26,7 +26,7 @@ const GREETING_PRIORITY: i32 = 4;
 /// Dial a peer until there is a link or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let mut failures = peer.failures();
-    while peer.goes_on_dialling(shared.stop.is_cancelled()) {
+    while peer.goes_on_dialling(shared.is_stopping()) {
         if failures > 0 {
             failures = 0;
             pause(&shared, &peer).await;
@@ -191,7 +191,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             }
         });
     }
-    if !shared.stop.is_cancelled() {
+    if !shared.is_stopping() {
         let address = endpoint.local_addr().ok();
         tracing::error!(?address, "the socket has failed");
         shared.emit(TransportEvent::Failed { address }).await;
@@ -290,7 +290,7 @@ impl Handshake {
             chain: self.chain,
             traffic: Default::default(),
             last_packet: Default::default(),
-            ready: [Notify::new(), Notify::new(), Notify::new()],
+            ready: Default::default(),
             persistent: Default::default(),
             drain: watch::Sender::new(None),
             settled: CancellationToken::new(),
@@ -323,7 +323,7 @@ impl Handshake {
         // A renewal since TLS began may have looked at the links before this one
         // was among them.
         shared.judge_since(self.trust, &link);
-        if shared.stop.is_cancelled() {
+        if shared.is_stopping() {
             link.start_drain(Farewell::Stopping);
         }
         let (say, hear) = (self.say, self.hear);

@@ -43,11 +43,11 @@ pub struct Limits {
     /// may be assembling; further ones are not read until there is room. Guess:
     /// two of the longest.
     pub assembly_bytes: usize,
-    /// Events waiting for the host; when full, readers wait and flow control
-    /// holds their peers back. Guess.
+    /// Events waiting for the host, if all are short; when full, readers wait and flow
+    /// control holds their peers back. Guess.
     pub events: usize,
-    /// Bytes of the frames among them, of all peers together; one always fits.
-    /// When full, as above. Guess: two of the longest.
+    /// Bytes of the frames among them, of all peers together; one always fits. Shorter ones
+    /// than an equal share of it take that. When full, as above. Guess: two of the longest.
     pub event_bytes: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,

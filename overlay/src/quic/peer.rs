@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::task::AtomicWaker;
 use quinn::Connection;
 use rustls_pki_types::CertificateDer;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -58,8 +59,8 @@ pub(super) struct Link {
     pub(super) traffic: Traffic,
     /// Bytes of the packet that came last.
     pub(super) last_packet: AtomicUsize,
-    /// Wakes the writer of a class.
-    pub(super) ready: [Notify; 3],
+    /// Wakes the writer of a class that waits for frames, or for the link to drain.
+    pub(super) ready: [AtomicWaker; 3],
     /// Persistent streams that the peer opened, one bit per class.
     pub(super) persistent: AtomicU8,
     /// Set once: nothing new is written from then on.
@@ -80,6 +81,7 @@ impl Link {
             drain.get_or_insert(farewell);
             first
         });
+        self.ready.iter().for_each(AtomicWaker::wake);
     }
 
     fn dial(&self) -> Dial {
@@ -177,7 +179,7 @@ impl Peer {
         let class = frame.class.plain();
         let pushed = state.queue.push(frame);
         if let (Ok(()), Some(link)) = (&pushed, &state.current) {
-            wake(link, class);
+            link.ready[class.index()].wake();
         }
         Ok(pushed)
     }
@@ -373,14 +375,5 @@ impl Peer {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn wake(link: &Link, class: PlainClass) {
-    let [maintenance, control, packet] = &link.ready;
-    match class {
-        PlainClass::Maintenance => maintenance.notify_one(),
-        PlainClass::Control => control.notify_one(),
-        PlainClass::Packet => packet.notify_one(),
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Shared {
     pub(super) links: AtomicUsize,
     /// The number of the next dial.
     pub(super) attempts: AtomicU64,
-    /// Nothing new from now on.
+    /// Nothing new from now on: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) clock: Clock,
@@ -91,7 +91,7 @@ impl Shared {
 
     /// Dial a peer if a link is wanted and none is there or under way.
     pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) {
-        if !self.stop.is_cancelled() && peer.start_dial() {
+        if !self.is_stopping() && peer.start_dial() {
             self.spawn(dial::dial(self.clone(), peer.clone()));
         }
     }
@@ -233,10 +233,21 @@ impl Shared {
         Instant::now()
     }
 
+    /// Begin nothing new from now on.
+    pub(super) fn stop(&self) {
+        // Whoever the token has woken finds them closed.
+        self.tasks.close();
+        self.stop.cancel();
+    }
+
+    /// Whether nothing new begins. A look at the token would take a lock.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.tasks.is_closed()
+    }
+
     /// Stop at once, without goodbyes.
     pub(super) fn cut(&self) {
-        self.stop.cancel();
-        self.tasks.close();
+        self.stop();
         for endpoint in &self.endpoints {
             let code = quinn::VarInt::from_u32(CloseCode::Stopping as u32);
             endpoint.close(code, b"stopping");

@@ -1,7 +1,9 @@
 //! One task per stream: frames out of a peer's queue, frames in to the host.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
@@ -44,6 +46,16 @@ pub(super) struct Writer {
     pub(super) class: PlainClass,
 }
 
+/// Wait until this task is woken, by whomever.
+async fn woken() {
+    let mut has_waited = false;
+    poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
 /// The connection is gone.
 struct Gone;
 
@@ -61,8 +73,9 @@ impl Writer {
             told: Told::new(self.shared.limits.told_contacts),
             large: Group::new(&self.shared.executor),
         };
-        let mut drain = self.link.drain.subscribe();
         let ready = &self.link.ready[self.class.index()];
+        // Who is busy writing is not woken for more.
+        let mut is_watching = false;
         loop {
             let (batch, writable) =
                 self.peer
@@ -72,16 +85,23 @@ impl Writer {
                 self.shared.emit(TransportEvent::Writable { peer }).await;
             }
             if !batch.is_empty() {
+                is_watching = false;
                 if self.write(&mut out, batch).await.is_err() {
                     break;
                 }
-            } else if drain.borrow_and_update().is_some() {
+            } else if self.link.drain.borrow().is_some() {
                 break;
+            } else if !is_watching {
+                // And look once more: what came before this wakes nobody.
+                poll_fn(|cx| {
+                    ready.register(cx.waker());
+                    Poll::Ready(())
+                })
+                .await;
+                is_watching = true;
             } else {
-                tokio::select! {
-                    () = ready.notified() => {}
-                    _ = drain.changed() => {}
-                }
+                is_watching = false;
+                woken().await;
                 // Answers go after the packets that are about to be passed on, those of
                 // other nodes too, and those that come meanwhile go along.
                 if self.class == PlainClass::Control {

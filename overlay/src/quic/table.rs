@@ -1,9 +1,8 @@
 //! The peers this node deals with: those that have a link, a claim, a dial or
 //! waiting frames.
 
-use std::sync::Arc;
-
-use dashmap::DashMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::peer::Peer;
 use super::queue::QueueLimits;
@@ -12,18 +11,26 @@ use crate::PeerId;
 /// All peers.
 #[derive(Debug)]
 pub(super) struct Table {
-    peers: DashMap<PeerId, Arc<Peer>>,
+    peers: RwLock<BTreeMap<PeerId, Arc<Peer>>>,
     capacity: usize,
     limits: QueueLimits,
 }
 
 impl Table {
-    pub(super) fn new(capacity: usize, limits: QueueLimits) -> Self {
+    pub(super) const fn new(capacity: usize, limits: QueueLimits) -> Self {
         Self {
-            peers: DashMap::new(),
+            peers: RwLock::new(BTreeMap::new()),
             capacity,
             limits,
         }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<PeerId, Arc<Peer>>> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<PeerId, Arc<Peer>>> {
+        self.peers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The peer, entered if need be; `None` when the table is full.
@@ -31,24 +38,24 @@ impl Table {
         if let Some(peer) = self.find(id) {
             return Some(peer);
         }
-        if self.peers.len() >= self.capacity {
+        let mut peers = self.write();
+        if peers.len() >= self.capacity && !peers.contains_key(&id) {
             return None;
         }
-        let entry = self.peers.entry(id);
-        let peer = entry.or_insert_with(|| Arc::new(Peer::new(id, self.limits)));
+        let peer = peers
+            .entry(id)
+            .or_insert_with(|| Arc::new(Peer::new(id, self.limits)));
         Some(peer.clone())
     }
 
     /// The peer, if it is in the table.
     pub(super) fn find(&self, id: PeerId) -> Option<Arc<Peer>> {
-        self.peers.get(&id).map(|peer| peer.clone())
+        self.read().get(&id).cloned()
     }
 
     /// All peers, by id.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
-        let mut all: Vec<_> = self.peers.iter().map(|peer| peer.clone()).collect();
-        all.sort_by_key(|peer| peer.id);
-        all
+        self.read().values().cloned().collect()
     }
 
     /// Take a peer out that nobody needs any more.
@@ -58,8 +65,13 @@ impl Table {
             return;
         };
         if reported.is_none() && peer.retire() {
-            let same = |_: &PeerId, entry: &Arc<Peer>| Arc::ptr_eq(entry, peer);
-            self.peers.remove_if(&peer.id, same);
+            let mut peers = self.write();
+            if peers
+                .get(&peer.id)
+                .is_some_and(|there| Arc::ptr_eq(there, peer))
+            {
+                peers.remove(&peer.id);
+            }
         }
     }
 }

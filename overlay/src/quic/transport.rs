@@ -153,7 +153,7 @@ impl Transport {
         if bytes > limit {
             return Err(SendError::TooLong { bytes, limit });
         }
-        if shared.stop.is_cancelled() {
+        if shared.is_stopping() {
             return Err(SendError::Closed);
         }
         if to == shared.me {
@@ -199,7 +199,7 @@ impl Transport {
     /// down. A peer that is not known yet is waited for.
     pub fn connect(&self, peer: PeerId) {
         let shared = self.shared();
-        if peer == shared.me || shared.stop.is_cancelled() {
+        if peer == shared.me || shared.is_stopping() {
             return;
         }
         while let Some(entry) = shared.enter(peer) {
@@ -292,13 +292,12 @@ impl Transport {
     /// as long as a drain may last, and close.
     pub async fn close(&self) {
         let shared = self.shared();
-        shared.stop.cancel();
+        shared.stop();
         for peer in shared.table.all() {
             if let Some(link) = peer.current() {
                 link.start_drain(Farewell::Stopping);
             }
         }
-        shared.tasks.close();
         let drained = shared.limits.drain_timeout;
         let _ = tokio::time::timeout(drained, shared.tasks.wait()).await;
         shared.cut();

@@ -126,16 +126,16 @@ async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
     }
     let after = |ms| Some(start + Duration::from_millis(ms));
     assert_eq!(messages.next_deadline(), after(10));
-    assert!(messages.remove_overdue(start).is_none(), "not yet");
+    assert!(messages.remove_overdue().is_none(), "not yet");
     messages.remove(2);
     assert_eq!(messages.next_deadline(), after(10));
     tokio::time::advance(Duration::from_millis(20)).await;
     // The older of the two goes first, though its time ran out later.
     for left in [after(10), after(30)] {
-        assert!(messages.remove_overdue(now()).is_some());
+        assert!(messages.remove_overdue().is_some());
         assert_eq!(messages.next_deadline(), left);
     }
-    assert!(messages.remove_overdue(now()).is_none());
+    assert!(messages.remove_overdue().is_none());
     messages.remove(1);
     assert_eq!(messages.next_deadline(), None);
     assert_eq!((messages.waiting.len(), messages.waiting_bytes), (1, 1));
