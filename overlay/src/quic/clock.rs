@@ -5,7 +5,9 @@
 //! off still wakes it at its old time. A node that has nothing to do would do little
 //! else. Here deadlines are in one list, and the operating system's alarm stands at the
 //! first of them, or before. The list has no order: a timer moves with each packet, and
-//! which is the first is asked only when the one of the alarm has moved.
+//! which is the first is asked only when the one of the alarm has moved. On a busy node
+//! it goes off in vain as a rule; for as long as that is so tokio's timers are good enough
+//! for the near ones.
 //!
 //! Not here: what a timer means, and the queue of the host's own timers.
 
@@ -41,8 +43,8 @@ const PUT_OFF_AT_ONCE_BY: Duration = Duration::from_millis(100);
 /// when it can be put off by more: two acknowledgements follow a beat.
 const PUT_OFF_AT_LEAST_BY: Duration = Duration::from_millis(5);
 
-/// After so many rings in vain more or less than of the others it takes half as many of
-/// those for the alarm to be exact again. A guess.
+/// So many rings in vain count at most, less those for somebody; with more than half of it the
+/// alarm need not be exact. A guess.
 const VAIN_MOST: u8 = 4;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);

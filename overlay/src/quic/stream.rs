@@ -74,7 +74,7 @@ impl Writer {
             large: Group::new(&self.shared.executor),
         };
         let ready = &self.link.ready[self.class.index()];
-        // Who is busy writing is not woken for more.
+        // The next frame of this class wakes this task.
         let mut is_watching = false;
         loop {
             let (batch, writable) =
@@ -83,6 +83,8 @@ impl Writer {
             if writable {
                 let peer = self.peer.id;
                 self.shared.emit(TransportEvent::Writable { peer }).await;
+                // It may have been woken while it waited for room.
+                is_watching = false;
             }
             if !batch.is_empty() {
                 is_watching = false;
