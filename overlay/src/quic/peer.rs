@@ -141,6 +141,11 @@ impl State {
     fn is_wanted(&self) -> bool {
         self.claimed || !self.queue.is_empty()
     }
+
+    fn is_current(&self, link: &Arc<Link>) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| Arc::ptr_eq(current, link))
+    }
 }
 
 /// The peer left the table meanwhile.
@@ -206,13 +211,17 @@ impl Peer {
         bytes: usize,
     ) -> (Vec<Frame>, bool) {
         let mut state = self.lock();
-        let current = state.current.as_ref();
-        let mine = current.is_some_and(|current| Arc::ptr_eq(current, link));
-        if !mine {
+        if !state.is_current(link) {
             return (Vec::new(), false);
         }
         let batch = state.queue.take(class, frames, bytes);
         (batch, state.queue.take_writable())
+    }
+
+    /// Whether [`Self::take`] would take anything now.
+    pub(super) fn has_frames(&self, link: &Arc<Link>, class: PlainClass) -> bool {
+        let state = self.lock();
+        state.is_current(link) && state.queue.depths()[class.index()] > 0
     }
 
     /// Begin a dial, if one is wanted and none is under way.
@@ -309,8 +318,7 @@ impl Peer {
     /// `link` drains without flushing: what waits goes over the next one.
     pub(super) fn set_aside(&self, link: &Arc<Link>) {
         let mut state = self.lock();
-        let current = state.current.as_ref();
-        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+        if state.is_current(link) {
             state.current = None;
             state.settled = Some(link.settled.clone());
             state.down = DownReason::Idle;
@@ -331,12 +339,16 @@ impl Peer {
             true => state.failures.saturating_add(1),
             false => 0,
         };
-        let current = state.current.as_ref();
-        if current.is_some_and(|current| Arc::ptr_eq(current, link)) {
+        if state.is_current(link) {
             state.current = None;
             state.generation += 1;
             state.down = reason;
-        } else if !clean && current.is_none_or(|current| current.boot == link.boot) {
+        } else if !clean
+            && state
+                .current
+                .as_ref()
+                .is_none_or(|current| current.boot == link.boot)
+        {
             // It was to drain and did not: the host must know that frames may
             // be missing although another link stands.
             state.generation += 1;

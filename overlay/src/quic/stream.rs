@@ -46,16 +46,6 @@ pub(super) struct Writer {
     pub(super) class: PlainClass,
 }
 
-/// Wait until this task is woken, by whomever.
-async fn woken() {
-    let mut has_waited = false;
-    poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
-}
-
 /// The connection is gone.
 struct Gone;
 
@@ -73,9 +63,6 @@ impl Writer {
             told: Told::new(self.shared.limits.told_contacts),
             large: Group::new(&self.shared.executor),
         };
-        let ready = &self.link.ready[self.class.index()];
-        // The next frame of this class wakes this task.
-        let mut is_watching = false;
         loop {
             let (batch, writable) =
                 self.peer
@@ -83,27 +70,15 @@ impl Writer {
             if writable {
                 let peer = self.peer.id;
                 self.shared.emit(TransportEvent::Writable { peer }).await;
-                // It may have been woken while it waited for room.
-                is_watching = false;
             }
             if !batch.is_empty() {
-                is_watching = false;
                 if self.write(&mut out, batch).await.is_err() {
                     break;
                 }
             } else if self.link.drain.borrow().is_some() {
                 break;
-            } else if !is_watching {
-                // And look once more: what came before this wakes nobody.
-                poll_fn(|cx| {
-                    ready.register(cx.waker());
-                    Poll::Ready(())
-                })
-                .await;
-                is_watching = true;
             } else {
-                is_watching = false;
-                woken().await;
+                self.woken().await;
                 // Answers go after the packets that are about to be passed on, those of
                 // other nodes too, and those that come meanwhile go along.
                 if self.class == PlainClass::Control {
@@ -116,6 +91,24 @@ impl Writer {
             let _ = stream.finish();
         }
         out.opened
+    }
+
+    /// Wait for a frame, or for the link to drain. Who is busy writing is not woken.
+    async fn woken(&self) {
+        let mut has_waited = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has_waited, true) {
+                return Poll::Ready(());
+            }
+            self.link.ready[self.class.index()].register(cx.waker());
+            // What came before that has woken nobody.
+            let is_there = self.peer.has_frames(&self.link, self.class);
+            match is_there || self.link.drain.borrow().is_some() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
     }
 
     /// For how many rounds answers give way: most answer what came last on this link.
