@@ -111,6 +111,11 @@ impl AsyncUdpSocket for Socket {
                 self.state.recv(socket, bufs, meta)
             });
             if let Ok(received) = received {
+                // Fewer than there is room for are all that there are: nobody need ask. What
+                // has come since the look at the readiness has made it ready anew.
+                if received.as_ref().is_ok_and(|count| *count < bufs.len()) {
+                    ready.clear_ready();
+                }
                 self.arrivals.notify_waiters();
                 return Poll::Ready(received);
             }
@@ -207,6 +212,25 @@ mod tests {
             let transmit = to(there.local_addr().unwrap(), word.as_bytes());
             here.try_send(&transmit).unwrap();
             assert_eq!(received(&there).await, word.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_asks_for_more_when_less_came_than_there_was_room_for() {
+        let (here, there) = (loopback(), loopback());
+        let is_asked = || poll_fn(|cx| Poll::Ready(there.socket.poll_read_ready(cx).is_ready()));
+        let (mut one, mut other) = ([0; 8], [0; 8]);
+        let mut meta = [RecvMeta::default(); 2];
+        // Each time anew: nothing that comes is overlooked.
+        for _ in 0..3 {
+            let transmit = to(there.local_addr().unwrap(), b"word");
+            here.try_send(&transmit).unwrap();
+            let count = poll_fn(|cx| {
+                let mut buffers = [&mut one, &mut other].map(|buffer| IoSliceMut::new(buffer));
+                there.poll_recv(cx, &mut buffers, &mut meta)
+            });
+            assert_eq!(count.await.unwrap(), 1);
+            assert!(!is_asked().await);
         }
     }
 
