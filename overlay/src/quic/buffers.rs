@@ -12,7 +12,7 @@ use bytes::BytesMut;
 
 /// What short frames share: so much is asked for at least, and not kept, for the allocator
 /// is good at it.
-const SHORT: usize = 4 << 10;
+pub(super) const SHORT: usize = 4 << 10;
 /// The sizes of others are multiples of this.
 const BLOCK: usize = 4 << 10;
 /// How many buffers are kept. Full: the longest kept is let go, and is freed with the last

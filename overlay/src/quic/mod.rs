@@ -18,6 +18,7 @@
 //! Not here: the overlay's messages and timers, what a beat says, retransmission
 //! beyond QUIC's own.
 
+mod assembly;
 #[cfg(feature = "bare")]
 pub mod bare;
 mod beat;

@@ -1,17 +1,19 @@
 //! One task per stream: frames out of a peer's queue, frames in to the host.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
+use tokio::io::AsyncReadExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use super::assembly::{Assembly, Step};
 use super::book::Contact;
-use super::buffers::{self, Buffer};
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
@@ -24,8 +26,6 @@ use super::{Shared, TransportEvent};
 const BATCH_FRAMES: usize = 64;
 /// Bytes written at once: a stream window.
 const BATCH_BYTES: usize = 512 << 10;
-/// The most chunks read from a stream at once, each from one datagram.
-const CHUNKS: usize = 64;
 
 /// Up to so long a packet is short: its way through nodes of one process takes their
 /// steps, not its bytes.
@@ -274,33 +274,11 @@ impl From<RefusedFrame> for ReadFailure {
     }
 }
 
-/// Frames of one stream as they come together.
-struct Assembly {
-    kind: StreamKind,
-    /// Of the frame that is under way, once it is whole.
-    header: Option<Header>,
-    buffer: Buffer,
-    /// Held for a large frame.
-    room: Option<OwnedSemaphorePermit>,
-    /// How many were whole.
-    frames: u64,
-}
-
-impl Assembly {
-    fn new(kind: StreamKind) -> Self {
-        Self {
-            kind,
-            header: None,
-            buffer: Buffer::default(),
-            room: None,
-            frames: 0,
-        }
-    }
-}
-
-impl Drop for Assembly {
-    fn drop(&mut self) {
-        buffers::all().keep(std::mem::take(&mut self.buffer));
+/// What has become of a stream that nothing more can be read from.
+fn failure(error: io::Error) -> ReadFailure {
+    match error.downcast() {
+        Ok(ReadError::Reset(_)) => RefusedFrame::Truncated.into(),
+        _ => ReadFailure::Gone,
     }
 }
 
@@ -329,92 +307,54 @@ impl Reader {
     }
 
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
-        let mut assembly = Assembly::new(kind);
-        let mut chunks = vec![Bytes::new(); CHUNKS];
+        let class = kind.class();
+        let mut assembly = Assembly::new(self.shared.body_max(class));
+        let (mut room, mut frames) = (None, 0);
         loop {
-            match stream.read_chunks(&mut chunks).await {
-                Ok(Some(count)) => {
-                    for chunk in &chunks[..count] {
-                        self.take(&mut assembly, chunk).await?;
+            match assembly.step()? {
+                Step::Part => {
+                    let mut space = assembly.space();
+                    let read = stream.read_buf(&mut space).await;
+                    if read.map_err(failure)? == 0 {
+                        return match assembly.is_empty() {
+                            true => Ok(()),
+                            false => Err(RefusedFrame::Truncated.into()),
+                        };
                     }
-                    chunks[..count].fill(Bytes::new());
                 }
-                Ok(None) if assembly.buffer.bytes.is_empty() => return Ok(()),
-                Ok(None) => return Err(RefusedFrame::Truncated.into()),
-                Err(ReadError::Reset(_)) => return Err(RefusedFrame::Truncated.into()),
-                Err(_) => return Err(ReadFailure::Gone),
-            }
-        }
-    }
-
-    /// Take what has come, and deliver the frames that it completes.
-    async fn take(&self, assembly: &mut Assembly, mut rest: &[u8]) -> Result<(), ReadFailure> {
-        let buffers = buffers::all();
-        let body_max = self.shared.body_max(assembly.kind.class());
-        loop {
-            let wanted = match &assembly.header {
-                Some(header) => header.frame_len(),
-                None => frame::HEADER_LEN,
-            };
-            // A header may begin anywhere: it moves along with its frame.
-            if assembly.header.is_some() || assembly.buffer.bytes.capacity() < wanted {
-                buffers.make_room(&mut assembly.buffer, wanted);
-            }
-            let bytes = &mut assembly.buffer.bytes;
-            let part = wanted.saturating_sub(bytes.len()).min(rest.len());
-            let (part, behind) = rest.split_at(part);
-            rest = behind;
-            bytes.extend_from_slice(part);
-            if bytes.len() < wanted {
-                // Another version may have a shorter header.
-                return match &assembly.header {
-                    None => Ok(Header::parse(bytes, body_max).map(drop)?),
-                    Some(_) => Ok(()),
-                };
-            }
-            match assembly.header.take() {
-                None => self.begin(assembly).await?,
-                Some(header) => {
-                    let frame = bytes.split_to(wanted).freeze();
-                    self.deliver(assembly.kind.class(), header, frame).await?;
-                    assembly.room = None;
-                    assembly.frames += 1;
+                Step::Begun(_) if kind == StreamKind::Large && frames > 0 => {
+                    return Err(RefusedFrame::Malformed.into());
+                }
+                Step::Begun(header) => room = self.room(kind, &header).await?,
+                Step::Whole(header, frame) => {
+                    self.deliver(class, header, frame).await?;
+                    drop(room.take());
+                    frames += 1;
                 }
             }
         }
-    }
-
-    /// A frame's header is there.
-    async fn begin(&self, assembly: &mut Assembly) -> Result<(), ReadFailure> {
-        let kind = assembly.kind;
-        let body_max = self.shared.body_max(kind.class());
-        let header = Header::parse(&assembly.buffer.bytes, body_max)?;
-        if kind == StreamKind::Large && assembly.frames > 0 {
-            return Err(RefusedFrame::Malformed.into());
-        }
-        // Short ones too, if on streams of their own: there are many.
-        let is_large = |header: &Header| header.body_len > self.shared.limits.large_above;
-        if let Some(header) = &header
-            && (is_large(header) || kind == StreamKind::Large)
-        {
-            assembly.room = Some(self.room(header.frame_len()).await?);
-        }
-        assembly.header = header;
-        Ok(())
     }
 
     /// Room to assemble a large frame. All of it is taken at once, so that streams that
-    /// wait hold none; they hold what was read last, [`CHUNKS`] at most.
-    async fn room(&self, frame_len: usize) -> Result<OwnedSemaphorePermit, ReadFailure> {
-        let bytes = frame_len.min(self.shared.limits.assembly_bytes);
+    /// wait hold none. Short ones need it too, if on streams of their own: there are many.
+    async fn room(
+        &self,
+        kind: StreamKind,
+        header: &Header,
+    ) -> Result<Option<OwnedSemaphorePermit>, ReadFailure> {
+        let limits = &self.shared.limits;
+        if header.body_len <= limits.large_above && kind != StreamKind::Large {
+            return Ok(None);
+        }
+        let bytes = header.frame_len().min(limits.assembly_bytes);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let semaphore = self.link.assembly.clone();
         if let Ok(permit) = semaphore.clone().try_acquire_many_owned(bytes) {
-            return Ok(permit);
+            return Ok(Some(permit));
         }
         self.shared.metrics.assembly_waits.increment(1);
         let permit = semaphore.acquire_many_owned(bytes).await;
-        permit.map_err(|_| ReadFailure::Gone)
+        permit.map(Some).map_err(|_| ReadFailure::Gone)
     }
 
     async fn deliver(

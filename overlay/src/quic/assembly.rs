@@ -1,0 +1,174 @@
+//! Frames of one stream as they come together. What comes is read straight into the
+//! buffer in which its frame is delivered.
+
+use bytes::buf::Limit;
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::buffers::{self, Buffer, SHORT};
+use super::frame::{HEADER_LEN, Header, RefusedFrame};
+
+/// A stream's frame that is under way.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    /// Longer bodies are refused.
+    body_max: usize,
+    /// Once it is whole.
+    header: Option<Header>,
+    buffer: Buffer,
+}
+
+/// What has come so far.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Less than a step.
+    Part,
+    /// A header, now. Room for its frame is taken with the next step.
+    Begun(Header),
+    /// A frame.
+    Whole(Header, Bytes),
+}
+
+impl Assembly {
+    pub(super) fn new(body_max: usize) -> Self {
+        Self {
+            body_max,
+            header: None,
+            buffer: Buffer::default(),
+        }
+    }
+
+    /// Nothing has come of a next frame.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buffer.bytes.is_empty()
+    }
+
+    /// Where to read into, not empty once no step is left. Behind a long frame no more is
+    /// read than the next header, for what is read of another frame has to move.
+    pub(super) fn space(&mut self) -> Limit<&mut BytesMut> {
+        let wanted = self.wanted();
+        if self.buffer.bytes.capacity() < wanted {
+            buffers::all().make_room(&mut self.buffer, wanted);
+        }
+        let ahead = if wanted > SHORT { HEADER_LEN } else { SHORT };
+        let most = (wanted + ahead).saturating_sub(self.buffer.bytes.len());
+        (&mut self.buffer.bytes).limit(most)
+    }
+
+    /// The next of what has come.
+    pub(super) fn step(&mut self) -> Result<Step, RefusedFrame> {
+        let Some(header) = self.header else {
+            self.header = Header::parse(&self.buffer.bytes, self.body_max)?;
+            return Ok(self.header.map_or(Step::Part, Step::Begun));
+        };
+        let wanted = header.frame_len();
+        if self.buffer.bytes.len() < wanted {
+            return Ok(Step::Part);
+        }
+        // It may have come with the end of one that is much longer.
+        buffers::all().make_room(&mut self.buffer, wanted);
+        self.header = None;
+        let frame = self.buffer.bytes.split_to(wanted).freeze();
+        Ok(Step::Whole(header, frame))
+    }
+
+    /// How many bytes make the next step.
+    fn wanted(&self) -> usize {
+        self.header.as_ref().map_or(HEADER_LEN, Header::frame_len)
+    }
+}
+
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        buffers::all().keep(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::quic::frame::put_header;
+
+    fn stream(lengths: &[usize]) -> Vec<u8> {
+        let mut stream = BytesMut::new();
+        for (number, length) in lengths.iter().enumerate() {
+            put_header(&mut stream, &[], *length);
+            stream.put_bytes(number as u8, *length);
+        }
+        stream.to_vec()
+    }
+
+    /// Read so much of it at most, once; returns the bodies that are whole with it.
+    async fn read(assembly: &mut Assembly, stream: &mut &[u8], most: usize) -> Vec<Bytes> {
+        let mut space = assembly.space();
+        let part = stream.take(most as u64).read_buf(&mut space).await;
+        assert_ne!(part.expect("memory"), 0, "room, while there is something");
+        let mut bodies = Vec::new();
+        loop {
+            match assembly.step().expect("good frames") {
+                Step::Part => return bodies,
+                Step::Begun(_) => {}
+                Step::Whole(_, frame) => bodies.push(frame.slice(HEADER_LEN..)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_are_whole_however_their_stream_is_cut() {
+        let lengths = [0, 3, 5000, 300_000, 1, 1, 70_000, 4096, 20, 9000, 0];
+        let all = stream(&lengths);
+        for most in [1, 7, 100, 1400, 4096, 100_000, all.len()] {
+            let (mut assembly, mut rest) = (Assembly::new(300_000), &all[..]);
+            let mut bodies = Vec::new();
+            while !rest.is_empty() {
+                bodies.extend(read(&mut assembly, &mut rest, most).await);
+            }
+            assert!(assembly.is_empty());
+            for (number, (body, length)) in bodies.iter().zip(lengths).enumerate() {
+                assert_eq!(body.len(), length, "{most}");
+                assert!(body.iter().all(|byte| *byte == number as u8), "{most}");
+            }
+            assert_eq!(bodies.len(), lengths.len(), "{most}");
+        }
+    }
+
+    /// Else who keeps short ones would keep the memory of the long ones before them.
+    #[tokio::test]
+    async fn a_short_frame_is_not_in_the_buffer_of_a_long_one() {
+        let all = stream(&[200_000, 0, 0, 100]);
+        for most in [1400, all.len()] {
+            let (mut assembly, mut rest) = (Assembly::new(200_000), &all[..]);
+            let mut bodies = Vec::new();
+            while !rest.is_empty() {
+                bodies.extend(read(&mut assembly, &mut rest, most).await);
+            }
+            buffers::all().clear();
+            assert!(
+                bodies[0].is_unique(),
+                "its buffer is another's as well: {most}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn little_is_read_behind_a_long_frame() {
+        let all = stream(&[100_000, 100_000, 100_000]);
+        let (mut assembly, mut rest) = (Assembly::new(100_000), &all[..]);
+        let mut whole = 0;
+        while whole < 2 {
+            let bodies = read(&mut assembly, &mut rest, all.len()).await;
+            if !bodies.is_empty() {
+                whole += 1;
+                assert!(assembly.buffer.bytes.len() <= HEADER_LEN);
+            }
+        }
+    }
+
+    #[test]
+    fn another_version_is_refused_by_its_first_byte() {
+        let mut assembly = Assembly::new(1);
+        assembly.space().put_u8(9);
+        assert_eq!(assembly.step().unwrap_err(), RefusedFrame::Version);
+    }
+}
