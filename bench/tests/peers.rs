@@ -27,7 +27,12 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
     let rows = rows(line);
     let mut seen = BTreeSet::new();
     for row in &rows {
-        assert_eq!((&row["nodes"], &row["repeats"]), (&4.into(), &2.into()));
+        // Formed anew for each of two sizes and the file.
+        let repeats = if row["workload"] == "formation" { 6 } else { 2 };
+        assert_eq!(
+            (&row["nodes"], &row["repeats"]),
+            (&4.into(), &repeats.into())
+        );
         assert_eq!(row["queued"], false, "{row}");
         let value = row["value"].as_f64().expect("a number");
         // What has been freed before is used again.
@@ -40,6 +45,11 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
             "{row}"
         );
         assert!(is_memory || ratio.is_none() == is_ours_alone, "{row}");
+        let bounds = [&row["ratio_min"], &row["ratio_max"]].map(Value::as_f64);
+        assert!(
+            ratio.is_none() || bounds[0] <= ratio && ratio <= bounds[1],
+            "{row}"
+        );
         let name = |field: &str| row[field].as_str().expect("a name").to_owned();
         seen.insert((name("system"), name("workload"), name("figure")));
     }

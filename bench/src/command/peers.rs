@@ -7,7 +7,8 @@
 //! ```
 //!
 //! All nodes of a system are in this process, on one runtime, with the same transport
-//! settings. Systems take turns, so that a disturbance of the machine meets each.
+//! settings. They take turns with each workload, in the other order in each other repeat,
+//! and a ratio is that of neighbours: so a machine whose pace changes meets each alike.
 
 mod arrivals;
 mod bare;
@@ -20,8 +21,6 @@ mod measure;
 mod ours;
 mod stretches;
 
-use std::time::Duration;
-
 use binomesh::Profile;
 use clap::Args;
 
@@ -30,7 +29,7 @@ use super::{Failure, Finding};
 use crate::record;
 use figures::{Figures, System};
 use home::Home;
-use measure::Workload;
+use measure::{Task, Workload};
 
 /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
 #[derive(Debug, Clone, Args)]
@@ -44,8 +43,10 @@ Examples:
   binomesh-bench peers --nodes 1024 --profile quiet --repeat 1 --workload 1KiB
 
 A row per figure: {system, nodes, workload, figure, value, min, max, unit,
-ratio_to_tree}; value is the median of the repeats. Node 0 sends, one message after
-the other for latency (until the last node has it), back to back for the rest.
+ratio_to_tree, ratio_min, ratio_max}; value is the median of the repeats, and the
+ratio that of their ratios to the tree measured just before or after. Node 0 sends, one
+message after the other for latency (until the last node has it), back to back for the
+rest.
 Binomesh waits for its receipts; the others have none. The run has a network namespace
 of its own if it can make one (package iproute2, and root or user namespaces), so that
 its loopback interface carries these packets alone.")]
@@ -63,7 +64,7 @@ pub struct Peers {
     /// Our nodes sign what they send, and take nothing else.
     #[arg(long)]
     pub signatures: bool,
-    /// How often each system is formed and measured.
+    /// How often each system is formed and measured with each workload.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
     /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
@@ -127,6 +128,12 @@ impl Peers {
         Ok(Finding::Good)
     }
 
+    /// What each system is measured with.
+    fn tasks(&self) -> impl Iterator<Item = Task<'_>> {
+        let workloads = self.workload.iter().map(Task::Workload);
+        workloads.chain(self.file_mib.map(Task::File))
+    }
+
     async fn measure(&self) -> Result<Figures, Failure> {
         let home = Home::new(self.nodes, self.profile, self.signatures)?;
         let systems: &[System] = match self.floor {
@@ -135,11 +142,23 @@ impl Peers {
         };
         let mut figures = Figures::default();
         for turn in 0..self.repeat {
-            for system in systems {
-                let name = system.name();
-                record::progress(format_args!("{name}, {} of {}", turn + 1, self.repeat));
-                let limit = Duration::from_secs(self.timeout_seconds);
-                measure::system(*system, self, &home, limit, &mut figures).await?;
+            for task in self.tasks() {
+                // Whose turn is first gains nothing by it.
+                let mut order = systems.to_vec();
+                if turn % 2 == 1 {
+                    order.reverse();
+                }
+                for system in order {
+                    let (name, of) = (system.name(), self.repeat);
+                    record::progress(format_args!("{task}: {name}, {} of {of}", turn + 1));
+                    let mut round = measure::Round {
+                        system,
+                        peers: self,
+                        home: &home,
+                        figures: &mut figures,
+                    };
+                    round.run(task).await?;
+                }
             }
         }
         record::progress_done();

@@ -137,7 +137,10 @@ pub(super) struct Row {
     max: f64,
     repeats: usize,
     unit: &'static str,
+    /// The median of what each repeat's value is of the tree's.
     ratio_to_tree: Option<f64>,
+    ratio_min: Option<f64>,
+    ratio_max: Option<f64>,
     /// Receivers of ours are subscribers, not listeners.
     queued: bool,
     version: &'static str,
@@ -161,7 +164,7 @@ impl Figures {
             let (at, figure, system) = *key;
             let (value, min, max) = spread(values)?;
             let tree = self.values.get(&(at, figure, System::Tree));
-            let tree = tree.and_then(|tree| spread(tree)).map(|(tree, _, _)| tree);
+            let ratios = tree.and_then(|tree| spread(&ratios(values, tree)));
             let (name, unit) = figure.name_and_unit();
             Some(Row {
                 system: system.name(),
@@ -173,13 +176,21 @@ impl Figures {
                 max,
                 repeats: values.len(),
                 unit,
-                ratio_to_tree: tree.filter(|tree| *tree > 0.0).map(|tree| value / tree),
+                ratio_to_tree: ratios.map(|(ratio, _, _)| ratio),
+                ratio_min: ratios.map(|(_, min, _)| min),
+                ratio_max: ratios.map(|(_, _, max)| max),
                 queued,
                 version: VERSION,
             })
         });
         rows.collect()
     }
+}
+
+/// What each is of the other of the same repeat.
+fn ratios(values: &[f64], of: &[f64]) -> Vec<f64> {
+    let pairs = values.iter().zip(of).filter(|(_, of)| **of > 0.0);
+    pairs.map(|(value, of)| value / of).collect()
 }
 
 /// Median, least and most.
@@ -199,8 +210,12 @@ pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
             writeln!(out, "{} {} ({})", row.workload, row.figure, row.unit)?;
             last = title;
         }
-        let ratio = row.ratio_to_tree;
-        let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:>8.2} x tree"));
+        let ratio = match (row.ratio_to_tree, row.ratio_min, row.ratio_max) {
+            (Some(ratio), Some(min), Some(max)) => {
+                format!("{ratio:>8.2} x tree ({min:.2} to {max:.2})")
+            }
+            _ => String::new(),
+        };
         let (value, min, max) = (row.value, row.min, row.max);
         let name = row.system;
         writeln!(
@@ -216,11 +231,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_the_median_and_its_ratio_to_the_tree() {
+    fn a_row_has_the_median_and_that_of_the_ratios_to_the_tree_of_the_same_repeat() {
         let mut figures = Figures::default();
-        for value in [4.0, 1.0, 2.0] {
-            figures.add(System::Tree, "1KiB", Figure::LatencyP50Ms, value);
-            figures.add(System::Ours, "1KiB", Figure::LatencyP50Ms, 3.0 * value);
+        for (tree, ours) in [(4.0, 8.0), (1.0, 3.0), (2.0, 8.0), (0.0, 9.0)] {
+            figures.add(System::Tree, "1KiB", Figure::LatencyP50Ms, tree);
+            figures.add(System::Ours, "1KiB", Figure::LatencyP50Ms, ours);
         }
         figures.add(System::Ours, "64KiB", Figure::LatencyP50Ms, 1.0);
         let rows = figures.rows(16, false);
@@ -229,8 +244,8 @@ mod tests {
             .map(|row| (row.system, row.value, row.max, row.ratio_to_tree))
             .collect();
         let expected = [
-            ("quinn-tree", 2.0, 4.0, Some(1.0)),
-            ("binomesh", 6.0, 12.0, Some(3.0)),
+            ("quinn-tree", 1.0, 4.0, Some(1.0)),
+            ("binomesh", 8.0, 9.0, Some(3.0)),
             ("binomesh", 1.0, 1.0, None),
         ];
         assert_eq!(told, expected);

@@ -1,5 +1,6 @@
-//! One system, formed, measured with each workload, and stopped.
+//! One system, formed, measured with one workload, and stopped.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -16,8 +17,11 @@ use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
 
 /// Messages sent before anything is measured: windows grow, caches warm.
 const WARM_UP: u64 = 20;
-/// The most messages that latency is measured with.
-const SINGLES: u64 = 300;
+/// The most messages that latency is measured with: of fewer, whether the kernel has both of
+/// the runtime's threads on one core for some milliseconds decides on the 99th percentile.
+const SINGLES: u64 = 2000;
+/// No further one is sent after so long.
+const SINGLES_TAKE: Duration = Duration::from_secs(1);
 /// The most deliveries of one measurement.
 const DELIVERIES: u64 = 2_000_000;
 
@@ -55,6 +59,23 @@ impl FromStr for Workload {
             .filter(fits)
             .map(|bytes| Self { name, bytes })
             .ok_or_else(|| "expected a size from 1B to 16MiB, such as 64KiB".to_owned())
+    }
+}
+
+/// What a system is measured with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Task<'a> {
+    Workload(&'a Workload),
+    /// A file of so many MiB.
+    File(u32),
+}
+
+impl fmt::Display for Task<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workload(workload) => write!(f, "{}", workload.name),
+            Self::File(mib) => write!(f, "a file of {mib} MiB"),
+        }
     }
 }
 
@@ -144,60 +165,88 @@ impl Network {
     }
 }
 
-/// Form a system, measure it, and stop it.
-pub(super) async fn system(
-    system: System,
-    peers: &Peers,
-    home: &Home,
-    limit: Duration,
-    figures: &mut Figures,
-) -> Result<(), Failure> {
-    let late = |what: &str| {
-        let (name, seconds) = (system.name(), limit.as_secs());
+/// A system's turn.
+pub(super) struct Round<'a> {
+    pub(super) system: System,
+    pub(super) peers: &'a Peers,
+    pub(super) home: &'a Home,
+    pub(super) figures: &'a mut Figures,
+}
+
+impl Round<'_> {
+    /// Form it, measure it, and stop it.
+    pub(super) async fn run(&mut self, task: Task<'_>) -> Result<(), Failure> {
+        let mut network = self.form().await?;
+        match task {
+            Task::Workload(workload) => self.workload(&mut network, workload).await?,
+            Task::File(mib) => {
+                for way in file::Way::ALL {
+                    let (limit, into) = (self.limit(), (self.system, &mut *self.figures));
+                    let sending = file::measure(&mut network, (mib, way), self.home, into);
+                    let sent = within(limit, sending).await;
+                    sent.ok_or_else(|| self.late(&task))??;
+                }
+            }
+        }
+        network.stop().await;
+        Ok(())
+    }
+
+    async fn form(&mut self) -> Result<Network, Failure> {
+        let rss = Memory::now()?.rss_kib;
+        let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
+        let forming = Network::form(self.system, self.home, self.peers);
+        let formed = within(self.limit(), forming).await;
+        let network = formed.ok_or_else(|| self.late(&"forming"))??;
+        let (took, cpu) = (clock.elapsed(), cpu.elapsed());
+        let per_link = cpu.as_secs_f64() * 1e3 / network.links(self.home) as f64;
+        let grown = Memory::now()?.rss_kib.saturating_sub(rss) as f64;
+        for (figure, value) in [
+            (Figure::FormationSeconds, took.as_secs_f64()),
+            (Figure::FormationCpuSeconds, cpu.as_secs_f64()),
+            (Figure::FormationCpuMsPerLink, per_link),
+            (Figure::RssKibPerNode, grown / f64::from(self.home.nodes())),
+        ] {
+            self.figures.add(self.system, FORMATION, figure, value);
+        }
+        Ok(network)
+    }
+
+    async fn workload(
+        &mut self,
+        network: &mut Network,
+        workload: &Workload,
+    ) -> Result<(), Failure> {
+        let receivers = u64::from(self.home.nodes()) - 1;
+        let volume = u64::from(self.peers.volume_mib) << 20;
+        let deliveries = (volume / workload.bytes as u64).min(DELIVERIES);
+        let count = deliveries.div_ceil(receivers).max(4);
+        let limit = self.limit();
+        let mut run = Run {
+            system: self.system,
+            workload,
+            receivers,
+            network,
+            figures: self.figures,
+        };
+        let measured = within(limit, run.all(count)).await;
+        measured.ok_or_else(|| self.late(&workload.name))?
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.peers.timeout_seconds)
+    }
+
+    fn late(&self, what: &dyn fmt::Display) -> Failure {
+        let (name, seconds) = (self.system.name(), self.peers.timeout_seconds);
         Failure::Run(format!(
             "{name}: {what} took more than {seconds} s; see --timeout-seconds"
         ))
-    };
-    let rss = Memory::now()?.rss_kib;
-    let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
-    let formed = tokio::time::timeout(limit, Network::form(system, home, peers)).await;
-    let mut network = formed.map_err(|_| late("forming"))??;
-    let (took, cpu) = (clock.elapsed(), cpu.elapsed());
-    let per_link = cpu.as_secs_f64() * 1e3 / network.links(home) as f64;
-    for (figure, value) in [
-        (Figure::FormationSeconds, took.as_secs_f64()),
-        (Figure::FormationCpuSeconds, cpu.as_secs_f64()),
-        (Figure::FormationCpuMsPerLink, per_link),
-    ] {
-        figures.add(system, FORMATION, figure, value);
     }
-    let grown = Memory::now()?.rss_kib.saturating_sub(rss) as f64;
-    let per_node = grown / f64::from(home.nodes());
-    figures.add(system, FORMATION, Figure::RssKibPerNode, per_node);
-    let receivers = u64::from(home.nodes()) - 1;
-    for workload in &peers.workload {
-        let volume = u64::from(peers.volume_mib) << 20;
-        let deliveries = (volume / workload.bytes as u64).min(DELIVERIES);
-        let count = deliveries.div_ceil(receivers).max(4);
-        let mut run = Run {
-            system,
-            workload,
-            receivers,
-            network: &mut network,
-            figures,
-        };
-        let measured = tokio::time::timeout(limit, run.all(count)).await;
-        measured.map_err(|_| late(&workload.name))??;
-    }
-    if let Some(mib) = peers.file_mib {
-        for way in file::Way::ALL {
-            let sending = file::measure(&mut network, (mib, way), home, (system, figures));
-            let sent = tokio::time::timeout(limit, sending).await;
-            sent.map_err(|_| late("a file"))??;
-        }
-    }
-    network.stop().await;
-    Ok(())
+}
+
+async fn within<T>(limit: Duration, doing: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(limit, doing).await.ok()
 }
 
 /// One workload on one network.
@@ -222,8 +271,8 @@ impl Run<'_> {
     async fn singles(&mut self, payload: &Bytes, count: u64) -> Result<(), Failure> {
         let wire = Loopback::read()?;
         let cpu = CpuWatch::of_process();
-        let mut latencies = Vec::new();
-        for _ in 0..count {
+        let (clock, mut latencies) = (Stopwatch::start(), Vec::new());
+        while (latencies.len() as u64) < count && clock.elapsed() < SINGLES_TAKE {
             latencies.push(self.network.send_one(payload, self.receivers).await?);
         }
         let cpu = cpu.elapsed();
@@ -233,7 +282,7 @@ impl Run<'_> {
         let (p50, p99) = (at(0.5), at(0.99));
         self.note(Figure::LatencyP50Ms, p50);
         self.note(Figure::LatencyP99Ms, p99);
-        let deliveries = (count * self.receivers) as f64;
+        let deliveries = (latencies.len() as u64 * self.receivers) as f64;
         self.note(
             Figure::CpuUsPerSingleDelivery,
             cpu.as_secs_f64() * 1e6 / deliveries,
