@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use metrics::{Counter, counter};
-use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -111,9 +111,12 @@ impl AsyncUdpSocket for Socket {
                 self.state.recv(socket, bufs, meta)
             });
             if let Ok(received) = received {
-                // Fewer than there is room for are all that there are: nobody need ask. What
-                // has come since the look at the readiness has made it ready anew.
-                if received.as_ref().is_ok_and(|count| *count < bufs.len()) {
+                // Fewer than can come at once are all that there are: nobody need ask. What
+                // has come since the look at the readiness has made it ready anew. (After an
+                // error behind some of them the rest would wait for the next to come; a
+                // socket that is not connected has no such errors.)
+                let most = bufs.len().min(BATCH_SIZE);
+                if received.as_ref().is_ok_and(|count| *count < most) {
                     ready.clear_ready();
                 }
                 self.arrivals.notify_waiters();
@@ -232,6 +235,38 @@ mod tests {
             assert_eq!(count.await.unwrap(), 1);
             assert!(!is_asked().await);
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_comes_while_others_are_read_is_not_overlooked() {
+        const WORDS: usize = 20_000;
+        /// As many fit into the kernel's buffer.
+        const UNDER_WAY: usize = 16;
+        let (here, there) = (loopback(), loopback());
+        let address = there.local_addr().unwrap();
+        let (room, mut has_room) = tokio::sync::mpsc::channel(UNDER_WAY);
+        let sender = std::thread::spawn(move || {
+            for _ in 0..WORDS {
+                room.blocking_send(()).unwrap();
+                here.try_send(&to(address, b"word")).unwrap();
+            }
+        });
+        let (mut one, mut other) = ([0; 8], [0; 8]);
+        let mut meta = [RecvMeta::default(); 2];
+        let mut came = 0;
+        while came < WORDS {
+            let some = poll_fn(|cx| {
+                let mut buffers = [&mut one, &mut other].map(|buffer| IoSliceMut::new(buffer));
+                there.poll_recv(cx, &mut buffers, &mut meta)
+            });
+            let some = tokio::time::timeout(Duration::from_secs(30), some).await;
+            let some = some.expect("one that was overlooked").unwrap();
+            for _ in 0..some {
+                has_room.recv().await.unwrap();
+            }
+            came += some;
+        }
+        sender.join().unwrap();
     }
 
     #[tokio::test]

@@ -29,7 +29,7 @@ const BATCH_BYTES: usize = 512 << 10;
 
 /// Up to so long a packet is short: its way through nodes of one process takes their
 /// steps, not its bytes.
-const SHORT: usize = 4 << 10;
+const SHORT_PACKET: usize = 4 << 10;
 /// For so many rounds the answer to a short packet gives way to those that are passed on.
 /// A guess: with 16 nodes in a process 4 to 20 are alike, with 64 the last receiver has it
 /// later with more, for each round is a turn of the node's tasks.
@@ -198,7 +198,7 @@ impl Writer {
 /// For how many rounds the answer to a packet of so many bytes gives way.
 const fn rounds_after(bytes: usize) -> usize {
     match bytes {
-        ..=SHORT => ROUNDS,
+        ..=SHORT_PACKET => ROUNDS,
         _ => ROUNDS_LONG,
     }
 }
@@ -309,7 +309,7 @@ impl Reader {
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
         let mut assembly = Assembly::new(self.shared.body_max(class));
-        let (mut room, mut frames) = (None, 0);
+        let (mut room, mut is_over) = (None, false);
         loop {
             match assembly.step()? {
                 Step::Part => {
@@ -322,14 +322,12 @@ impl Reader {
                         };
                     }
                 }
-                Step::Begun(_) if kind == StreamKind::Large && frames > 0 => {
-                    return Err(RefusedFrame::Malformed.into());
-                }
+                Step::Begun(_) if is_over => return Err(RefusedFrame::Malformed.into()),
                 Step::Begun(header) => room = self.room(kind, &header).await?,
                 Step::Whole(header, frame) => {
                     self.deliver(class, header, frame).await?;
                     drop(room.take());
-                    frames += 1;
+                    is_over = kind == StreamKind::Large;
                 }
             }
         }

@@ -1,9 +1,13 @@
 //! Frames that are refused, and nobody else suffers.
 
 use binomesh_overlay::quic::{DownReason, RefusedFrame, TransportEvent};
+use quinn::SendStream;
 
 use crate::bed::{Authority, id, packet};
 use crate::raw::{Raw, hello};
+
+/// One with a body of one byte.
+const FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 1, b'x'];
 
 /// Write `stream` raw on a link of its own; the link must go down for `reason`,
 /// counted, while another peer is served.
@@ -50,6 +54,49 @@ async fn an_oversized_frame_is_refused_by_its_header() {
 async fn a_truncated_frame_is_refused() {
     let stream = [3, 1, 0, 0, 0, 0, 0, 0, 9, b'x'];
     refuses(&stream, true, RefusedFrame::Truncated, "truncated").await;
+}
+
+const LARGE: u8 = 4;
+const PACKETS: u8 = 3;
+
+/// A good frame on such a stream is received; then the rest of the stream is refused.
+async fn refuses_after_a_frame(
+    tag: u8,
+    reason: RefusedFrame,
+    rest: impl AsyncFnOnce(&mut SendStream),
+) {
+    let authority = Authority::new("one");
+    let mut a = authority.start("a");
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    let mut out = raw.connection.open_uni().await.expect("a stream");
+    let start = [&[tag], FRAME].concat();
+    out.write_all(&start).await.expect("written");
+    assert_eq!(a.received().await.0, id("raw"));
+    rest(&mut out).await;
+    let down = a.until(|event| match event {
+        TransportEvent::LinkDown { reason, .. } => Some(reason),
+        TransportEvent::Received { .. } => panic!("nothing more is to be received"),
+        _ => None,
+    });
+    assert_eq!(down.await, DownReason::RefusedFrame(reason));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_reset_between_frames_is_truncated() {
+    refuses_after_a_frame(PACKETS, RefusedFrame::Truncated, async |out| {
+        out.reset(0_u32.into()).expect("open");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_frame_on_a_large_stream_is_refused() {
+    refuses_after_a_frame(LARGE, RefusedFrame::Malformed, async |out| {
+        out.write_all(FRAME).await.expect("written");
+    })
+    .await;
 }
 
 #[tokio::test]
