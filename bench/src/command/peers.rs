@@ -64,8 +64,9 @@ pub struct Peers {
     /// Our nodes sign what they send, and take nothing else.
     #[arg(long)]
     pub signatures: bool,
-    /// How often each system is formed and measured with each workload.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often each system is formed and measured with each workload. If even, each is as
+    /// often before the tree as after it.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
     /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
@@ -143,12 +144,7 @@ impl Peers {
         let mut figures = Figures::default();
         for turn in 0..self.repeat {
             for task in self.tasks() {
-                // Whose turn is first gains nothing by it.
-                let mut order = systems.to_vec();
-                if turn % 2 == 1 {
-                    order.reverse();
-                }
-                for system in order {
+                for system in order(systems, turn) {
                     let (name, of) = (system.name(), self.repeat);
                     record::progress(format_args!("{task}: {name}, {} of {of}", turn + 1));
                     let mut round = measure::Round {
@@ -166,7 +162,31 @@ impl Peers {
     }
 }
 
+/// Who follows whom, the other way round in every other turn.
+fn order(systems: &[System], turn: u32) -> Vec<System> {
+    let mut order = systems.to_vec();
+    if turn % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.enable_all().build().map_err(Failure::run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_as_often_before_its_neighbour_as_after_it() {
+        let systems = [System::Star, System::Tree, System::Ours];
+        assert_eq!(order(&systems, 2), systems);
+        assert_eq!(
+            order(&systems, 3),
+            [System::Ours, System::Tree, System::Star]
+        );
+    }
 }

@@ -15,7 +15,7 @@ use crate::command::Failure;
 
 /// Messages that wait for the first writer, and how many are written at once.
 const BATCH: usize = 64;
-/// The most chunks that are read at once: as many as ours reads.
+/// The most chunks that are read at once, of one datagram each.
 const CHUNKS: usize = 64;
 
 /// Such a network. Node 0 sends.

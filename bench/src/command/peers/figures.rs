@@ -164,6 +164,8 @@ impl Figures {
             let (at, figure, system) = *key;
             let (value, min, max) = spread(values)?;
             let tree = self.values.get(&(at, figure, System::Tree));
+            // What has been freed before is used again: memory is no comparison.
+            let tree = tree.filter(|_| figure != Figure::RssKibPerNode);
             let ratios = tree.and_then(|tree| spread(&ratios(values, tree)));
             let (name, unit) = figure.name_and_unit();
             Some(Row {
@@ -197,7 +199,10 @@ fn ratios(values: &[f64], of: &[f64]) -> Vec<f64> {
 fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    Some((quantile(&sorted, 0.5)?, *sorted.first()?, *sorted.last()?))
+    // Of an even number what is between the middle two: the lower one would flatter who is fast.
+    let below = quantile(&sorted, 0.5)?;
+    let above = *sorted.get(sorted.len() / 2)?;
+    Some(((below + above) / 2.0, *sorted.first()?, *sorted.last()?))
 }
 
 /// The rows for people.
@@ -244,7 +249,7 @@ mod tests {
             .map(|row| (row.system, row.value, row.max, row.ratio_to_tree))
             .collect();
         let expected = [
-            ("quinn-tree", 1.0, 4.0, Some(1.0)),
+            ("quinn-tree", 1.5, 4.0, Some(1.0)),
             ("binomesh", 8.0, 9.0, Some(3.0)),
             ("binomesh", 1.0, 1.0, None),
         ];

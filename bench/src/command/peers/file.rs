@@ -11,7 +11,7 @@ use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};
 
 /// How long the messages are: as long as the pieces of a push.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// How it goes, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,9 +19,12 @@ use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
 const WARM_UP: u64 = 20;
 /// The most messages that latency is measured with: of fewer, whether the kernel has both of
 /// the runtime's threads on one core for some milliseconds decides on the 99th percentile.
+/// A guess, as those below.
 const SINGLES: u64 = 2000;
-/// No further one is sent after so long.
+/// No more are sent after so long,
 const SINGLES_TAKE: Duration = Duration::from_secs(1);
+/// but so many at least.
+const SINGLES_AT_LEAST: u64 = 300;
 /// The most deliveries of one measurement.
 const DELIVERIES: u64 = 2_000_000;
 
@@ -180,6 +183,9 @@ impl Round<'_> {
         match task {
             Task::Workload(workload) => self.workload(&mut network, workload).await?,
             Task::File(mib) => {
+                let receivers = u64::from(self.home.nodes()) - 1;
+                let piece = Bytes::from(vec![0x5a; file::PIECE]);
+                network.send_many(&piece, WARM_UP, receivers).await?;
                 for way in file::Way::ALL {
                     let (limit, into) = (self.limit(), (self.system, &mut *self.figures));
                     let sending = file::measure(&mut network, (mib, way), self.home, into);
@@ -272,7 +278,10 @@ impl Run<'_> {
         let wire = Loopback::read()?;
         let cpu = CpuWatch::of_process();
         let (clock, mut latencies) = (Stopwatch::start(), Vec::new());
-        while (latencies.len() as u64) < count && clock.elapsed() < SINGLES_TAKE {
+        for number in 0..count {
+            if number >= SINGLES_AT_LEAST && clock.elapsed() >= SINGLES_TAKE {
+                break;
+            }
             latencies.push(self.network.send_one(payload, self.receivers).await?);
         }
         let cpu = cpu.elapsed();
