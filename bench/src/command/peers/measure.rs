@@ -182,17 +182,7 @@ impl Round<'_> {
         let mut network = self.form().await?;
         match task {
             Task::Workload(workload) => self.workload(&mut network, workload).await?,
-            Task::File(mib) => {
-                let receivers = u64::from(self.home.nodes()) - 1;
-                let piece = Bytes::from(vec![0x5a; file::PIECE]);
-                network.send_many(&piece, WARM_UP, receivers).await?;
-                for way in file::Way::ALL {
-                    let (limit, into) = (self.limit(), (self.system, &mut *self.figures));
-                    let sending = file::measure(&mut network, (mib, way), self.home, into);
-                    let sent = within(limit, sending).await;
-                    sent.ok_or_else(|| self.late(&task))??;
-                }
-            }
+            Task::File(mib) => self.file(&mut network, mib).await?,
         }
         network.stop().await;
         Ok(())
@@ -237,6 +227,21 @@ impl Round<'_> {
         };
         let measured = within(limit, run.all(count)).await;
         measured.ok_or_else(|| self.late(&workload.name))?
+    }
+
+    async fn file(&mut self, network: &mut Network, mib: u32) -> Result<(), Failure> {
+        let receivers = u64::from(self.home.nodes()) - 1;
+        let piece = Bytes::from(vec![0x5a; file::PIECE]);
+        let warming = network.send_many(&piece, WARM_UP, receivers);
+        let warm = within(self.limit(), warming).await;
+        warm.ok_or_else(|| self.late(&"warming up"))??;
+        for way in file::Way::ALL {
+            let (limit, into) = (self.limit(), (self.system, &mut *self.figures));
+            let sending = file::measure(network, (mib, way), self.home, into);
+            let sent = within(limit, sending).await;
+            sent.ok_or_else(|| self.late(&Task::File(mib)))??;
+        }
+        Ok(())
     }
 
     fn limit(&self) -> Duration {
