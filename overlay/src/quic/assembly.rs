@@ -1,10 +1,10 @@
 //! Frames of one stream as they come together. What comes is read into the buffer in which
-//! its frame is delivered; only the start of a long one moves.
+//! its frame is delivered; only the start of a frame moves, if it came where there is no room.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::buffers::{self, Buffer, SHORT};
+use super::buffers::{Buffer, Buffers, SHORT};
 use super::frame::{HEADER_LEN, Header, RefusedFrame};
 
 /// How much is read at once, at most: the connection is locked meanwhile. A guess.
@@ -19,6 +19,8 @@ pub(super) struct Assembly {
     /// Once it is whole.
     header: Option<Header>,
     buffer: Buffer,
+    /// Where buffers come from.
+    buffers: &'static Buffers,
 }
 
 /// What has come so far.
@@ -33,11 +35,12 @@ pub(super) enum Step {
 }
 
 impl Assembly {
-    pub(super) fn new(body_max: usize) -> Self {
+    pub(super) fn new(body_max: usize, buffers: &'static Buffers) -> Self {
         Self {
             body_max,
             header: None,
             buffer: Buffer::default(),
+            buffers,
         }
     }
 
@@ -51,7 +54,7 @@ impl Assembly {
     pub(super) fn space(&mut self) -> Limit<&mut BytesMut> {
         let wanted = self.wanted();
         if self.buffer.bytes.capacity() < wanted {
-            buffers::all().make_room(&mut self.buffer, wanted);
+            self.buffers.make_room(&mut self.buffer, wanted);
         }
         let ahead = if wanted > SHORT { HEADER_LEN } else { SHORT };
         let most = (wanted + ahead).saturating_sub(self.buffer.bytes.len());
@@ -78,10 +81,11 @@ impl Assembly {
 
     /// Keep what has come behind a long frame, but not its buffer.
     fn let_go(&mut self) {
-        match self.is_empty() {
-            true => buffers::all().keep(std::mem::take(&mut self.buffer)),
-            false => buffers::all().make_room(&mut self.buffer, HEADER_LEN),
-        }
+        let rest = match self.is_empty() {
+            true => Buffer::default(),
+            false => Buffer::short(&self.buffer.bytes),
+        };
+        self.buffers.keep(std::mem::replace(&mut self.buffer, rest));
     }
 
     /// How many bytes make the next step.
@@ -92,7 +96,7 @@ impl Assembly {
 
 impl Drop for Assembly {
     fn drop(&mut self) {
-        buffers::all().keep(std::mem::take(&mut self.buffer));
+        self.buffers.keep(std::mem::take(&mut self.buffer));
     }
 }
 
@@ -102,6 +106,11 @@ mod tests {
 
     use super::*;
     use crate::quic::frame::put_header;
+
+    /// Of one test alone.
+    fn assembly(body_max: usize) -> Assembly {
+        Assembly::new(body_max, Box::leak(Box::default()))
+    }
 
     fn stream(lengths: &[usize]) -> Vec<u8> {
         let mut stream = BytesMut::new();
@@ -132,7 +141,7 @@ mod tests {
         let lengths = [0, 3, 5000, 300_000, 1, 1, 70_000, 4096, 20, 9000, 0];
         let all = stream(&lengths);
         for most in [1, 7, 100, 1400, 4096, 100_000, all.len()] {
-            let (mut assembly, mut rest) = (Assembly::new(300_000), &all[..]);
+            let (mut assembly, mut rest) = (assembly(300_000), &all[..]);
             let mut bodies = Vec::new();
             while !rest.is_empty() {
                 bodies.extend(read(&mut assembly, &mut rest, most).await);
@@ -151,18 +160,20 @@ mod tests {
     #[tokio::test]
     async fn nothing_but_a_long_frame_holds_its_buffer() {
         let none: &[usize] = &[];
-        for behind in [none, &[0], &[0, 0, 100], &[50_000]] {
-            let lengths = [&[200_000], behind].concat();
-            let all = stream(&lengths);
-            // All of what is behind, or no more than its header.
-            for end in [all.len(), all.len() - behind.last().unwrap_or(&0)] {
-                let (mut assembly, mut rest) = (Assembly::new(200_000), &all[..end]);
-                let mut bodies = Vec::new();
-                while !rest.is_empty() {
-                    bodies.extend(read(&mut assembly, &mut rest, all.len()).await);
+        for long in [SHORT, 5000, 200_000] {
+            for behind in [none, &[0], &[0, 0, 100], &[50_000]] {
+                let all = stream(&[&[long], behind].concat());
+                // All of what is behind, or no more than its header.
+                for end in [all.len(), HEADER_LEN + long + HEADER_LEN] {
+                    let (mut assembly, mut rest) = (assembly(200_000), &all[..]);
+                    rest = &rest[..end.min(all.len())];
+                    let mut bodies = Vec::new();
+                    while !rest.is_empty() {
+                        bodies.extend(read(&mut assembly, &mut rest, all.len()).await);
+                    }
+                    assembly.buffers.clear();
+                    assert!(bodies[0].is_unique(), "{long}, {behind:?}, {end}");
                 }
-                buffers::all().clear();
-                assert!(bodies[0].is_unique(), "{behind:?}, {end} of {}", all.len());
             }
         }
     }
@@ -170,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn little_is_read_behind_a_long_frame() {
         let all = stream(&[100_000, 100_000, 100_000]);
-        let (mut assembly, mut rest) = (Assembly::new(100_000), &all[..]);
+        let (mut assembly, mut rest) = (assembly(100_000), &all[..]);
         let mut whole = 0;
         while whole < 2 {
             let left = rest.len();
@@ -183,7 +194,7 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_its_first_byte() {
-        let mut assembly = Assembly::new(1);
+        let mut assembly = assembly(1);
         assembly.space().put_u8(9);
         assert_eq!(assembly.step().unwrap_err(), RefusedFrame::Version);
     }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
+use super::buffers;
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
@@ -308,7 +309,7 @@ impl Reader {
 
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
-        let mut assembly = Assembly::new(self.shared.body_max(class));
+        let mut assembly = Assembly::new(self.shared.body_max(class), buffers::all());
         let (mut room, mut is_over) = (None, false);
         loop {
             match assembly.step()? {

@@ -199,7 +199,7 @@ fn ratios(values: &[f64], of: &[f64]) -> Vec<f64> {
 fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // Of an even number what is between the middle two: the lower one would flatter who is fast.
+    // Of an even number what is between the middle two: the lower one would favour one side.
     let below = quantile(&sorted, 0.5)?;
     let above = *sorted.get(sorted.len() / 2)?;
     Some(((below + above) / 2.0, *sorted.first()?, *sorted.last()?))
