@@ -11,21 +11,23 @@ use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use metrics::{Counter, counter};
-use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// How many datagrams, or trains of them that came as one, are read at once. quinn has room
-/// for 32; so many trains are 430 KiB from a quinn peer and 2 MiB from a network, and copying
-/// them on would find the first gone from a core's cache.
-const AT_ONCE: usize = 4;
+/// How many trains of datagrams are read at once at least. quinn has room for 32, which were
+/// up to 430 KiB from a quinn peer, and copies them on once all have come.
+const FEW: usize = 4;
+/// As many trains as asked for that are together no longer than this are short ones, of which
+/// twice as many are read next.
+const SHORT_BYTES: usize = 16 << 10;
 
 /// How long is waited where the kernel cannot even watch for room.
 const BLIND: Duration = Duration::from_millis(1);
@@ -37,6 +39,8 @@ pub(super) struct Socket {
     socket: AsyncFd<UdpSocket>,
     /// The kernel had no room when something was sent last.
     is_full: AtomicBool,
+    /// How many trains are read next.
+    lot: AtomicUsize,
     /// Who waits for anything to come.
     arrivals: Arc<Notify>,
     room_waits: Counter,
@@ -51,6 +55,7 @@ impl Socket {
             state: UdpSocketState::new((&socket).into())?,
             socket: watched(socket, Interest::READABLE)?,
             is_full: AtomicBool::new(false),
+            lot: AtomicUsize::new(FEW),
             arrivals,
             room_waits: counter!("binomesh_transport_room_waits_total"),
             blind_waits: counter!("binomesh_transport_blind_waits_total"),
@@ -81,7 +86,16 @@ impl Socket {
 /// Of Linux alone, which fills as many as it can. (It would not wake anybody for what is
 /// behind an error, and a socket that is not connected has none.)
 fn is_all(count: usize, room: usize) -> bool {
-    cfg!(target_os = "linux") && count < room
+    cfg!(target_os = "linux") && count < room.min(BATCH_SIZE)
+}
+
+/// How many are read next, once these have come where there was room for so many.
+fn lot_after(room: usize, trains: &[RecvMeta]) -> usize {
+    let bytes: usize = trains.iter().map(|train| train.len).sum();
+    match trains.len() == room && bytes <= SHORT_BYTES {
+        true => (2 * room).clamp(FEW, BATCH_SIZE.max(FEW)),
+        false => FEW,
+    }
 }
 
 type Room = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
@@ -118,7 +132,7 @@ impl AsyncUdpSocket for Socket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let room = bufs.len().min(AT_ONCE);
+        let room = bufs.len().min(self.lot.load(Ordering::Relaxed));
         let bufs = &mut bufs[..room];
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
@@ -127,8 +141,12 @@ impl AsyncUdpSocket for Socket {
                 self.state.recv(socket, bufs, meta)
             });
             if let Ok(received) = received {
-                if received.as_ref().is_ok_and(|count| is_all(*count, room)) {
-                    ready.clear_ready();
+                if let Ok(count) = received {
+                    if is_all(count, room) {
+                        ready.clear_ready();
+                    }
+                    let next = lot_after(room, &meta[..count]);
+                    self.lot.store(next, Ordering::Relaxed);
                 }
                 self.arrivals.notify_waiters();
                 return Poll::Ready(received);
@@ -248,26 +266,42 @@ mod tests {
         }
     }
 
+    /// On loopback what is sent has come.
+    #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn no_more_is_read_at_once_than_stays_in_a_cache_and_the_rest_comes_next() {
-        const SENT: usize = 2 * AT_ONCE + 1;
+    async fn few_are_read_at_once_but_more_and_more_while_they_are_short_and_many() {
+        const SENT: usize = 2 * FEW + 1;
+        const LONG: usize = SHORT_BYTES / FEW + 1;
         let (here, there) = (loopback(), loopback());
         let address = there.local_addr().unwrap();
-        for number in 0..SENT {
-            here.try_send(&to(address, &[number as u8])).unwrap();
-        }
-        let mut buffers = [[0; 8]; SENT];
+        let mut buffers = vec![[0; LONG]; SENT];
         let mut meta = [RecvMeta::default(); SENT];
-        let mut came = Vec::new();
-        for wanted in [AT_ONCE, AT_ONCE, 1] {
+        let mut read = async || {
             let count = poll_fn(|cx| {
-                let mut buffers = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
-                there.poll_recv(cx, &mut buffers, &mut meta)
+                let buffers = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
+                there.poll_recv(cx, &mut buffers.collect::<Vec<_>>(), &mut meta)
             });
-            assert_eq!(count.await.unwrap(), wanted);
-            came.extend(buffers[..wanted].iter().map(|buffer| buffer[0]));
+            let count = tokio::time::timeout(Duration::from_secs(30), count).await;
+            let count = count.expect("overlooked, or lost").unwrap();
+            (count, buffers[count - 1][0])
+        };
+        for (length, lots) in [
+            (LONG, [FEW, FEW, 1].as_slice()),
+            (1, &[FEW, FEW + 1]),
+            (1, &[FEW, FEW + 1]),
+            (LONG, &[FEW, FEW, 1]),
+        ] {
+            for number in 0..SENT {
+                let contents = vec![number as u8; length];
+                here.try_send(&to(address, &contents)).unwrap();
+            }
+            let mut came = 0;
+            for lot in lots {
+                came += lot;
+                let last = came as u8 - 1;
+                assert_eq!(read().await, (*lot, last), "of {length} bytes each");
+            }
         }
-        assert!(came.into_iter().eq(0..SENT as u8));
     }
 
     /// Three words, of which two are read at once at most, and any while others are read.
