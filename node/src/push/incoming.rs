@@ -107,6 +107,13 @@ impl Incoming {
         }
     }
 
+    /// Whether a piece of so many bytes is soon put where it belongs: into no file, and with
+    /// nothing kept ahead that could come after it.
+    pub(super) fn is_quick(&self, length: usize) -> bool {
+        let has_file = matches!(self.sink, Sink::File { .. });
+        !has_file && self.ahead.is_empty() && length <= super::PIECE_BYTES
+    }
+
     /// Nothing more comes: tell whoever reads it why.
     pub(super) fn give_up(&self, reason: &str) {
         if let Some(feed) = self.feed() {
@@ -323,6 +330,19 @@ mod tests {
                 .finish(3, *blake3::hash(&[0, 1, 2]).as_bytes())
                 .unwrap();
         }
+    }
+
+    #[test]
+    fn quick_is_what_is_short_and_meets_neither_a_file_nor_what_came_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        let piece = super::super::PIECE_BYTES;
+        assert!(!begin(dir.path(), 9).is_quick(1));
+        let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
+        assert!(incoming.is_quick(piece) && !incoming.is_quick(piece + 1));
+        incoming.write(1, &bytes(1)).unwrap();
+        assert!(!incoming.is_quick(1));
+        incoming.write(0, &bytes(1)).unwrap();
+        assert!(incoming.is_quick(1));
     }
 
     #[test]
