@@ -302,7 +302,13 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
         reason: Refusal::NotThatPeer,
     };
     receiver.hear(1006, refused);
-    // 1007 is no finger, so its part goes on by another step.
+    // 1007 is no finger, so its part goes on by another step, if that has not got it.
+    let (to, question) = receiver.sent.pop().unwrap();
+    let Message::Inquire { errand, .. } = question else {
+        panic!("{question:?}");
+    };
+    let reason = Refusal::Unknown;
+    receiver.hear(to, Message::Refused { errand, reason });
     let rest = answers(&mut receiver);
     assert!(rest[0].ends_with("packet [1007]"), "{rest:?}");
 }

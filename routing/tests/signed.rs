@@ -222,7 +222,14 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
     resign(&mut origin, b"another");
     let late = |timer: &&Timer| matches!(timer, Timer::Delegation { .. });
     let late = *origin.timers.keys().find(late).unwrap();
+    // Who comes in the place of the late one is asked first.
     origin.fire(late);
+    let asked = std::mem::take(&mut origin.sent);
+    let [(to, Message::Inquire { errand, .. })] = &asked[..] else {
+        panic!("{asked:?}");
+    };
+    let (errand, reason) = (errand.clone(), Refusal::Unknown);
+    origin.hear(*to, Message::Refused { errand, reason });
     assert_signed(&origin, b"another");
     // Nobody is reached, again and again: the waits grow.
     origin.sent.extend(first);

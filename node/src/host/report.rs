@@ -75,6 +75,7 @@ impl Host {
             ("held_back", stats.held_back),
             ("retries", stats.retries),
             ("redelegations", stats.redelegations),
+            ("given_back", stats.given_back),
             ("over_budget", stats.over_budget),
             ("over_search", stats.over_search),
             ("skipped", stats.skipped),

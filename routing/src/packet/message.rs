@@ -48,7 +48,7 @@ pub enum Message<I> {
         reason: Refusal,
     },
     /// How is this errand? Answered by custody, done or a refusal: it repairs a
-    /// lost acknowledgement and offers a large payload before it is sent.
+    /// lost acknowledgement and offers a payload before it is sent again, or to somebody else.
     Inquire {
         /// What is asked about.
         errand: Errand<I>,

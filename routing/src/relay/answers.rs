@@ -41,6 +41,7 @@ impl<I: Id> Relay<I> {
                 handed.attempts = 0;
                 handed.is_excused = false;
                 self.arm(number, delegation, self.config.inquire_after, out);
+                self.give_back(number, &mut duty, (delegation, &errand.part), out);
             }
             let is_news = self.narrow(&mut duty, delegation, pending);
             // Something is late there: who waits shall not take it for more than it is.
@@ -134,20 +135,7 @@ impl<I: Id> Relay<I> {
                 // It answers a question, once; otherwise a liar would have the
                 // packet sent again at its pleasure.
                 Refusal::Unknown if !duty.is_asked_about(delegation) => {}
-                Refusal::Unknown => {
-                    let mut is_first = false;
-                    if let Some(handed) = duty.delegations.get_mut(&delegation) {
-                        handed.phase = Phase::Sent;
-                        handed.is_asked = false;
-                        // One that was held has had its turn already.
-                        is_first = !handed.is_sent && !handed.is_held;
-                    }
-                    if is_first {
-                        self.send_first(number, &mut duty, delegation, out);
-                    } else {
-                        self.send(number, &mut duty, delegation, out);
-                    }
-                }
+                Refusal::Unknown => self.on_lacking(number, &mut duty, delegation, out),
                 _ => {
                     if let Some(handed) =
                         self.withdraw_delegation(number, &mut duty, delegation, out)

@@ -32,7 +32,7 @@ pub struct Config {
     pub custody_floor: Duration,
     /// The longest wait for custody, whatever the back-off. A guess.
     pub custody_cap: Duration,
-    /// How long custody of a payload up to `offer_above` is delayed, for done may come
+    /// How long custody of a payload up to `short_payload` is delayed, for done may come
     /// first and makes it superfluous. 0: it is not. A guess: longer than most broadcasts
     /// take, and much shorter than `custody_floor`.
     pub custody_delay: Duration,
@@ -75,8 +75,8 @@ pub struct Config {
     /// began; then it has no route. Without this the search for a member that
     /// nobody knows would visit everybody. A guess.
     pub route_detours: u32,
-    /// A payload above this is offered before it is sent again or re-delegated.
-    pub offer_above: usize,
+    /// The longest payload that is short: what is said of one may come `custody_delay` late.
+    pub short_payload: usize,
     /// How many duties for others may be open. Full: `Refused(Busy)`, and the
     /// delegator hands out the part itself; what is for this node alone is taken
     /// all the same.
@@ -169,7 +169,7 @@ impl Default for Config {
             search_percent: 5,
             search_burst: 16,
             route_detours: 6,
-            offer_above: 4096,
+            short_payload: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,
             max_delegations: 65_536,

@@ -282,7 +282,7 @@ impl<I: Id> Relay<I> {
     /// sent a long one is told at once: others wait behind it.
     fn may_delay_custody(&mut self, number: u64, packet: &Packet<I>, out: &mut Effects<I>) -> bool {
         let delay = self.config.custody_delay;
-        let is_short = packet.payloads.len() <= self.config.offer_above;
+        let is_short = packet.payloads.len() <= self.config.short_payload;
         let may = !delay.is_zero() && is_short && self.owed.len() < self.config.max_duties;
         if may {
             if self.owed.is_empty() {

@@ -250,8 +250,8 @@ impl<I: Id> Relay<I> {
         tried: Vec<I>,
         out: &mut Effects<I>,
     ) {
-        // A re-delegated large payload may be there already by the first way.
-        let is_offer = generation > 0 && duty.payloads.len() > self.config.offer_above;
+        // It may be there already, or soon, by the first way.
+        let is_offer = generation > 0;
         let delegation = self.duties.number();
         let sent_end = match &part {
             Part::Range(span) => span.end,
@@ -274,6 +274,7 @@ impl<I: Id> Relay<I> {
             first_wait: self.pace.wait(to, 0, &self.config),
             unanswered: 0,
             generation,
+            is_lacking: false,
             is_excused: false,
             tried,
             answers: 0,

@@ -70,6 +70,9 @@ pub(super) struct Delegation<I> {
     pub(super) generation: u32,
     /// It was asked how it is and has not answered yet.
     pub(super) is_asked: bool,
+    /// It has not got what it was offered, but said so late itself: so others may be as
+    /// late and not lost, and it is sent nothing until its timer fires.
+    pub(super) is_lacking: bool,
     /// The timer was excused once because this process had been paused.
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.

@@ -56,6 +56,9 @@ impl<I: Id> Relay<I> {
                     self.inquire(number, &mut duty, delegation, out);
                 }
             }
+            Some(handed) if handed.is_lacking => {
+                self.send_now(number, &mut duty, delegation, out);
+            }
             Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
             None => {}
         }
@@ -312,8 +315,90 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Send once more; a large payload is offered instead, since it may only be
-    /// the answer that is missing.
+    /// Who was asked has not got it. It is sent a copy; at once, unless it says so late.
+    pub(super) fn on_lacking(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        handed.is_asked = false;
+        let may_come = handed.is_sent || handed.generation > 0;
+        if handed.phase == Phase::Offered && handed.attempts > 0 && may_come {
+            handed.is_lacking = true;
+            return self.await_custody(number, duty, delegation, out);
+        }
+        self.send_now(number, duty, delegation, out);
+    }
+
+    /// No more is asked: it is sent a copy.
+    fn send_now(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        handed.phase = Phase::Sent;
+        handed.is_lacking = false;
+        // One that was held has had its turn already.
+        if handed.is_sent || handed.is_held {
+            self.send(number, duty, delegation, out);
+        } else {
+            self.send_first(number, duty, delegation, out);
+        }
+    }
+
+    /// Custody came late, but before anybody was sent what was taken from this delegate
+    /// meanwhile: it was only offered. So it answers for that again.
+    pub(super) fn give_back(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        (delegation, said): (u64, &Part),
+        out: &mut Effects<I>,
+    ) {
+        let handed = duty.delegations.get(&delegation);
+        let (Some(handed), Part::Range(said)) = (handed, said) else {
+            return;
+        };
+        let given = handed.given().clip(*said);
+        let is_of_it = |other: &Delegation<I>| {
+            let spans = other.part.spans().iter();
+            spans.copied().any(|span| !span.clip(given).is_empty())
+        };
+        let mut others = Vec::new();
+        for (number, other) in &duty.delegations {
+            if *number != delegation && is_of_it(other) {
+                let mut spans = other.part.spans().iter();
+                let is_offered = other.phase == Phase::Offered && !other.is_sent;
+                if !is_offered || !spans.all(|span| given.covers(*span)) {
+                    return;
+                }
+                others.push(*number);
+            }
+        }
+        if others.is_empty() {
+            return;
+        }
+        self.stats.given_back += 1;
+        let mut pending = Vec::new();
+        for other in others {
+            if let Some(other) = self.withdraw_delegation(number, duty, other, out) {
+                pending.extend_from_slice(other.pending.spans());
+            }
+        }
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.part = Part::Range(given);
+            for span in pending {
+                handed.pending.insert(span);
+            }
+        }
+    }
+
+    /// Ask whether it has come, since it may only be the answer that is missing or late;
+    /// who says no gets it once more.
     fn repeat(
         &mut self,
         number: u64,
@@ -322,10 +407,8 @@ impl<I: Id> Relay<I> {
         to: I,
         out: &mut Effects<I>,
     ) {
-        let is_large = duty.payloads.len() > self.config.offer_above;
         if let Some(handed) = duty.delegations.get_mut(&delegation)
             && handed.to == to
-            && is_large
         {
             handed.phase = Phase::Offered;
             handed.is_asked = true;

@@ -127,7 +127,7 @@ impl<I: Id> Relay<I> {
         let doublings = handed.attempts.saturating_add(handed.generation);
         let mut wait = self.pace.wait(handed.to, doublings, &self.config);
         let bytes = duty.payloads.len();
-        if bytes <= self.config.offer_above {
+        if bytes <= self.config.short_payload {
             wait += self.config.custody_delay;
         }
         if handed.phase != Phase::Offered {

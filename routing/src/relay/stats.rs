@@ -36,6 +36,9 @@ pub struct RelayStats {
     pub taken_over: u64,
     /// Parts taken from a delegate that answered nothing, to find another way.
     pub gone_round: u64,
+    /// Parts that were taken from a late delegate and left to it after all, as it answered
+    /// before anybody else was sent them.
+    pub given_back: u64,
     /// Parts handed to somebody else because of a verdict.
     pub bypassed: u64,
     /// Re-issues of what was left of an own message.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Span, State,
-    Topic,
+    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal, Span,
+    State, Topic,
 };
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{
@@ -91,13 +91,22 @@ impl Single {
         waited
     }
 
+    /// The copies that were sent. Whoever is asked first whether it has got one has not.
     pub fn packets(&mut self) -> Vec<(u32, Packet<u32>)> {
-        let sent = std::mem::take(&mut self.sent).into_iter();
-        let packets = sent.filter_map(|(to, message)| match message {
-            Message::Packet(packet) => Some((to, *packet)),
-            _ => None,
-        });
-        packets.collect()
+        let mut packets = Vec::new();
+        while !self.sent.is_empty() {
+            for (to, message) in std::mem::take(&mut self.sent) {
+                match message {
+                    Message::Packet(packet) => packets.push((to, *packet)),
+                    Message::Inquire { errand, .. } => {
+                        let reason = Refusal::Unknown;
+                        self.hear(to, Message::Refused { errand, reason });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        packets
     }
 
     /// Every packet's part is done, or excepted; how many members they mean.
