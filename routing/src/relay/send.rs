@@ -124,13 +124,16 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get(&delegation) else {
             return;
         };
-        let doublings = handed.attempts.saturating_add(handed.generation);
+        // An offer costs nearly nothing: the next heir is asked as soon as the first one was.
+        let is_offer = handed.phase == Phase::Offered;
+        let generation = handed.generation.saturating_sub(u32::from(is_offer));
+        let doublings = handed.attempts.saturating_add(generation);
         let mut wait = self.pace.wait(handed.to, doublings, &self.config);
         let bytes = duty.payloads.len();
         if bytes <= self.config.short_payload {
             wait += self.config.custody_delay;
         }
-        if handed.phase != Phase::Offered {
+        if !is_offer {
             let own = if handed.is_held { 0 } else { bytes };
             wait += self.flow.transfer(handed.to, own, &self.config);
         }
