@@ -153,3 +153,35 @@ fn a_writable_link_draws_no_held_copies() {
     let effects: Vec<Effect<_, _, _, _>> = origin.out.drain().collect();
     assert!(effects.is_empty());
 }
+
+/// *No* to whether a copy has come may have overtaken it. If the link had no room it has not
+/// come, and is sent as soon as there is room.
+#[test]
+fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
+    let writable = || binomesh_routing::Input::Writable(OTHER);
+    for is_told_first in [true, false] {
+        let mut origin = alone_with_one();
+        publish(&mut origin, 10, None);
+        assert_eq!(sequences(&origin.packets()), [0]);
+        let late = |timer: &&Timer| matches!(timer, Timer::Delegation { .. });
+        let late = *origin.timers.keys().find(late).unwrap();
+        origin.fire(late);
+        let asked = std::mem::take(&mut origin.sent);
+        let [(OTHER, Message::Inquire { errand, .. })] = &asked[..] else {
+            panic!("{asked:?}");
+        };
+        let no = refused(errand, Refusal::Unknown);
+        if is_told_first {
+            origin.hear(OTHER, no);
+            assert_eq!(sequences(&origin.packets()), [], "it may be on its way");
+            origin.handle(writable());
+        } else {
+            origin.handle(writable());
+            origin.sent.clear();
+            origin.hear(OTHER, no);
+        }
+        assert_eq!(sequences(&origin.packets()), [0]);
+        origin.fire(late);
+        assert_eq!(origin.sent.len(), 1, "its timer runs");
+    }
+}

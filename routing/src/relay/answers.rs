@@ -40,6 +40,7 @@ impl<I: Id> Relay<I> {
                 handed.phase = Phase::Custody;
                 handed.attempts = 0;
                 handed.is_excused = false;
+                handed.is_lacking = false;
                 self.arm(number, delegation, self.config.inquire_after, out);
                 self.give_back(number, &mut duty, (delegation, &errand.part), out);
             }
@@ -166,7 +167,7 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if span.len() > 1 => {
                 self.stats.taken_over += 1;
                 self.keep_head(number, duty, delegation, *span, out);
-                self.send(number, duty, delegation, out);
+                self.send_again(number, duty, delegation, out);
                 let rest = (*span, handed.to);
                 self.delegate_rest(number, duty, rest, handed.generation, out);
             }

@@ -274,6 +274,7 @@ impl<I: Id> Relay<I> {
             first_wait: self.pace.wait(to, 0, &self.config),
             unanswered: 0,
             generation,
+            asked_at: 0,
             is_lacking: false,
             is_excused: false,
             tried,

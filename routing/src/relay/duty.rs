@@ -70,8 +70,12 @@ pub(super) struct Delegation<I> {
     pub(super) generation: u32,
     /// It was asked how it is and has not answered yet.
     pub(super) is_asked: bool,
-    /// It has not got what it was offered, but said so late itself: so others may be as
-    /// late and not lost, and it is sent nothing until its timer fires.
+    /// How often it had been tried when it was offered first, or its link had room again:
+    /// who says no before its timer has fired since then says so in time.
+    pub(super) asked_at: u32,
+    /// It has not got what it was offered, but said so late itself, or was sent a copy: so
+    /// others, or that, may be as late and not lost, and it is sent nothing until its timer
+    /// fires or its link has room again.
     pub(super) is_lacking: bool,
     /// The timer was excused once because this process had been paused.
     pub(super) is_excused: bool,

@@ -159,10 +159,40 @@ impl<I: Id> Relay<I> {
                 .collect();
             for delegation in unanswered {
                 self.stats.retries += 1;
-                self.send(number, &mut duty, delegation, out);
+                self.hurry(number, &mut duty, delegation, out);
             }
             self.duties.put(number, duty, &self.config);
         }
+    }
+
+    /// Once more, and not when the timer fires: who has said no gets its copy, and who was
+    /// asked is asked as if for the first time.
+    fn hurry(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
+        match duty.delegations.get_mut(&delegation) {
+            Some(handed) if handed.is_lacking => self.send_now(number, duty, delegation, out),
+            Some(handed) => {
+                handed.asked_at = handed.attempts;
+                self.send(number, duty, delegation, out);
+            }
+            None => {}
+        }
+    }
+
+    /// The copy, or if none was sent the offer of it; what was asked meanwhile is no matter.
+    pub(super) fn send_again(
+        &mut self,
+        number: u64,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) {
+        let handed = duty.delegations.get_mut(&delegation);
+        if let Some(handed) = handed.filter(|handed| handed.is_sent) {
+            handed.phase = Phase::Sent;
+            handed.is_asked = false;
+            handed.is_lacking = false;
+        }
+        self.send(number, duty, delegation, out);
     }
 
     /// A delegate is gone for good: except it, and hand on the rest of its part.
@@ -315,7 +345,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Who was asked has not got it. It is sent a copy; at once, unless it says so late.
+    /// Who was asked has not got it. It is sent a copy; at once, unless it says so late, or
+    /// a copy was sent already, which a question overtakes.
     pub(super) fn on_lacking(
         &mut self,
         number: u64,
@@ -328,7 +359,8 @@ impl<I: Id> Relay<I> {
         };
         handed.is_asked = false;
         let may_come = handed.is_sent || handed.generation > 0;
-        if handed.phase == Phase::Offered && handed.attempts > 0 && may_come {
+        let is_late = handed.attempts > handed.asked_at;
+        if handed.phase == Phase::Offered && is_late && may_come {
             handed.is_lacking = true;
             return self.await_custody(number, duty, delegation, out);
         }
@@ -351,7 +383,7 @@ impl<I: Id> Relay<I> {
     }
 
     /// Custody came late, but before anybody was sent what was taken from this delegate
-    /// meanwhile: it was only offered. So it answers for that again.
+    /// meanwhile: it was offered, or held back. So it answers for that again.
     pub(super) fn give_back(
         &mut self,
         number: u64,
@@ -364,6 +396,9 @@ impl<I: Id> Relay<I> {
             return;
         };
         let given = handed.given().clip(*said);
+        if handed.part == Part::Range(given) {
+            return;
+        }
         let is_of_it = |other: &Delegation<I>| {
             let spans = other.part.spans().iter();
             spans.copied().any(|span| !span.clip(given).is_empty())
@@ -372,8 +407,8 @@ impl<I: Id> Relay<I> {
         for (number, other) in &duty.delegations {
             if *number != delegation && is_of_it(other) {
                 let mut spans = other.part.spans().iter();
-                let is_offered = other.phase == Phase::Offered && !other.is_sent;
-                if !is_offered || !spans.all(|span| given.covers(*span)) {
+                let is_held = other.phase != Phase::Custody && !other.is_sent;
+                if !is_held || !spans.all(|span| given.covers(*span)) {
                     return;
                 }
                 others.push(*number);

@@ -22,7 +22,7 @@ pub struct RelayStats {
     pub packets_sent: u64,
     /// Copies that waited until others to the same peer had arrived.
     pub held_back: u64,
-    /// Packets sent again to the same peer.
+    /// Packets sent again to the same peer, or questions whether they have come.
     pub retries: u64,
     /// Parts handed to somebody else because custody was late.
     pub redelegations: u64,
