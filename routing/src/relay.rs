@@ -35,6 +35,7 @@ mod hops;
 mod kept;
 mod late;
 mod links;
+mod offers;
 mod origin;
 mod pace;
 mod publish;

@@ -167,7 +167,11 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if span.len() > 1 => {
                 self.stats.taken_over += 1;
                 self.keep_head(number, duty, delegation, *span, out);
-                self.send_again(number, duty, delegation, out);
+                if handed.is_sent {
+                    self.send_now(number, duty, delegation, out);
+                } else {
+                    self.send(number, duty, delegation, out);
+                }
                 let rest = (*span, handed.to);
                 self.delegate_rest(number, duty, rest, handed.generation, out);
             }
