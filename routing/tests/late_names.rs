@@ -9,8 +9,7 @@ use network::single::{ORIGIN, Single, epoch, view};
 
 /// The origin at rank 0 of 8 has sent to all, without knowing who ranks 3 and 5 are;
 /// nothing is confirmed. In the epoch that follows 1001, 1003 and 1005 are left.
-/// It has sent to 1001 again, who has it.
-fn two_nameless_members() -> Single {
+fn two_nameless_members_and_another() -> Single {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
     origin.publish(Destination::All);
@@ -18,6 +17,12 @@ fn two_nameless_members() -> Single {
     origin.answer_all(false);
     let left = [ORIGIN, 1001, 1003, 1005];
     origin.handle(Input::View(view(2, 4, 0, |rank| left[rank.0 as usize])));
+    origin
+}
+
+/// It has sent to 1001 again, who has it.
+fn two_nameless_members() -> Single {
+    let mut origin = two_nameless_members_and_another();
     origin.next_round();
     assert_eq!(origin.answer_all(true), 1, "1001 alone is known");
     origin
@@ -46,6 +51,36 @@ fn who_gets_a_name_late_gets_the_broadcast_at_once() {
         .iter()
         .all(|one| one.reason == Reason::Left);
     assert!(all_left, "{receipt:?}");
+}
+
+/// While somebody else is still tried, whoever was given up for want of a name may get
+/// one, and is tried as well.
+#[test]
+fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
+    let mut origin = two_nameless_members_and_another();
+    while origin.next_round() < Config::default().reissue_cap {
+        origin.answer_all(false);
+    }
+    origin.answer_all(false);
+    tell(&mut origin);
+    origin.next_round();
+    assert_eq!(origin.answer_all(true), 3);
+    assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
+}
+
+/// Nobody else is left but one who is reached in the last moment.
+#[test]
+fn a_name_that_came_after_it_was_given_up_keeps_the_broadcast_open() {
+    let mut origin = two_nameless_members_and_another();
+    while origin.next_round() < Config::default().reissue_cap {
+        origin.answer_all(false);
+    }
+    tell(&mut origin);
+    assert_eq!(origin.answer_all(true), 1);
+    assert!(origin.receipts.is_empty());
+    origin.next_round();
+    assert_eq!(origin.answer_all(true), 2);
+    assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
 }
 
 /// However often it is looked at what is left: it is time that must have passed

@@ -185,6 +185,18 @@ impl<I: Id> OpenMessage<I> {
         self.settled.insert(at, (peer, state, reason));
     }
 
+    /// Who was given up for want of a name and has one by now is tried again.
+    pub(super) fn recall_the_named(&mut self, epochs: &Epochs<I>) {
+        let was_nameless = |(peer, state, reason): &(Option<I>, State, Reason)| {
+            peer.is_none() && (*state, *reason) == (State::Unconfirmed, Reason::Epoch)
+        };
+        let given_up = self.settled.iter().filter(|(_, line)| was_nameless(line));
+        let named = given_up.filter(|(at, _)| self.peer_at(**at, epochs).is_some());
+        for at in named.map(|(at, _)| *at).collect::<Vec<u32>>() {
+            self.settled.remove(&at);
+        }
+    }
+
     /// Whether the last round's delegates called the member at a distance down,
     /// and by which name.
     pub(super) fn called_down(&self, at: u32) -> Option<Option<I>> {

@@ -252,12 +252,19 @@ impl<I: Id> Relay<I> {
 
     /// Emit the receipt if nobody is left; whether that was so.
     fn conclude_if_settled(&mut self, sequence: u64, out: &mut Effects<I>) -> bool {
+        self.recall_the_named(sequence);
         let message = self.open.get(sequence);
         let is_settled = message.is_some_and(|message| message.outstanding().is_empty());
         if is_settled {
             self.conclude(sequence, None, out);
         }
         is_settled
+    }
+
+    fn recall_the_named(&mut self, sequence: u64) {
+        if let Some(message) = self.open.get_mut(sequence) {
+            message.recall_the_named(&self.epochs);
+        }
     }
 
     pub(super) fn on_deadline(&mut self, sequence: u64, out: &mut Effects<I>) {
@@ -267,6 +274,7 @@ impl<I: Id> Relay<I> {
     /// Issue what is left again, to where its members stand in the newest epoch. The
     /// next time is further away.
     pub(super) fn reissue(&mut self, sequence: u64, out: &mut Effects<I>) {
+        self.recall_the_named(sequence);
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -437,6 +445,7 @@ impl<I: Id> Relay<I> {
             // It names the inventory yet, members or not.
             self.await_the_absent(sequence);
         }
+        self.recall_the_named(sequence);
         let Some((message, next)) = self.open.close(sequence) else {
             return;
         };
