@@ -86,7 +86,8 @@ const SOME: Schedules = Schedules {
     to_the_end: true,
 };
 
-/// Everybody broadcasts, with an inbox of one message and room for one duty.
+/// Everybody broadcasts, with an inbox of one message, room for one duty, and one copy on
+/// its way to each peer.
 fn all_to_all(nodes: u32, strategy: Strategy) -> Relays {
     Relays::all_to_all(nodes, Config::default(), strategy)
 }
@@ -128,8 +129,9 @@ fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
             // By `binomial` each of up to five answers for the part of one other.
             let is_crowded = nodes == 6 || strategy == TREE;
             assert_eq!(walked.busy > 0, is_crowded, "{walked:?}");
+            assert!(walked.held_back > 0, "{walked:?}");
             let routes = !world.unreached().contains(&"mcast");
-            assert_eq!(routes, nodes == 6);
+            assert!(routes || nodes < 6);
         }
     }
 }

@@ -195,18 +195,22 @@ impl Relays {
     }
 
     /// Every node broadcasts, each at any time, and all buffers are as small as can be:
-    /// an inbox of one message, and room for one duty.
+    /// an inbox of one message, room for one duty, and one copy on its way to each peer.
     pub fn all_to_all(nodes: u32, config: Config, strategy: Strategy) -> Self {
         let post = |from| Post::new(from, Destination::All, strategy);
-        let config = Config {
-            max_duties: 1,
-            ..config
-        };
-        Self {
+        let world = Self {
             capacity: 1,
             at_any_time: true,
             ..Self::new(nodes, config, (0..nodes).map(post).collect())
-        }
+        };
+        let config = Config {
+            max_duties: 1,
+            // Counted, in no time.
+            custody_bytes_per_second: u32::MAX,
+            peer_window: 1,
+            ..world.config
+        };
+        Self { config, ..world }
     }
 
     /// How many different states were judged.

@@ -68,6 +68,7 @@ impl Relays {
     pub(super) fn start(&self) -> Option<State> {
         let gathering = Self {
             capacity: usize::MAX,
+            config: self.config,
             ..Self::new(self.nodes, self.config, self.posts.clone())
         };
         let mut state = gathering.placed()?;

@@ -28,6 +28,8 @@ pub struct Walked {
     pub longest: Duration,
     /// How often somebody said that it had no room.
     pub busy: u64,
+    /// How often a copy waited until another one to the same peer was answered.
+    pub held_back: u64,
     /// How many had a property fail.
     pub failures: u64,
     /// Of the first of these: its seed, the property, and the steps that led there.
@@ -100,12 +102,14 @@ fn one(world: &Relays, mut state: State, seed: u64) -> Walked {
         taken.push(step);
     };
     let busy = state.relays.iter().map(|relay| busy_of(relay));
+    let held_back = state.relays.iter().map(|relay| relay.stats().held_back);
     Walked {
         schedules: 1,
         steps: taken.len() as u64,
         depth: taken.len(),
         longest: state.clock,
         busy: busy.sum(),
+        held_back: held_back.sum(),
         failures: u64::from(failed.is_some()),
         counterexample: failed.map(|name| script(name, seed, &taken)),
     }
@@ -130,6 +134,7 @@ impl Walked {
         self.depth = self.depth.max(other.depth);
         self.longest = self.longest.max(other.longest);
         self.busy += other.busy;
+        self.held_back += other.held_back;
         self.failures += other.failures;
         if self.counterexample.is_none() {
             self.counterexample = other.counterexample;

@@ -34,6 +34,8 @@ struct Row {
     depth: usize,
     /// How often a node said that it had no room.
     busy: u64,
+    /// How often a copy waited until another one to the same peer was answered.
+    held_back: u64,
     /// The longest schedule, by the clock of the world.
     virtual_seconds_max: f64,
     failures: u64,
@@ -113,6 +115,7 @@ impl Check {
             steps: walked.steps,
             depth: walked.depth,
             busy: walked.busy,
+            held_back: walked.held_back,
             virtual_seconds_max: walked.longest.as_secs_f64(),
             failures: walked.failures,
             deadlock,
