@@ -192,3 +192,33 @@ fn a_member_that_was_cut_off_finds_its_place_and_rank() {
         assert_eq!(world.placements(), before, "{lonely} was cut off");
     }
 }
+
+/// Its rank stays vacant, as after a death, and nobody watches it any more: who leaves says
+/// itself that it is gone, and nobody waits for it.
+#[test]
+fn who_leaves_within_the_grace_is_avoided_by_all_within_a_second() {
+    for leaver in 0..16 {
+        let mut world = formed(leaver.into(), 16, Shape::Binomial, seconds(30));
+        let mut before = world.placements();
+        world.leave(leaver, seconds(1));
+        assert!(world.run_until(world.now() + seconds(2), |w| !w.is_up(leaver)));
+        let start = world.now();
+        let avoided = world.run_until(start + seconds(20), |w| {
+            let mut others = w.peers().filter(|(id, _)| *id != leaver);
+            others.all(|(_, peer)| peer.overlay().down().any(|id| id == leaver))
+        });
+        let took = world.now() - start;
+        assert!(avoided && took < seconds(1), "{leaver}: {took:?}");
+        settle(&mut world, seconds(20));
+        before.remove(&leaver);
+        assert_eq!(world.placements(), before, "{leaver}");
+        // It is welcome again.
+        world.restart(leaver);
+        settle(&mut world, seconds(60));
+        let is_welcome = world.run_until(world.now() + seconds(10), |w| {
+            let mut all = w.peers();
+            all.all(|(_, peer)| peer.overlay().down().next().is_none())
+        });
+        assert!(is_welcome, "{leaver}");
+    }
+}

@@ -158,6 +158,19 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
+    /// This life of a peer says that it ends: it is down, and others are told. Returns
+    /// whether that is news.
+    pub fn on_leave(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
+        if self.rumours.is_down(peer) {
+            return false;
+        }
+        self.silent.remove(&peer);
+        self.asked.remove(&peer);
+        self.rumours.accuse(peer, boot, None);
+        self.share(out);
+        true
+    }
+
     /// The transport of this peer has answered what it was told: its process lives
     /// and hears this node. Of one that is accused more is asked, since its loop
     /// may hang while its transport goes on.

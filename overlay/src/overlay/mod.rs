@@ -365,6 +365,7 @@ impl<I: Id> Overlay<I> {
         match message {
             Message::Relayed(message) => self.on_relayed(from, message, moved, out),
             Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
+            Message::Tree(tree::Message::Leave) => self.on_leave(from, moved, out),
             Message::Tree(message) => {
                 moved.family |= self.with_tree(out, |tree, around, out| {
                     tree.on_message(from, message, around, out)

@@ -165,6 +165,22 @@ impl<I: Id> Overlay<I> {
         }
     }
 
+    /// A neighbour in the tree says that it goes: as a verdict, that travels to all, since
+    /// nobody else watches it any more and its rank stays vacant. Anybody else says nothing
+    /// by it: who has said it once has to attach again first.
+    pub(super) fn on_leave(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
+        if self.tree.parent() != Some(peer) && !self.tree.has_child(peer) {
+            return;
+        }
+        self.note_fallen(peer);
+        moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
+        if let Some(boot) = self.boots.get(&peer).copied()
+            && self.detector.on_leave(peer, boot, out)
+        {
+            self.on_verdicts(vec![(peer, Verdict::Down)], moved, out);
+        }
+    }
+
     pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
         self.relayed.remove(&peer);
         self.unlinked.remove(&peer);
