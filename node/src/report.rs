@@ -54,10 +54,32 @@ pub struct NodeReport {
     /// it has to say to them is carried by another.
     #[serde(default)]
     pub relayed: Vec<String>,
+    /// The peers that keep messages waiting at this node, who keeps most first; at most
+    /// [`SlowPeer::MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<SlowPeer>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
     /// What is missing, when not healthy.
     pub reason: Option<String>,
+}
+
+/// A peer that keeps messages waiting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowPeer {
+    /// Who.
+    pub name: String,
+    /// Parts of messages that it has not answered in time.
+    pub late: usize,
+    /// Copies that wait until it has answered others.
+    pub held_back: usize,
+    /// Bytes of the copies that are on their way to it.
+    pub bytes: u64,
+}
+
+impl SlowPeer {
+    /// How many a report names.
+    pub const MAX: usize = 8;
 }
 
 /// The text by which reports name an epoch: root, its boot, count and noise.

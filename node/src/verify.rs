@@ -310,6 +310,7 @@ pub(crate) mod tests {
                 counterclockwise,
                 links,
                 down: Vec::new(),
+                slow: Vec::new(),
                 relayed: Vec::new(),
                 healthy: true,
                 reason: None,

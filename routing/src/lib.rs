@@ -29,5 +29,5 @@ pub use order::{Order, Ordered};
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
     Config, Delivery, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun,
-    Receipt, Relay, RelayStats, Timer, Unreached, View,
+    Receipt, Relay, RelayStats, SlowPeer, Timer, Unreached, View,
 };

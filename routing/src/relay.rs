@@ -42,6 +42,7 @@ mod publish;
 mod receipt;
 mod resign;
 mod send;
+mod slow;
 mod stats;
 mod verdicts;
 mod views;
@@ -56,6 +57,7 @@ use binomesh_overlay::{Epoch, Id, Outbox, Placement};
 pub use config::Config;
 pub use delivery::Delivery;
 pub use receipt::{RankRun, Receipt, Unreached};
+pub use slow::SlowPeer;
 pub use stats::RelayStats;
 
 use crate::order::Numbering;
@@ -145,7 +147,7 @@ pub enum Timer {
     Roster,
     /// Own broadcasts have waited for a complete roster long enough.
     Waiting,
-    /// The verdict with this number has stood for `down_patience`.
+    /// The verdict with this number has stood for `down_pressed`, then for `down_patience`.
     Patience(u64),
     /// What is left of the own message with this sequence is issued again.
     Reissue(u64),
@@ -204,7 +206,7 @@ pub struct Publish<I> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Due<I> {
     /// As long as an unreached member stays a member that is not called down for
-    /// longer than `down_patience`.
+    /// longer than `down_patience`; than `down_pressed` while own messages find no room.
     #[default]
     Settled,
     /// The same, and after this time at the latest.
@@ -332,6 +334,8 @@ pub struct Relay<I> {
     /// Broadcasts do not wait for the newest roster any more.
     is_impatient: bool,
     draining: bool,
+    /// The last message that was to be published found no room.
+    is_pressed: bool,
     /// [`Event::Drained`] was emitted.
     drained: bool,
     stats: RelayStats,
@@ -360,6 +364,7 @@ impl<I: Id> Relay<I> {
             skips: Budget::full(config.search_burst, config.search_percent),
             is_impatient: false,
             draining: false,
+            is_pressed: false,
             drained: false,
             stats: RelayStats::default(),
             config,

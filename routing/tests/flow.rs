@@ -5,9 +5,9 @@ mod network;
 use std::time::Duration;
 
 use binomesh_overlay::Effect;
-use binomesh_routing::packet::{Errand, Message, Packet, Refusal, Topic};
+use binomesh_routing::packet::{Errand, Message, Packet, Reason, Refusal, Topic};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Publish, Timer};
+use binomesh_routing::{Config, Destination, Input, Publish, PublishError, SlowPeer, Timer};
 use bytes::Bytes;
 use network::single::{ORIGIN, Single, placed};
 
@@ -107,6 +107,31 @@ fn a_copy_is_on_its_way_until_it_is_answered_itself() {
     assert_eq!(sequences(&origin.packets()), [2]);
 }
 
+/// Who answers in time is not slow, whatever is on its way; who does not is, and by what.
+#[test]
+fn who_answers_late_or_holds_back_others_is_named_as_slow_until_it_has_answered() {
+    let mut origin = alone_with_one();
+    publish(&mut origin, MIB, None);
+    assert_eq!(origin.relay.slow_peers(8), []);
+    (0..2).for_each(|_| publish(&mut origin, MIB, None));
+    let slow = |late, held_back, bytes| SlowPeer {
+        peer: OTHER,
+        late,
+        held_back,
+        bytes,
+    };
+    let sent = origin.packets();
+    let mib = MIB as u64;
+    assert_eq!(origin.relay.slow_peers(8), [slow(0, 1, 2 * mib)]);
+    assert_eq!(origin.relay.slow_peers(0), []);
+    let first = *origin.timers.keys().next().unwrap();
+    origin.fire(first);
+    assert_eq!(origin.relay.slow_peers(8), [slow(1, 1, 2 * mib)]);
+    sent.iter()
+        .for_each(|(_, packet)| origin.hear(OTHER, done(packet)));
+    assert_eq!(origin.relay.slow_peers(8), []);
+}
+
 /// What nobody waits for any more is not counted.
 #[test]
 fn a_message_whose_time_is_over_takes_no_room() {
@@ -148,7 +173,7 @@ fn a_writable_link_draws_no_held_copies() {
     let mut origin = alone_with_one();
     (0..4).for_each(|_| publish(&mut origin, MIB, None));
     assert_eq!(sequences(&origin.packets()), [0, 1]);
-    origin.handle(binomesh_routing::Input::Writable(OTHER));
+    origin.handle(Input::Writable(OTHER));
     assert_eq!(sequences(&origin.packets()), [0, 1]);
     let effects: Vec<Effect<_, _, _, _>> = origin.out.drain().collect();
     assert!(effects.is_empty());
@@ -158,7 +183,7 @@ fn a_writable_link_draws_no_held_copies() {
 /// come, and is sent as soon as there is room.
 #[test]
 fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
-    let writable = || binomesh_routing::Input::Writable(OTHER);
+    let writable = || Input::Writable(OTHER);
     for is_told_first in [true, false] {
         let mut origin = alone_with_one();
         publish(&mut origin, 10, None);
@@ -183,5 +208,67 @@ fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
         assert_eq!(sequences(&origin.packets()), [0]);
         origin.fire(late);
         assert_eq!(origin.sent.len(), 1, "its timer runs");
+    }
+}
+
+/// Whoever finds no room because a member is down waits for a second of its verdict; who
+/// has room for all its messages waits for five, in which the member may come back.
+#[test]
+fn who_is_down_stops_a_publisher_for_a_second_and_holds_no_other() {
+    let Config {
+        down_patience,
+        down_pressed,
+        ..
+    } = Config::default();
+    let config = Config {
+        max_open: 2,
+        ..Config::default()
+    };
+    for is_refused in [true, false] {
+        let mut origin = Single::with(ORIGIN, config);
+        placed(1, 2, &mut origin);
+        origin.timers.clear();
+        (0..2).for_each(|_| publish(&mut origin, 10, None));
+        if is_refused {
+            assert!(!has_room(&mut origin));
+        }
+        origin.handle(Input::PeerDown(OTHER));
+        let patience = |timer: &&Timer| matches!(timer, Timer::Patience(_));
+        let timer = *origin.timers.keys().find(patience).unwrap();
+        assert_eq!(origin.timers[&timer], down_pressed);
+        assert_eq!(origin.receipts, []);
+        origin.fire(timer);
+        // Half the room is enough.
+        assert_eq!(origin.receipts.len(), usize::from(is_refused));
+        assert_eq!(origin.timers[&timer], down_patience - down_pressed);
+        // Whoever is refused now is let in at once.
+        (0..2).for_each(|_| assert!(has_room(&mut origin)));
+        let whys = origin.receipts.iter().map(|one| one.unreached[0].reason);
+        assert!(whys.eq(vec![Reason::Down; origin.receipts.len()]));
+        let open = origin.relay.open_packets();
+        origin.fire(timer);
+        assert!(
+            open > 0 && origin.relay.open_packets() == 0,
+            "without pressure as before"
+        );
+    }
+}
+
+fn has_room(origin: &mut Single) -> bool {
+    let publish = Publish {
+        topic: Topic::new("test").unwrap(),
+        payloads: Bytes::from_static(b"x").into(),
+        destination: Destination::All,
+        strategy: Strategy::default(),
+        due: None.into(),
+        confirmation: Default::default(),
+        is_ordered: false,
+    };
+    let outcome = origin.relay.publish(publish, &mut origin.out);
+    origin.perform();
+    match outcome {
+        Ok(_) => true,
+        Err(PublishError::WindowFull(2)) => false,
+        Err(other) => panic!("{other}"),
     }
 }

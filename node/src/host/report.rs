@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
-use crate::report::{NodeReport, epoch_name};
+use crate::report::{NodeReport, SlowPeer, epoch_name};
+
+/// How many peers the metrics ever name as slow, each a series of its own; of more it is
+/// told how many there are.
+const ONCE_SLOW_MAX: usize = 64;
 
 impl Host {
     pub(super) fn report(&self) -> NodeReport {
@@ -36,9 +40,46 @@ impl Host {
             links: links.into_iter().map(|link| link.name).collect(),
             down: overlay.down().map(name).collect(),
             relayed: overlay.relayed().map(|(peer, _)| name(peer)).collect(),
+            slow: self.slow_peers(SlowPeer::MAX),
             healthy: reason.is_none(),
             reason,
         }
+    }
+
+    fn slow_peers(&self, most: usize) -> Vec<SlowPeer> {
+        let slow = self.peer.relay().slow_peers(most).into_iter();
+        let named = slow.map(|one| SlowPeer {
+            name: self.name_of(one.peer),
+            late: one.late,
+            held_back: one.held_back,
+            bytes: one.bytes,
+        });
+        named.collect()
+    }
+
+    /// Say which peers are slow, and of those that were that they are no more.
+    fn record_slow(&mut self) {
+        let slow = self.slow_peers(usize::MAX);
+        for one in &slow {
+            if self.once_slow.len() < ONCE_SLOW_MAX {
+                self.once_slow.insert(one.name.clone());
+            }
+        }
+        for name in &self.once_slow {
+            let now = slow.iter().find(|one| one.name == *name);
+            for (kind, value) in [
+                ("late", now.map_or(0, |one| one.late as u64)),
+                ("held_back", now.map_or(0, |one| one.held_back as u64)),
+                ("bytes", now.map_or(0, |one| one.bytes)),
+            ] {
+                let labels = [("peer", name.clone()), ("kind", kind.to_owned())];
+                metrics::gauge!("binomesh_slow_peer", &labels).set(value as f64);
+            }
+        }
+        let others = slow
+            .iter()
+            .filter(|one| !self.once_slow.contains(&one.name));
+        metrics::gauge!("binomesh_slow_peers_unnamed").set(others.count() as f64);
     }
 
     /// What this node misses to be settled: its own entries, or a link to one of
@@ -58,7 +99,8 @@ impl Host {
     }
 
     /// Copy the counters of the machines to the metrics.
-    pub(super) fn record_stats(&self) {
+    pub(super) fn record_stats(&mut self) {
+        self.record_slow();
         let stats = self.peer.relay().stats();
         for (name, value) in [
             ("taken_over", stats.taken_over),

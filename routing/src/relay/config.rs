@@ -139,6 +139,9 @@ pub struct Config {
     /// guess: well above the silence of a restart, well below the grace in which
     /// a dead member's rank stays vacant.
     pub down_patience: Duration,
+    /// The same while own messages find no room; at most `down_patience`. A guess: above
+    /// the silence of a quick restart.
+    pub down_pressed: Duration,
     /// How long until the origin first issues again what is left; doubles.
     pub reissue_first: Duration,
     /// The longest wait between two re-issues.
@@ -190,6 +193,7 @@ impl Default for Config {
             roster_cap: Duration::from_secs(1),
             roster_wait: Duration::from_secs(3),
             down_patience: Duration::from_secs(5),
+            down_pressed: Duration::from_secs(1),
             reissue_first: Duration::from_millis(100),
             reissue_cap: Duration::from_secs(5),
             planted: Planted::default(),

@@ -16,6 +16,8 @@ pub struct Delivery<I> {
     pub topic: Topic,
     /// Where the first stands among its origin's others, if they are to come in order.
     order: Option<Order>,
+    /// Their origin kept them for this node, which was away or not there yet.
+    pub is_kept: bool,
     /// Its origin answers for none before the first any more.
     is_settled_before: bool,
     /// Their origin has signed them.
@@ -34,6 +36,7 @@ impl<I: Copy> Delivery<I> {
             confirmation: header.confirmation,
             topic: header.topic.clone(),
             order: header.order,
+            is_kept: header.is_kept,
             is_settled_before,
             is_signed: header.signature.is_some(),
             payloads: packet.payloads.clone(),

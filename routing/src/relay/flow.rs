@@ -132,6 +132,11 @@ impl<I: Id> Flow<I> {
         }
     }
 
+    /// How many bytes are on their way to a peer.
+    pub(super) fn bytes(&self, peer: I) -> u64 {
+        self.edges.get(&peer).map_or(0, |edge| edge.bytes)
+    }
+
     /// How often this peer has answered while something waited for it.
     pub(super) fn answers(&self, peer: I) -> u64 {
         self.edges.get(&peer).map_or(0, |edge| edge.answers)

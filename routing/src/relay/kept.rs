@@ -92,7 +92,7 @@ impl<I: Id> Relay<I> {
             let peer = message.peer_at(at, &self.epochs);
             let whereabouts = message.whereabouts(at, newest, &self.epochs);
             whereabouts == Whereabouts::Gone(Reason::Left)
-                || peer.is_some_and(|peer| self.verdicts.is_given_up(peer))
+                || peer.is_some_and(|peer| self.is_lost(peer))
         };
         let outstanding = message.outstanding();
         if outstanding.is_empty() || message.is_kept || !outstanding.iter().all(is_away) {

@@ -6,7 +6,8 @@ use binomesh_overlay::Id;
 
 use super::duty::{Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
-use super::{Effects, Relay, Timer};
+use super::verdicts::Age;
+use super::{Config, Effects, Relay, Timer};
 use crate::packet::{Part, Reason, Span};
 
 /// How many copies, or questions after them, without an answer make hearsay about a
@@ -97,7 +98,8 @@ impl<I: Id> Relay<I> {
             return;
         }
         if let Some(number) = self.verdicts.give(peer, self.config.max_peers) {
-            out.arm(Timer::Patience(number), self.config.down_patience);
+            let wait = self.config.down_pressed.min(self.config.down_patience);
+            out.arm(Timer::Patience(number), wait);
         }
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
@@ -106,9 +108,26 @@ impl<I: Id> Relay<I> {
 
     /// A verdict has stood for long: what waits for its peer alone ends.
     pub(super) fn on_patience_timer(&mut self, number: u64, out: &mut Effects<I>) {
-        if self.verdicts.ripen(number) {
-            self.conclude_the_lost(out);
+        let Some(age) = self.verdicts.ripen(number) else {
+            return;
+        };
+        if age == Age::Firm {
+            let Config {
+                down_patience,
+                down_pressed,
+                ..
+            } = self.config;
+            let rest = down_patience.saturating_sub(down_pressed);
+            out.arm(Timer::Patience(number), rest);
         }
+        self.conclude_the_lost(out);
+    }
+
+    /// Whether no message waits for a peer any more. With no room for further ones a
+    /// verdict need not stand for as long: who is dead stops no publisher.
+    pub(super) fn is_lost(&self, peer: I) -> bool {
+        let age = if self.is_pressed { Age::Firm } else { Age::Old };
+        self.verdicts.has_stood(peer, age)
     }
 
     /// A peer is there, perhaps as a new process: is what it took custody of

@@ -60,9 +60,8 @@ impl<I: Id> Relay<I> {
         let beyond = awaited.iter().flatten().count();
         let beyond = n.saturating_add(u32::try_from(beyond).unwrap_or(u32::MAX));
         expected.insert(Span::new(n, beyond));
-        self.check_window(&publish.payloads)?;
         let (bytes, keeps) = (publish.payloads.len(), awaited.is_some());
-        self.check_memory(bytes, keeps)?;
+        self.check_room(&publish.payloads, keeps, out)?;
         let sequence = self.open.next_sequence();
         let id = PacketId {
             origin: self.me,
@@ -215,8 +214,9 @@ impl<I: Id> Relay<I> {
     }
 
     /// If nobody is left but members that have been called down for longer than
-    /// `down_patience`, no further try, unless the message is kept for them.
+    /// `down_patience`, or `down_pressed` under pressure, no further try, unless the message is kept for them.
     fn give_up_the_lost(&mut self, sequence: u64) {
+        self.recall_the_named(sequence);
         let Some(message) = self.open.get(sequence) else {
             return;
         };
@@ -231,7 +231,7 @@ impl<I: Id> Relay<I> {
             let peer = message.peer_at(at, &self.epochs);
             let called = message.called_down(at);
             match (peer, called) {
-                (Some(peer), _) if self.verdicts.is_given_up(peer) => lost.push((at, Some(peer))),
+                (Some(peer), _) if self.is_lost(peer) => lost.push((at, Some(peer))),
                 (None, Some(peer)) if may_hear => lost.push((at, peer)),
                 _ => return,
             }
@@ -252,7 +252,6 @@ impl<I: Id> Relay<I> {
 
     /// Emit the receipt if nobody is left; whether that was so.
     fn conclude_if_settled(&mut self, sequence: u64, out: &mut Effects<I>) -> bool {
-        self.recall_the_named(sequence);
         let message = self.open.get(sequence);
         let is_settled = message.is_some_and(|message| message.outstanding().is_empty());
         if is_settled {
@@ -456,9 +455,44 @@ impl<I: Id> Relay<I> {
         }
         self.stats.receipts += message.payloads.count();
         let receipt = message.receipt(reason, &self.epochs);
+        // Whoever was refused may have given up.
+        self.is_pressed &= 2 * self.open_packets() > self.config.max_open
+            || 2 * self.open.bytes() > self.config.max_message_bytes;
         out.event(Event::Receipt(Box::new(receipt)));
         self.wake(next, out);
         self.check_drained(out);
+    }
+
+    /// Whether there is room for one more, perhaps because nobody waits any longer for
+    /// those that are down.
+    fn check_room(
+        &mut self,
+        payloads: &Payloads,
+        keeps: bool,
+        out: &mut Effects<I>,
+    ) -> Result<(), PublishError<I>> {
+        let full = match self.check_bounds(payloads, keeps) {
+            Err(full @ (PublishError::WindowFull(_) | PublishError::MemoryFull { .. })) => full,
+            checked => return checked.inspect(|()| self.is_pressed = false),
+        };
+        let is_first = !std::mem::replace(&mut self.is_pressed, true);
+        let mut checked = Err(full);
+        // Otherwise what could end for that has ended.
+        if is_first {
+            self.conclude_the_lost(out);
+            checked = self.check_bounds(payloads, keeps);
+        }
+        match &checked {
+            Ok(()) => self.is_pressed = false,
+            Err(PublishError::WindowFull(_)) => self.stats.window_full += 1,
+            Err(_) => {}
+        }
+        checked
+    }
+
+    fn check_bounds(&mut self, payloads: &Payloads, keeps: bool) -> Result<(), PublishError<I>> {
+        self.check_window(payloads)?;
+        self.check_memory(payloads.len(), keeps)
     }
 
     /// Whether it is not too long, and not too far ahead of what is open.
@@ -472,7 +506,6 @@ impl<I: Id> Relay<I> {
         let is_beyond = end - self.open.closed_below() > self.config.window;
         let open = self.open_packets();
         if is_beyond || open >= self.config.max_open {
-            self.stats.window_full += 1;
             return Err(PublishError::WindowFull(open));
         }
         Ok(())

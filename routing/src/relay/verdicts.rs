@@ -1,7 +1,7 @@
 //! Peers under a verdict, and which of them nobody waits for any more.
 //!
 //! A verdict is given, stands for `down_patience`, and from then on messages end
-//! without its peer. A new epoch makes it doubtful: the peer is tried again, as
+//! without its peer; from `down_pressed` on already while own messages find no room. A new epoch makes it doubtful: the peer is tried again, as
 //! whoever the census counts may have come back to others, but it is not waited
 //! for any longer than before.
 
@@ -13,10 +13,20 @@ use binomesh_overlay::Id;
 struct Verdict {
     /// Names its timer.
     number: u64,
-    /// It has stood for `down_patience`.
-    is_old: bool,
+    age: Age,
     /// It is of an earlier epoch.
     is_doubtful: bool,
+}
+
+/// For how long a verdict has stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Age {
+    /// The peer may only have been started again.
+    New,
+    /// For `down_pressed`.
+    Firm,
+    /// For `down_patience`.
+    Old,
 }
 
 /// The verdicts that stand; at most `config.max_peers`, further ones are acted
@@ -48,7 +58,7 @@ impl<I: Id> Verdicts<I> {
         self.next += 1;
         let verdict = Verdict {
             number: self.next,
-            is_old: false,
+            age: Age::New,
             is_doubtful: false,
         };
         self.peers.insert(peer, verdict);
@@ -69,11 +79,15 @@ impl<I: Id> Verdicts<I> {
         down.map(|(peer, _)| *peer)
     }
 
-    /// The patience with a verdict is over; false if it is withdrawn.
-    pub(super) fn ripen(&mut self, number: u64) -> bool {
+    /// A verdict's timer has fired: how old it is now, unless it is withdrawn.
+    pub(super) fn ripen(&mut self, number: u64) -> Option<Age> {
         let mut all = self.peers.values_mut();
-        let ripe = all.find(|verdict| verdict.number == number);
-        ripe.map(|verdict| verdict.is_old = true).is_some()
+        let verdict = all.find(|verdict| verdict.number == number)?;
+        verdict.age = match verdict.age {
+            Age::New => Age::Firm,
+            Age::Firm | Age::Old => Age::Old,
+        };
+        Some(verdict.age)
     }
 
     /// A new epoch has come.
@@ -108,9 +122,10 @@ impl<I: Id> Verdicts<I> {
         verdict.is_some_and(|verdict| !verdict.is_doubtful)
     }
 
-    /// Whether no message waits for a peer any more.
-    pub(super) fn is_given_up(&self, peer: I) -> bool {
-        self.peers.get(&peer).is_some_and(|verdict| verdict.is_old)
+    /// Whether there is a verdict on a peer of at least this age, doubtful or not.
+    pub(super) fn has_stood(&self, peer: I, age: Age) -> bool {
+        let verdict = self.peers.get(&peer);
+        verdict.is_some_and(|verdict| verdict.age >= age)
     }
 }
 
@@ -119,16 +134,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_ripens_once_and_a_new_epoch_only_doubts_it() {
+    fn a_verdict_ripens_and_a_new_epoch_only_doubts_it() {
         let mut verdicts = Verdicts::new();
         let number = verdicts.give(7u32, 2).unwrap();
         assert_eq!(verdicts.give(7, 2), None);
-        assert!(verdicts.is_down(7) && !verdicts.is_given_up(7));
-        assert!(verdicts.ripen(number) && verdicts.is_given_up(7));
+        assert!(verdicts.is_down(7) && !verdicts.has_stood(7, Age::Firm));
+        for age in [Age::Firm, Age::Old, Age::Old] {
+            assert_eq!(verdicts.ripen(number), Some(age));
+            assert!(verdicts.has_stood(7, age));
+        }
         verdicts.doubt_all();
-        assert!(!verdicts.is_down(7) && verdicts.is_given_up(7));
+        assert!(!verdicts.is_down(7) && verdicts.has_stood(7, Age::Old));
         assert_eq!(verdicts.withdraw(7), Some(number));
-        assert!(!verdicts.ripen(number) && !verdicts.has(7));
+        assert!(verdicts.ripen(number).is_none() && !verdicts.has(7));
     }
 
     #[test]
