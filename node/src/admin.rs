@@ -169,8 +169,12 @@ fn public(door: Door) -> Router {
         .with_state(door)
 }
 
+/// So much of a payload that is too long is taken in to say how long it is.
+const BEYOND: usize = 1 << 20;
+
 fn full(door: Door) -> Router {
-    let limit = DefaultBodyLimit::max(door.node.max_payload_bytes());
+    // What the node itself takes, it says, and why not more.
+    let limit = DefaultBodyLimit::max(NodeConfig::MAX_PAYLOAD_BYTES + BEYOND);
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/topology", get(topology))
@@ -295,6 +299,8 @@ struct MessagesQuery {
     #[serde(default)]
     ordered: bool,
     hold_ms: Option<u64>,
+    /// `false`: their length and BLAKE3 alone.
+    payload: Option<bool>,
 }
 
 async fn messages(
@@ -324,31 +330,40 @@ async fn messages(
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error, remedy));
         }
     };
-    let events = Sse::new(deliveries(subscription)).keep_alive(KeepAlive::default());
+    let has_payload = query.payload.unwrap_or(true);
+    let events = deliveries(subscription, has_payload);
+    let events = Sse::new(events).keep_alive(KeepAlive::default());
     Ok(events.into_response())
 }
 
 /// `subscribed`, then a `message` for each delivery, a `missed` for what was left out and
 /// a `gap` for what is missing of an order, until the node stops.
-fn deliveries(subscription: Subscription) -> impl Stream<Item = Result<Event, Infallible>> {
+fn deliveries(
+    subscription: Subscription,
+    has_payload: bool,
+) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = Event::default().event("subscribed").data("{}");
-    let rest = stream::unfold(subscription, async |mut subscription| {
-        let event = match subscription.next().await? {
-            Received::Message(message) => {
-                let data = serde_json::to_string(&Delivery::from(&message)).unwrap_or_default();
-                Event::default().event("message").data(data)
-            }
-            Received::Missed(count) => {
-                let data = format!("{{\"count\":{count}}}");
-                Event::default().event("missed").data(data)
-            }
-            Received::Gap(gap) => {
-                let data = serde_json::to_string(&GapView::from(&gap)).unwrap_or_default();
-                Event::default().event("gap").data(data)
-            }
-        };
-        Some((Ok(event), subscription))
-    });
+    let rest = stream::unfold(
+        (subscription, has_payload),
+        async |(mut subscription, has_payload)| {
+            let event = match subscription.next().await? {
+                Received::Message(message) => {
+                    let data = Delivery::of(&message, has_payload);
+                    let data = serde_json::to_string(&data).unwrap_or_default();
+                    Event::default().event("message").data(data)
+                }
+                Received::Missed(count) => {
+                    let data = format!("{{\"count\":{count}}}");
+                    Event::default().event("missed").data(data)
+                }
+                Received::Gap(gap) => {
+                    let data = serde_json::to_string(&GapView::from(&gap)).unwrap_or_default();
+                    Event::default().event("gap").data(data)
+                }
+            };
+            Some((Ok(event), (subscription, has_payload)))
+        },
+    );
     stream::StreamExt::chain(stream::once(async { Ok(first) }), rest)
 }
 

@@ -17,9 +17,9 @@ use hyper::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::command::{Due, SendOptions};
+use crate::command::{Due, SendError, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
-use crate::settings::Strategy;
+use crate::settings::{NodeConfig, Strategy};
 pub use events::{Events, SubscriptionEvent};
 pub use session::Session;
 
@@ -212,6 +212,12 @@ impl Client {
         self.subscribe_by(&[("topic", Some(filter))]).await
     }
 
+    /// As [`Client::subscribe`], without the payloads: their length and BLAKE3 are told.
+    pub async fn subscribe_to_digests(&self, filter: &str) -> Result<Events, ClientError> {
+        self.subscribe_by(&[("topic", Some(filter)), ("payload", Some("false"))])
+            .await
+    }
+
     /// As [`Client::subscribe`], in order: see
     /// [`Node::subscribe_ordered`](crate::Node::subscribe_ordered). Messages are held for
     /// those before them for `hold`, or as long as the node does by default.
@@ -276,6 +282,19 @@ impl Client {
         path: &str,
         payload: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
+        let (size_bytes, max_bytes) = (payload.len(), NodeConfig::MAX_PAYLOAD_BYTES);
+        if size_bytes > max_bytes {
+            // It would hang up while that is written.
+            let error = SendError::TooLarge {
+                size_bytes,
+                max_bytes,
+            };
+            return Err(ClientError::Refused {
+                status: 413,
+                error: error.to_string(),
+                remedy: error.remedy().to_owned(),
+            });
+        }
         let mut connection = self.connect().await?;
         let payload = Either::Left(Full::new(payload));
         self.exchange(&mut connection, method, path, payload).await

@@ -182,7 +182,7 @@ pub struct SendOptions {
 /// Why a message was not sent. Nothing has left the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// There is no placement yet.
+    /// There is no placement yet, nor was there one in the time that was given.
     #[error("the node has no place in the overlay yet")]
     NotReady,
     /// Nobody to send to.
@@ -226,10 +226,12 @@ impl SendError {
     /// What the caller can do about it.
     pub const fn remedy(&self) -> &'static str {
         match self {
-            Self::NotReady => "wait for `ready`, or look at `status` for the reason",
+            Self::NotReady => "give a time, wait for `ready`, or look at `status` for the reason",
             Self::NoDestination => "name at least one member",
             Self::UnknownPeers(_) => "`topology` lists the members",
-            Self::TooLarge { .. } => "send the payload in smaller pieces",
+            Self::TooLarge { .. } => {
+                "`push` it, send it in smaller pieces, or raise `max_payload_bytes`"
+            }
             Self::Busy => "await the receipts of earlier messages first",
             Self::KeptFull => "wait until some are over, or send without `until`",
             Self::NoTime => "give a time within which the receipt is due",

@@ -85,6 +85,14 @@ fn describe() {
         "members of the current epoch; 0 without a place"
     );
     describe_gauge!("binomesh_links", "peers with a live authenticated link");
+    describe_gauge!(
+        "binomesh_slow_peer",
+        "what a peer keeps waiting: parts of messages that it has not answered in time (`late`), copies that wait until it has (`held_back`), bytes on their way to it (`bytes`)"
+    );
+    describe_gauge!(
+        "binomesh_slow_peers_unnamed",
+        "slow peers beyond those 64 that have a series of their own"
+    );
     describe_gauge!("binomesh_children", "children in the deployment tree");
     describe_gauge!(
         "binomesh_overlay_entries",
@@ -115,6 +123,10 @@ fn describe() {
     describe_counter!(
         "binomesh_subscriber_missed_total",
         "messages that local subscribers had no room for, or panicked at"
+    );
+    describe_counter!(
+        "binomesh_unclaimed_dropped_total",
+        "messages to a node that was just started again for which no subscriber came in time (`late`), or that had no room (`full`)"
     );
     describe_counter!(
         "binomesh_listener_slow_total",

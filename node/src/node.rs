@@ -299,7 +299,8 @@ impl Node {
     }
 
     /// Receive matching messages; see [`Subscription`] for slow readers. When
-    /// this returns, no later message is missed.
+    /// this returns, no later message is missed; and of what came to a node that was just
+    /// started again, or was kept for it, before it had a subscriber, it has what it wants.
     pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
         self.subscribe_bounded(filter, Subscription::DEFAULT_CAPACITY)
             .await
@@ -331,8 +332,9 @@ impl Node {
     }
 
     /// Have `call` called for each matching message, by the task that runs the node: no
-    /// queue, and nobody to be woken. When this returns, no later message is missed. It ends
-    /// with the [`Listener`] or the node.
+    /// queue, and nobody to be woken. When this returns, no later message is missed, and
+    /// it has been called for what waited for it, see [`Node::subscribe`]. It ends with the
+    /// [`Listener`] or the node.
     ///
     /// Until it returns the node does nothing else, and does not stop either: it must be
     /// quick and wait for nothing. It must not hold a [`Node`], which would be kept alive

@@ -14,6 +14,7 @@
 
 mod listener;
 mod ordering;
+mod unclaimed;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ pub use listener::Listener;
 pub(crate) use ordering::OrderMetrics;
 use ordering::Ordering;
 pub use ordering::{Gap, Hold};
+pub(crate) use unclaimed::Unclaimed;
 
 /// A message as subscribers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,9 +59,11 @@ pub struct Message {
 }
 
 #[cfg(feature = "admin")]
-impl From<&Message> for crate::report::Delivery {
-    fn from(message: &Message) -> Self {
+impl crate::report::Delivery {
+    /// A message as the admin API tells it, with its payload or without.
+    pub(crate) fn of(message: &Message, has_payload: bool) -> Self {
         use base64::Engine as _;
+        let payload = message.payload.get(..).filter(|_| has_payload);
         Self {
             id: message.id.to_string(),
             origin: message.origin_name.to_string(),
@@ -71,7 +75,8 @@ impl From<&Message> for crate::report::Delivery {
             wants_reply: message.confirmation == Confirmation::Acknowledged,
             size_bytes: message.payload.len() as u64,
             blake3: blake3::hash(&message.payload).to_hex().to_string(),
-            payload_base64: base64::engine::general_purpose::STANDARD.encode(&message.payload),
+            payload_base64: base64::engine::general_purpose::STANDARD
+                .encode(payload.unwrap_or_default()),
         }
     }
 }
@@ -327,22 +332,30 @@ impl Subscribers {
     /// The most subscribers of one node. A guess: each may hold a full queue.
     pub(crate) const MAX: usize = 256;
 
-    /// Admit a subscriber; `false` if there are too many.
-    pub(crate) fn admit(&mut self, subscriber: Subscriber) -> bool {
+    /// Admit a subscriber, and give it what it wants of what nobody took; `false` if
+    /// there are too many.
+    pub(crate) fn admit(&mut self, mut subscriber: Subscriber, unclaimed: &mut Unclaimed) -> bool {
         self.all.retain(|other| !other.is_gone());
-        let fits = self.all.len() < Self::MAX;
-        if fits {
-            self.all.push(subscriber);
-        } else {
+        if self.all.len() >= Self::MAX {
             metrics::counter!("binomesh_subscribers_refused_total").increment(1);
+            return false;
         }
-        fits
+        if subscriber.is_gone() {
+            return true;
+        }
+        let claimed = unclaimed.claim(&subscriber.filter);
+        let mut offered = vec![Offered::default(); claimed.len()];
+        if claimed.is_empty() || subscriber.take(claimed.into_iter(), &mut offered) {
+            self.all.push(subscriber);
+        }
+        count_missed(&offered);
+        true
     }
 
     /// Whether anybody wants messages of this topic.
     pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
         let mut all = self.all.iter();
-        all.any(|subscriber| subscriber.filter.matches(topic))
+        all.any(|subscriber| subscriber.filter.matches(topic) && !subscriber.is_gone())
     }
 
     /// Offer so many messages of one topic, in order, to everybody who wants them, without
@@ -360,11 +373,15 @@ impl Subscribers {
             }
             subscriber.take(messages(), &mut offered)
         });
-        let missed = offered.iter().map(|offered| offered.missed).sum();
-        if missed > 0 {
-            metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
-        }
+        count_missed(&offered);
         offered
+    }
+}
+
+fn count_missed(offered: &[Offered]) {
+    let missed = offered.iter().map(|offered| offered.missed).sum();
+    if missed > 0 {
+        metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
 use crate::command::{Command, Destination, Outgoing, SendOptions};
 use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
-use crate::subscription::{Message, OrderMetrics, Subscribers};
+use crate::subscription::{Message, OrderMetrics, Subscribers, Unclaimed};
 use crate::verify::tests::flawless;
 use binomesh_routing::packet::Confirmation;
 
@@ -39,7 +39,7 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
         answering(seat, move |command| match command {
             Command::Report { reply } => drop(reply.send(report.clone())),
             Command::Subscribe { subscriber, reply } => {
-                assert!(subscribers.admit(subscriber));
+                assert!(subscribers.admit(subscriber, &mut Unclaimed::default()));
                 let _ = reply.send(OrderMetrics::of_this_node());
             }
             Command::Publish(outgoing) => answer(&asked, &mut subscribers, &[], outgoing),
@@ -171,10 +171,14 @@ async fn refusals_have_a_status_an_error_and_a_remedy() {
         assert_eq!(status, expected);
         assert!(!error.is_empty() && !remedy.is_empty());
     }
-    let long = vec![0; fixture.node.max_payload_bytes() + 1];
-    let (status, _, remedy) = refused(client.broadcast("t", long, None).await.unwrap_err());
-    assert_eq!(status, 413);
-    assert!(remedy.contains("max_payload_bytes"), "{remedy}");
+    let most = fixture.node.max_payload_bytes();
+    for length in [most + 1, NodeConfig::MAX_PAYLOAD_BYTES + 1] {
+        let long = vec![0; length];
+        let (status, error, remedy) = refused(client.broadcast("t", long, None).await.unwrap_err());
+        assert_eq!(status, 413);
+        assert!(error.contains(&length.to_string()), "{error}");
+        assert!(remedy.contains("max_payload_bytes"), "{remedy}");
+    }
     let (status, ..) = refused(client.broadcast("a#b", "x", None).await.unwrap_err());
     assert_eq!(status, 400);
     let (status, ..) = refused(client.send(&[], "t", "x", None).await.unwrap_err());
@@ -230,6 +234,7 @@ async fn the_port_shows_health_and_metrics_and_nothing_else() {
 async fn subscribers_get_matching_messages_after_the_first_event() {
     let (fixture, _) = fixture(sick()).await;
     let mut events = fixture.client.subscribe("jobs/#").await.unwrap();
+    let mut digests = fixture.client.subscribe_to_digests("jobs/#").await.unwrap();
     for topic in ["other", "jobs/a"] {
         fixture
             .client
@@ -248,6 +253,12 @@ async fn subscribers_get_matching_messages_after_the_first_event() {
     assert_eq!(delivery.payload_base64, "aGVsbG8KCg==");
     let hash = blake3::hash(b"hello\n\n").to_hex().to_string();
     assert_eq!(delivery.blake3, hash);
+    let without = Delivery {
+        payload_base64: String::new(),
+        ..delivery
+    };
+    let told = digests.next().await.unwrap().unwrap();
+    assert_eq!(told, SubscriptionEvent::Delivery(without));
     fixture.client.leave(Some(Duration::ZERO)).await.unwrap();
     assert!(events.next().await.is_none(), "ends with the node");
 }

@@ -1,7 +1,6 @@
 //! The client commands.
 
 use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
@@ -15,6 +14,7 @@ use crate::client::{Client, ClientError, Endpoint};
 use crate::cluster::Directory;
 use crate::command::{Due, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
+use crate::settings::NodeConfig;
 use crate::topic::InvalidTopic;
 
 /// How long a node may take to answer a question about itself.
@@ -173,17 +173,24 @@ fn payload(message: &Payload) -> Result<Vec<u8>, Failure> {
     if let Some(text) = &message.payload {
         return Ok(text.clone().into_bytes());
     }
-    if let Some(path) = &message.file {
-        return read_file(path).map_err(|error| failed(&path.display().to_string(), error));
-    }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| failed("standard input", error))?;
-    Ok(bytes)
+    let Some(path) = &message.file else {
+        let read = whole(std::io::stdin().lock());
+        return read.map_err(|error| failed("standard input", error));
+    };
+    let read = std::fs::File::open(path).and_then(whole);
+    read.map_err(|error| failed(&path.display().to_string(), error))
 }
 
-fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    std::fs::read(path)
+/// All that can be read, if that may be sent.
+fn whole(from: impl Read) -> std::io::Result<Vec<u8>> {
+    const MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES;
+    let mut bytes = Vec::new();
+    from.take(MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX {
+        let text = format!("it is longer than {MAX} bytes, the most of a message; `push` it");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
 }
 
 pub(super) async fn send(flags: &SendFlags) -> Result<(), Failure> {
@@ -304,6 +311,8 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn target(admin: Option<&str>, cluster: Option<&Path>, node: Option<&str>) -> Target {
@@ -312,6 +321,15 @@ mod tests {
             node: node.map(str::to_owned),
             admin: admin.map(|text| text.parse().unwrap()),
         }
+    }
+
+    #[test]
+    fn no_more_is_read_than_may_be_sent() {
+        assert_eq!(whole(&b"abc"[..]).unwrap(), b"abc");
+        let most = std::io::repeat(7).take(16 << 20);
+        assert_eq!(whole(most).unwrap().len(), 16 << 20);
+        let error = whole(std::io::repeat(7)).unwrap_err().to_string();
+        assert!(error.contains("16777216"), "{error}");
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ impl Output {
         let line = if self.json {
             serde_json::to_string(value).unwrap_or_default()
         } else {
-            text(value).to_string()
+            printable(&text(value).to_string())
         };
         self.write(&line)
     }
@@ -48,9 +48,28 @@ impl Output {
     }
 }
 
+/// What others have written must not speak to the terminal: its control characters are
+/// shown and not sent, but for line ends and tabs.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for one in text.chars() {
+        match one.is_control() && !matches!(one, '\n' | '\t') {
+            true => shown.extend(one.escape_default()),
+            false => shown.push(one),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_shown() {
+        let text = "a\tb\nü \u{1b}[2J\u{7}\u{9b}1m\r";
+        assert_eq!(printable(text), "a\tb\nü \\u{1b}[2J\\u{7}\\u{9b}1m\\r");
+    }
 
     #[test]
     fn a_reader_that_went_away_is_noticed() {

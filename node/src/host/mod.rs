@@ -21,7 +21,7 @@ mod receipts;
 mod refusals;
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::pin::pin;
 use std::time::Duration;
@@ -40,7 +40,7 @@ use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
 use crate::state::NodeState;
-use crate::subscription::{OrderMetrics, Subscribers};
+use crate::subscription::{OrderMetrics, Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
 use crate::wire;
 use answer::Answers;
@@ -103,10 +103,13 @@ struct Host {
     refusals: Refusals,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
+    unclaimed: Unclaimed,
     messages: OpenMessages,
     collections: Collections,
     answers: Answers,
     inventory: Inventory,
+    /// The peers that the metrics have named as slow.
+    once_slow: BTreeSet<String>,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
     /// What `placement` was made of.
@@ -159,11 +162,12 @@ impl Host {
             }
             let now = now();
             self.fire_timers(now);
-            self.attend_waiting();
-            self.attend_collections(now);
             if std::mem::take(&mut self.is_placement_stale) {
                 self.show_placement();
             }
+            self.attend_waiting();
+            self.attend_collections(now);
+            self.unclaimed.end_if_due(now);
             if self.has_failed {
                 break Ended::TransportFailed;
             }
@@ -217,7 +221,9 @@ impl Host {
         let leave = self.leaving.as_ref().map(|leaving| leaving.until);
         let timers = self.timers.next();
         let waiting = self.messages.next_deadline();
-        [timers, leave, waiting, self.collections.next_deadline()]
+        let collections = self.collections.next_deadline();
+        let unclaimed = self.unclaimed.deadline();
+        [timers, leave, waiting, collections, unclaimed]
             .into_iter()
             .flatten()
             .min()
@@ -341,7 +347,7 @@ impl Host {
                 let _ = reply.send(self.report());
             }
             Command::Subscribe { subscriber, reply } => {
-                if self.subscribers.admit(subscriber) {
+                if self.subscribers.admit(subscriber, &mut self.unclaimed) {
                     let _ = reply.send(OrderMetrics::of_this_node());
                 }
             }

@@ -1,6 +1,6 @@
 //! From a node's settings to its running parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
@@ -21,7 +21,7 @@ use crate::credentials::node_uri;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
 use crate::settings::{NodeConfig, Profile, Seed};
-use crate::subscription::Subscribers;
+use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
 
 pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
@@ -86,10 +86,12 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         trust_domain,
         timers: TimerQueue::new(),
         subscribers: Subscribers::default(),
+        unclaimed: Unclaimed::new(super::now()),
         messages: OpenMessages::default(),
         collections: Collections::default(),
         answers: Answers::default(),
         inventory,
+        once_slow: BTreeSet::new(),
         last_names: LastNames::default(),
         placement,
         shown: None,

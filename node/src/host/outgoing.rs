@@ -205,6 +205,12 @@ impl Host {
         }
         let is_asking = outgoing.confirmation != Confirmation::Relayed;
         let has_room = !is_asking || self.collections.has_room();
+        let is_unplaced = self.peer.relay().roster().is_none();
+        if is_unplaced && outgoing.due.time().is_none() {
+            // Who gives no time wants to hear at once that there is no place.
+            let _ = outgoing.reply.send(Err(SendError::NotReady));
+            return;
+        }
         let messages = &mut self.messages;
         if !has_room || !messages.has_room_for(&outgoing) {
             let full = if has_room { "messages" } else { "collections" };
@@ -217,7 +223,10 @@ impl Host {
             to,
             since: now(),
             outgoing,
-            because: SendError::Busy,
+            because: match is_unplaced {
+                true => SendError::NotReady,
+                false => SendError::Busy,
+            },
         });
     }
 
@@ -246,8 +255,15 @@ impl Host {
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
+        let mut is_less = false;
         while let Some(message) = self.messages.remove_overdue() {
             let _ = message.outgoing.reply.send(Err(message.because));
+            is_less = true;
+        }
+        if is_less && !self.messages.waiting.is_empty() {
+            // What was behind those need not wait for the same.
+            self.note_room();
+            self.attend_waiting();
         }
     }
 
@@ -279,8 +295,10 @@ impl Host {
             confirmation: oldest.outgoing.confirmation,
             is_ordered: oldest.outgoing.is_ordered,
         };
+        let has_time = oldest.outgoing.due.time().is_some();
         let outcome = self.publish(publish);
         let because = match outcome {
+            Err(PublishError::Unplaced) if has_time => SendError::NotReady,
             Err(PublishError::WindowFull(_) | PublishError::MemoryFull { .. }) => SendError::Busy,
             Err(PublishError::RosterIncomplete(_)) => SendError::NotReady,
             _ => {
@@ -293,6 +311,8 @@ impl Host {
         for message in self.messages.waiting.iter_mut().take(count) {
             message.because = because.clone();
         }
+        // Others may have ended for the sake of it.
+        self.perform();
         false
     }
 

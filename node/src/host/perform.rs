@@ -118,6 +118,7 @@ impl Host {
             return;
         }
         self.shown = now;
+        self.note_room();
         let view = now.map(|(placement, settled)| PlacementView {
             epoch: epoch_name(&placement.epoch),
             population: placement.population.get(),

@@ -33,7 +33,8 @@ impl Host {
             return;
         }
         let mut offered = Vec::new();
-        if self.subscribers.is_wanted(&delivery.topic) {
+        let is_wanted = self.subscribers.is_wanted(&delivery.topic);
+        if is_wanted || self.may_be_claimed(delivery) {
             // A copy for each packet: whoever lets go of the messages of the last one counts
             // on another core.
             let origin_name: Arc<str> = Arc::from(&*self.origin_name(delivery.first.origin));
@@ -50,8 +51,12 @@ impl Host {
                     payload,
                 })
             };
-            let count = delivery.count() as usize;
-            offered = self.subscribers.offer(&delivery.topic, count, messages);
+            if is_wanted {
+                let count = delivery.count() as usize;
+                offered = self.subscribers.offer(&delivery.topic, count, messages);
+            } else {
+                messages().for_each(|message| self.unclaimed.hold(message));
+            }
         }
         if delivery.confirmation == Confirmation::Relayed {
             return;
@@ -63,6 +68,14 @@ impl Host {
                 let _ = self.answer(id, said);
             }
         }
+    }
+
+    /// Whether what has no subscriber waits for one. Who asks for an answer of subscribers
+    /// is told at once that there is none.
+    fn may_be_claimed(&self, delivery: &routing::Delivery<PeerId>) -> bool {
+        let is_for_it = self.state.returns || delivery.is_kept;
+        let asks = delivery.confirmation != Confirmation::Relayed;
+        self.unclaimed.holds(&delivery.topic, is_for_it, asks)
     }
 
     /// A receiver has answered an own message.

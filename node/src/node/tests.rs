@@ -2,6 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::certificate::{Authority, Validity};
+use crate::command::Due;
 use crate::subscription::{OrderMetrics, Subscriber};
 
 /// A config whose credentials exist, and the folder that holds them.
@@ -190,4 +191,32 @@ async fn a_state_folder_is_free_again_when_its_node_has_stopped() {
     assert!(matches!(refused, StartError::State(_)), "{refused}");
     first.shutdown().await;
     Node::start(config).unwrap().shutdown().await;
+}
+
+/// It is deployed under somebody who never answers.
+#[tokio::test]
+async fn without_a_place_what_has_time_waits_and_what_has_none_is_told_at_once() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (_dir, mut config) = config("node-1");
+    let parent = format!("node-0@{}", nobody.local_addr().unwrap());
+    config.parent = Some(parent.parse().unwrap());
+    let node = Node::start(config).unwrap();
+    let publish = |topic: &str, due| {
+        let options = SendOptions {
+            topic: topic.parse().unwrap(),
+            due,
+            ..SendOptions::default()
+        };
+        node.publish("x", options)
+    };
+    let time = Duration::from_millis(300);
+    let mut first = std::pin::pin!(publish("a", Due::Within(time)));
+    let other = publish("b", Due::Until(2 * time));
+    // Whatever waits before it.
+    assert_eq!(publish("a", Due::Settled).await, Err(SendError::NotReady));
+    let early = tokio::time::timeout(time / 2, first.as_mut()).await;
+    assert!(early.is_err(), "{early:?}");
+    assert_eq!(first.await, Err(SendError::NotReady));
+    assert_eq!(other.await, Err(SendError::NotReady));
+    node.shutdown().await;
 }

@@ -271,6 +271,8 @@ fn exists(place: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempPath;
+
     use super::*;
 
     fn bytes(length: usize) -> Bytes {
@@ -363,6 +365,22 @@ mod tests {
             let beyond = begin(dir.path(), 4).write(at, &bytes(4)).unwrap_err();
             assert!(beyond.contains("beyond"), "{beyond}");
         }
+        assert!(listed(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_place_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, place) = (dir.path().join(".binomesh-part-x"), dir.path().join("x"));
+        std::fs::write(&part, "").unwrap();
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let file = NamedTempFile::from_parts(full.unwrap(), TempPath::try_from_path(part).unwrap());
+        let sink = Sink::File { file, place };
+        let mut incoming = Incoming::begin(sink, (Some(4), false));
+        let refused = incoming.write(0, &bytes(4)).unwrap_err();
+        let is_told = refused.contains("/x") && refused.contains("No space left");
+        assert!(is_told, "{refused}");
+        drop(incoming);
         assert!(listed(dir.path()).is_empty());
     }
 

@@ -22,14 +22,14 @@ use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
 /// How many files come at once; one more is refused.
-const PUSHES_MAX: usize = 16;
+const PUSHES_MAX: usize = 8;
 /// How many of them of one origin.
 const PUSHES_EACH: usize = 4;
 /// How many that have failed are remembered. A guess: a few of each place.
-const FAILED_MAX: usize = 4 * PUSHES_MAX;
+const FAILED_MAX: usize = 64;
 /// How many pieces wait for the disk before further ones are lost, and with them what
-/// they are of. The windows of four origins fit.
-const WAITING_MAX: usize = 4 * super::WINDOW;
+/// they are of. The windows of all that come fit, and of two that are just being refused.
+const WAITING_MAX: usize = (PUSHES_MAX + 2) * super::WINDOW;
 /// How many bytes they have, heads included.
 const WAITING_BYTES: usize = WAITING_MAX * (super::PIECE_BYTES + 1024);
 /// A push of which nothing has come for so long is given up.

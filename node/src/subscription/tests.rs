@@ -25,6 +25,10 @@ fn message(sequence: u64) -> Message {
     }
 }
 
+fn admit(all: &mut Subscribers, one: Subscriber) -> bool {
+    all.admit(one, &mut Unclaimed::default())
+}
+
 fn offer(all: &mut Subscribers, message: Message) -> Offered {
     let topic = message.topic.clone();
     all.offer(&topic, 1, || std::iter::once(message.clone()))
@@ -39,7 +43,7 @@ async fn what_comes_together_is_counted_for_each_message_and_wakes_whoever_waits
     let (fast, mut fast_end) = subscription(TopicFilter::all(), Room::for_messages(8));
     let (closed, closed_end) = subscription(TopicFilter::all(), Room::for_messages(8));
     for one in [slow, other, fast, closed] {
-        assert!(all.admit(one));
+        assert!(admit(&mut all, one));
     }
     drop(closed_end);
     let reader = tokio::spawn(async move {
@@ -69,7 +73,7 @@ async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
     let mut all = Subscribers::default();
     let (slow, mut slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
     let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
-    assert!(all.admit(slow) && all.admit(fast));
+    assert!(admit(&mut all, slow) && admit(&mut all, fast));
     for sequence in 0..5 {
         offer(&mut all, message(sequence));
     }
@@ -90,7 +94,7 @@ async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
 async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
     let mut all = Subscribers::default();
     let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(1));
-    assert!(all.admit(slow));
+    assert!(admit(&mut all, slow));
     let mut received = Vec::new();
     for round in 0..3 {
         for sequence in 0..3 {
@@ -111,7 +115,7 @@ async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
 async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
     let mut all = Subscribers::default();
     let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
-    assert!(all.admit(slow));
+    assert!(admit(&mut all, slow));
     let long = |sequence, length| Message {
         payload: vec![0; length].into(),
         ..message(sequence)
@@ -142,7 +146,7 @@ fn a_listener_is_called_in_order_until_it_is_dropped_and_misses_where_it_panics(
         words.lock().unwrap().push(message.id.sequence);
     });
     let filter = "jobs/#".parse().unwrap();
-    assert!(all.admit(Subscriber::called(filter, callback)));
+    assert!(admit(&mut all, Subscriber::called(filter, callback)));
     let taken = Offered {
         taken: 1,
         missed: 0,
@@ -163,7 +167,10 @@ fn a_listener_is_called_in_order_until_it_is_dropped_and_misses_where_it_panics(
     assert!(listener.has_panicked() && all.all.is_empty());
 
     let (callback, listener) = Callback::new(|_| unreachable!("nobody listens"));
-    assert!(all.admit(Subscriber::called(TopicFilter::all(), callback)));
+    assert!(admit(
+        &mut all,
+        Subscriber::called(TopicFilter::all(), callback)
+    ));
     drop(listener);
     assert_eq!(offer(&mut all, message(9)), Offered::default());
     assert!(all.all.is_empty());
@@ -188,7 +195,7 @@ fn what_a_listener_holds_goes_with_it_at_once_and_its_panics_reach_nobody() {
             let _held = &delicate;
             assert!(!panics, "planted");
         });
-        let is_room = all.admit(Subscriber::called(TopicFilter::all(), callback));
+        let is_room = admit(all, Subscriber::called(TopicFilter::all(), callback));
         (listener, is_room)
     };
     let count = || Arc::strong_count(&held) - 1;
@@ -224,7 +231,10 @@ fn a_listener_can_be_dropped_in_its_own_call() {
         }
     });
     *own.lock().unwrap() = Some(listener);
-    assert!(all.admit(Subscriber::called(TopicFilter::all(), callback)));
+    assert!(admit(
+        &mut all,
+        Subscriber::called(TopicFilter::all(), callback)
+    ));
     let offered = all.offer(&message(0).topic, 4, || (0..4).map(message));
     let taken: Vec<u64> = offered.iter().map(|offered| offered.taken).collect();
     assert_eq!(taken, [1, 1, 0, 0]);
@@ -238,7 +248,7 @@ fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
     let mut all = Subscribers::default();
     let mut admit = || {
         let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
-        (all.admit(one), end)
+        (admit(&mut all, one), end)
     };
     let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
     assert!(ends.iter().all(|(admitted, _)| *admitted));
@@ -257,11 +267,11 @@ async fn a_dropped_subscription_frees_its_place() {
     let mut all = Subscribers::default();
     for _ in 0..Subscribers::MAX {
         let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
-        assert!(all.admit(one));
+        assert!(admit(&mut all, one));
         drop(end);
     }
     let (kept, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
-    assert!(all.admit(kept));
+    assert!(admit(&mut all, kept));
     assert_eq!(all.all.len(), 1);
     drop(all);
     assert_eq!(end.next().await, None);
@@ -311,7 +321,7 @@ fn in_order(messages: usize) -> (Subscribers, Subscription) {
 fn in_order_within(messages: usize, held: usize) -> (Subscribers, Subscription) {
     let mut all = Subscribers::default();
     let (one, end) = subscription(TopicFilter::all(), Room::for_messages(messages));
-    assert!(all.admit(one));
+    assert!(admit(&mut all, one));
     let hold = Hold {
         time: HOLD,
         messages: held,
@@ -409,4 +419,86 @@ async fn in_order_a_slow_reader_makes_nothing_late_when_it_is_crowded() {
         assert_eq!(end.next().await, expected);
     }
     assert_eq!(now() - start, Duration::ZERO, "without waiting");
+}
+
+fn about(topic: &str, sequence: u64, length: usize) -> Message {
+    Message {
+        topic: topic.parse().unwrap(),
+        payload: vec![7; length].into(),
+        ..message(sequence)
+    }
+}
+
+/// What it gets of what waits, and the sequences of it.
+async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> Vec<u64> {
+    let room = Room::for_messages(4096);
+    let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), room);
+    let mut all = Subscribers::default();
+    assert!(all.admit(subscriber, unclaimed));
+    drop(all);
+    let mut sequences = Vec::new();
+    while let Some(Received::Message(message)) = subscription.next().await {
+        sequences.push(message.id.sequence);
+    }
+    sequences
+}
+
+#[tokio::test]
+async fn what_came_before_any_subscriber_goes_once_to_the_first_that_wants_it() {
+    let mut unclaimed = Unclaimed::new(now());
+    for sequence in 0..6 {
+        let topic = ["jobs/a", "other"][sequence as usize % 2];
+        unclaimed.hold(about(topic, sequence, 10));
+    }
+    assert!(claimed(&mut unclaimed, "nothing").await.is_empty());
+    assert_eq!(claimed(&mut unclaimed, "jobs/#").await, [0, 2, 4]);
+    assert_eq!(claimed(&mut unclaimed, "#").await, [1, 3, 5]);
+    assert!(claimed(&mut unclaimed, "#").await.is_empty());
+}
+
+#[test]
+fn what_asks_for_an_answer_is_the_nodes_own_or_for_nobody_who_was_away_does_not_wait() {
+    let unclaimed = Unclaimed::new(now());
+    let (topic, own) = (about("x", 0, 1).topic, about("$push", 0, 1).topic);
+    assert!(unclaimed.holds(&topic, true, false));
+    assert!(!unclaimed.holds(&topic, false, false));
+    assert!(!unclaimed.holds(&topic, true, true));
+    assert!(!unclaimed.holds(&own, true, false));
+}
+
+#[tokio::test]
+async fn who_is_gone_when_it_is_admitted_takes_nothing_from_the_next() {
+    let mut unclaimed = Unclaimed::new(now());
+    unclaimed.hold(about("x", 0, 1));
+    let (gone, end) = subscription(TopicFilter::all(), Room::for_messages(8));
+    drop(end);
+    let mut all = Subscribers::default();
+    assert!(all.admit(gone, &mut unclaimed));
+    assert!(!all.is_wanted(&about("x", 0, 1).topic));
+    assert_eq!(claimed(&mut unclaimed, "#").await, [0]);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_first_subscriber_is_bounded_by_number_bytes_and_time() {
+    let began = now();
+    let mut unclaimed = Unclaimed::new(began);
+    for sequence in 0..2000 {
+        unclaimed.hold(about("x", sequence, 0));
+    }
+    let first: Vec<u64> = (0..1024).collect();
+    assert_eq!(claimed(&mut unclaimed, "#").await, first);
+    // One always fits, however long.
+    unclaimed.hold(about("x", 1, 5 << 20));
+    unclaimed.hold(about("x", 2, 1));
+    assert_eq!(claimed(&mut unclaimed, "#").await, [1]);
+    unclaimed.hold(about("x", 3, 3 << 20));
+    unclaimed.hold(about("x", 4, 2 << 20));
+    unclaimed.hold(about("x", 5, 1 << 20));
+    unclaimed.end_if_due(began + Duration::from_secs(29));
+    assert_eq!(claimed(&mut unclaimed, "#").await, [3, 5]);
+    unclaimed.hold(about("x", 6, 1));
+    assert_eq!(unclaimed.deadline(), Some(began + Duration::from_secs(30)));
+    unclaimed.end_if_due(began + Duration::from_secs(30));
+    assert!(!unclaimed.holds(&about("x", 7, 1).topic, true, false));
+    assert!(claimed(&mut unclaimed, "#").await.is_empty());
 }

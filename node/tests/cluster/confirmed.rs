@@ -8,7 +8,7 @@ use binomesh::cluster::Cluster;
 use binomesh::{Confirmation, Due, Receipt, SendOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::bed::{self, counter, eventually, formed, member, ran, signal, stop, verified};
+use crate::bed::{self, counter, eventually, formed, member, ran, stop, verified};
 
 fn receipt(output: &std::process::Output) -> Receipt {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
@@ -34,11 +34,15 @@ async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
 }
 
 /// Within the grace its rank is vacant; without one it is no member any more, and the
-/// inventory alone knows of it.
+/// inventory alone knows of it. What comes before its application is there waits for it.
 #[tokio::test]
 async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
     let _alone = bed::alone().await;
-    for grace_seconds in [30, 0] {
+    for (grace_seconds, when) in [
+        (30, When::AtOnce),
+        (30, When::AfterAll),
+        (0, When::AfterAll),
+    ] {
         let mut cluster = one_killed(grace_seconds).await;
         if grace_seconds == 0 {
             assert_eq!(verified(&cluster).await.1.nodes, 4);
@@ -51,7 +55,7 @@ async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
             (kept == 3).then_some(())
         })
         .await;
-        let mut inbox = back_and_listening(&mut cluster, false).await;
+        let mut inbox = back_and_listening(&mut cluster, false, when).await;
         assert_all_in_order(&mut inbox, sent, grace_seconds).await;
         // Once: the next is another message.
         let last = broadcast(&cluster, "node-1", &["last"]).await;
@@ -67,7 +71,7 @@ async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order()
     let _alone = bed::alone().await;
     let mut cluster = one_killed(30).await;
     let sent = publish_three(&cluster, true).await;
-    let mut inbox = back_and_listening(&mut cluster, true).await;
+    let mut inbox = back_and_listening(&mut cluster, true, When::AtOnce).await;
     assert_all_in_order(&mut inbox, sent, 30).await;
     stop(cluster).await;
 }
@@ -135,18 +139,29 @@ async fn publish_three(cluster: &Cluster, is_ordered: bool) -> Vec<Sending> {
 
 type Sending = tokio::task::JoinHandle<Receipt>;
 
-/// Start the one that was killed again, and subscribe there before anything can come.
-async fn back_and_listening(cluster: &mut Cluster, is_ordered: bool) -> Events {
-    let origin = member(cluster, "node-1").pid;
-    signal(origin, "STOP");
+/// Start the one that was killed again, and subscribe there: once all has come, or at once.
+async fn back_and_listening(cluster: &mut Cluster, is_ordered: bool, when: When) -> Events {
     cluster.restart("node-3", "node-0").await.unwrap();
     let client = member(cluster, "node-3").client();
+    if when == When::AfterAll {
+        eventually("all has come", async || {
+            let came = counter(&client, "binomesh_relay_events_total", &["\"delivered\""]).await;
+            (came == 3).then_some(())
+        })
+        .await;
+    }
     let inbox = match is_ordered {
         true => client.subscribe_ordered("#", Some(bed::PATIENCE)).await,
         false => client.subscribe("#").await,
     };
-    signal(origin, "CONT");
     inbox.unwrap()
+}
+
+/// When the application of a node that is back subscribes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    AtOnce,
+    AfterAll,
 }
 
 async fn assert_all_in_order(inbox: &mut Events, sent: Vec<Sending>, grace_seconds: u64) {
