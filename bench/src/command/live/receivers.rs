@@ -38,6 +38,16 @@ impl Receivers {
         Ok(receivers)
     }
 
+    /// The same for messages that are long, without them.
+    pub async fn open_digests(members: &[Member], filter: &str) -> Result<Self, Failure> {
+        let mut receivers = Self::default();
+        for member in members {
+            let events = member.client().subscribe_to_digests(filter).await;
+            receivers.read(&member.name, events.map_err(Failure::run)?);
+        }
+        Ok(receivers)
+    }
+
     /// Note what a subscription at a node yields, from now on.
     pub fn read(&mut self, node: &str, mut events: Events) {
         let (log, node) = (Arc::clone(&self.log), node.to_owned());

@@ -31,6 +31,10 @@ use promise::Sent;
 const KEPT: u32 = 16;
 /// The length of each, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
+/// How long one that is slow runs between two stops, which are thrice as long.
+const RUNS: Duration = Duration::from_micros(66_667);
+/// How often the metrics are looked at for the one that stands still.
+const NAMED_WITHIN: u32 = 50;
 /// How often it is looked whether all has come.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,17 +47,19 @@ Examples:
 
 --how paused: SIGSTOP of one node from the first eighth of the broadcasts to the last.
 Every other node must get each of them once, and the stopped one all that it has
-according to their receipts, none twice; what was kept for it (16 messages, as with
+according to their receipts, none twice; another node's metrics must name it as slow;
+what was kept for it (16 messages, as with
 --until-seconds) must come to it once and in order.
+--how slow: the same node is stopped for three quarters of the time, 200 ms at a stretch.
 --how unread: a subscriber of one node reads nothing until the end. All nodes must get
 everything as usual; the subscriber is given what its buffer holds and told how many
-it missed. In both no node may ever take more memory than --memory-mib. Exit status 1
-otherwise.")]
+it missed. The others' messages are counted one by one where they arrive. No node may
+ever take more memory than --memory-mib. Exit status 1 otherwise.")]
 pub struct Stall {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]
     pub nodes: u32,
-    /// What the one does; both, one after another, if not given.
+    /// What the one does; all, one after another, if not given.
     #[arg(long)]
     pub how: Option<How>,
     /// How much is broadcast.
@@ -65,9 +71,9 @@ pub struct Stall {
     /// So many of them have no receipt yet at a time.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub open: u32,
-    /// The most memory that a node may ever have taken; what its bounds add up to, see
-    /// docs/relay.md.
-    #[arg(long, default_value_t = 512)]
+    /// The most memory that a node may ever have taken: a quarter of what its bounds add
+    /// up to, see docs/design.md.
+    #[arg(long, default_value_t = 128)]
     pub memory_mib: u64,
     /// The cluster.
     #[command(flatten)]
@@ -80,6 +86,8 @@ pub struct Stall {
 pub enum How {
     /// Its process is stopped.
     Paused,
+    /// Its process is stopped again and again.
+    Slow,
     /// Its subscriber reads nothing.
     Unread,
 }
@@ -100,10 +108,16 @@ pub struct Row {
     pub message_bytes: usize,
     /// From the first to the last receipt.
     pub seconds: f64,
-    /// Deliveries at the other receivers that never came, by their counters.
+    /// Whether another one's metrics named it as slow, of one that stood still.
+    pub named_slow: Option<bool>,
+    /// The longest time between a receipt and the next.
+    pub silence_seconds_max: f64,
+    /// Messages that never came to one of the other receivers.
     pub lacking: u64,
-    /// Deliveries there beyond the first.
+    /// Those that came there more than once.
     pub duplicates: u64,
+    /// Those of the lacking that came there and were not read in time by this very command.
+    pub overrun: u64,
     /// Receipts that name another one than the one as not reached.
     pub others_unreached: usize,
     /// What receipts promise of the one, and what it was given.
@@ -127,7 +141,7 @@ impl Stall {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let mut all_ok = true;
-        for how in [How::Paused, How::Unread] {
+        for how in [How::Paused, How::Slow, How::Unread] {
             if self.how.is_some_and(|only| only != how) {
                 continue;
             }
@@ -148,33 +162,37 @@ impl Stall {
         let [origin, stalled, others @ ..] = &members[..] else {
             return Err(Failure::Run("a cluster of less than two".to_owned()));
         };
-        let before = Counters::scrape_all(others).await?;
+        let heard = Receivers::open_digests(others, "stall/#").await?;
         let most_before = peaks(&members)?.most;
         let events = stalled.client().subscribe("stall/#").await;
         let mut events = Some(events.map_err(Failure::run)?);
         let mut receivers = Receivers::default();
-        if let Some(events) = events.take_if(|_| how == How::Paused) {
+        if let Some(events) = events.take_if(|_| how != How::Unread) {
             receivers.read(&stalled.name, events);
         }
-        let sent = self.broadcasts(cluster, origin, stalled, how).await?;
-        if how == How::Paused {
+        let sent = match how {
+            How::Slow => {
+                let sent = tokio::select! {
+                    sent = self.broadcasts(cluster, origin, stalled, how) => sent?,
+                    never = slow_down(cluster, &stalled.name) => never?,
+                };
+                cluster.resume(&stalled.name).await.map_err(Failure::run)?;
+                sent
+            }
+            How::Paused | How::Unread => self.broadcasts(cluster, origin, stalled, how).await?,
+        };
+        if how != How::Unread {
             verified(cluster, self.setup.timeout()).await?;
         }
         if let Some(events) = events {
             receivers.read(&stalled.name, events);
         }
         let promise = self.settle(&receivers, &sent, &stalled.name).await;
-        let after = Counters::scrape_all(others).await?;
         let peaks = peaks(&members)?;
-
         let due = sent.receipts.len() as u64;
-        let delivered = |counters: &Counters| {
-            counters.total("binomesh_relay_events_total", "event=\"delivered\"") as u64
-        };
-        let came = before.iter().zip(&after);
-        let came: Vec<u64> = came
-            .map(|(before, after)| delivered(after).saturating_sub(delivered(before)))
-            .collect();
+        let lacking = self.lacking(&heard, &sent, others).await;
+        // What comes twice comes after the first.
+        sleep_until(now() + 10 * LOOK).await;
         let mut row = Row {
             context: self.setup.context("stall", self.nodes),
             how,
@@ -182,8 +200,11 @@ impl Stall {
             refused: sent.refused,
             message_bytes: self.message_bytes(),
             seconds: sent.seconds,
-            lacking: came.iter().map(|came| due.saturating_sub(*came)).sum(),
-            duplicates: came.iter().map(|came| came.saturating_sub(due)).sum(),
+            named_slow: (how == How::Paused).then_some(sent.is_named),
+            silence_seconds_max: sent.silence_seconds_max(),
+            lacking,
+            duplicates: heard.duplicates(),
+            overrun: heard.missed(),
             others_unreached: sent.others_unreached(&stalled.name),
             promise,
             memory_origin_mib: peaks.of(origin),
@@ -208,11 +229,15 @@ impl Stall {
         let total = (self.volume_mib << 10).div_ceil(self.message_kib);
         let payload = Bytes::from(vec![0x5a; self.message_bytes()]);
         let (pause_at, resume_at) = (total / 8, total - total / 8 - 1);
-        let (mut asked, mut kept) = (JoinSet::new(), JoinSet::new());
+        let (mut asked, mut kept, mut named) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         let (mut sent, begun) = (Sent::default(), now());
         for number in 0..total {
             if how == How::Paused && number == pause_at {
                 cluster.pause(&stalled.name).await.map_err(Failure::run)?;
+                named.spawn(is_named(
+                    cluster.members().cloned().collect(),
+                    stalled.clone(),
+                ));
                 kept.spawn(keep(origin.clone(), stalled.clone(), self.setup.timeout()));
             }
             if how == How::Paused && number == resume_at {
@@ -239,6 +264,7 @@ impl Stall {
         }
         sent.seconds = begun.elapsed().as_secs_f64();
         sent.kept = kept.join_all().await.concat();
+        sent.is_named = named.join_all().await.contains(&true);
         Ok(sent)
     }
 
@@ -256,6 +282,24 @@ impl Stall {
         }
     }
 
+    /// How many messages others lack, once none is lacking, or too late for it.
+    async fn lacking(&self, heard: &Receivers, sent: &Sent, others: &[Member]) -> u64 {
+        let mut next = now();
+        let end = next + self.setup.timeout();
+        loop {
+            let pairs = sent.receipts.iter();
+            let pairs = pairs.flat_map(|(topic, _)| others.iter().map(move |one| (topic, one)));
+            let never =
+                |(topic, one): &(&String, &Member)| heard.delivered(topic, &one.name).is_none();
+            let lacking = pairs.filter(never).count() as u64;
+            if next >= end || lacking == 0 {
+                return lacking;
+            }
+            next += LOOK;
+            sleep_until(next).await;
+        }
+    }
+
     const fn message_bytes(&self) -> usize {
         (self.message_kib as usize) << 10
     }
@@ -264,8 +308,10 @@ impl Stall {
 impl Row {
     fn is_as_promised(&self) -> bool {
         let is_told_all = match self.how {
-            How::Paused => self.promise.kept_promised == KEPT as usize,
-            How::Unread => self.promise.promised as u64 == self.broadcasts,
+            How::Paused => {
+                self.promise.kept_promised == KEPT as usize && self.named_slow == Some(true)
+            }
+            How::Slow | How::Unread => self.promise.promised as u64 == self.broadcasts,
         };
         is_told_all
             && self.broadcasts > 0
@@ -275,6 +321,42 @@ impl Row {
             && self.others_unreached == 0
             && self.promise.is_kept()
             && self.memory_max_mib <= self.memory_limit_mib as f64
+    }
+}
+
+/// Whether the metrics of any other node name this one as slow, within some seconds.
+async fn is_named(members: Vec<Member>, stalled: Member) -> bool {
+    let label = format!("peer=\"{}\"", stalled.name);
+    let mut next = now();
+    for _ in 0..NAMED_WITHIN {
+        let mut asked = JoinSet::new();
+        for other in members.iter().filter(|other| other.name != stalled.name) {
+            let client = other.client();
+            asked.spawn(async move { Counters::scrape(&client).await });
+        }
+        let all = asked.join_all().await.into_iter().flatten();
+        if all
+            .map(|all| all.total("binomesh_slow_peer", &label))
+            .any(|late| late > 0.0)
+        {
+            return true;
+        }
+        next += LOOK;
+        sleep_until(next).await;
+    }
+    false
+}
+
+/// Let a node run for a quarter of the time; ends only if that fails.
+async fn slow_down<T>(cluster: &Cluster, name: &str) -> Result<T, Failure> {
+    let mut next = now();
+    loop {
+        cluster.pause(name).await.map_err(Failure::run)?;
+        next += 3 * RUNS;
+        sleep_until(next).await;
+        cluster.resume(name).await.map_err(Failure::run)?;
+        next += RUNS;
+        sleep_until(next).await;
     }
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::command::live::receivers::Receivers;
+use crate::command::live::setup::now;
 
 /// What receipts promise of the one receiver, and what its subscriber was given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,7 +43,11 @@ pub(super) struct Sent {
     /// The broadcasts that have a receipt, by topic.
     pub(super) receipts: Vec<(String, Receipt)>,
     pub(super) refused: u32,
+    /// Whether another one's metrics named it as slow.
+    pub(super) is_named: bool,
     pub(super) seconds: f64,
+    /// When each receipt came.
+    pub(super) told: Vec<Instant>,
     /// The same of what was kept for the one, in order.
     pub(super) kept: Vec<(String, Receipt)>,
 }
@@ -50,9 +55,19 @@ pub(super) struct Sent {
 impl Sent {
     pub(super) fn note(&mut self, (topic, receipt): (String, Option<Receipt>)) {
         match receipt {
-            Some(receipt) => self.receipts.push((topic, receipt)),
+            Some(receipt) => {
+                self.told.push(now());
+                self.receipts.push((topic, receipt));
+            }
             None => self.refused += 1,
         }
+    }
+
+    /// The longest time between a receipt and the next.
+    pub(super) fn silence_seconds_max(&self) -> f64 {
+        let pairs = self.told.iter().zip(self.told.iter().skip(1));
+        let silences = pairs.map(|(one, next)| (*next - *one).as_secs_f64());
+        silences.fold(0.0, f64::max)
     }
 
     pub(super) fn others_unreached(&self, stalled: &str) -> usize {
