@@ -41,8 +41,8 @@ const PIECE_BYTES: usize = 256 << 10;
 const MARK_BYTES: u64 = 2 << 20;
 /// How many pieces are on their way at most, in all 8 MiB: so much may wait in a receiver.
 const WINDOW: usize = 32;
-/// Up to so many members `auto` is `chain`, and above it `sibling-tree`. A guess: 64 hops
-/// of a piece each take as long as 16 MiB over one link.
+/// Up to so many members `auto` may be `chain`. A guess: 64 hops of a piece each take as
+/// long as 16 MiB over one link.
 const CHAIN_MAX: u32 = 64;
 
 /// How something is pushed.
@@ -55,8 +55,8 @@ pub struct PushOptions {
     pub size_bytes: Option<u64>,
     /// Whether a file of that name is replaced.
     pub replace: bool,
-    /// In which order it goes to the members; `auto` is `chain`, and `sibling-tree` among
-    /// more than 64 members.
+    /// In which order it goes to the members; `auto` goes by how long it is and how many
+    /// they are (`docs/push.md`).
     pub strategy: Strategy,
     /// How long a receiver may take for each step until nobody waits for it any more; at
     /// most [`Self::PATIENCE_MAX`], more counts as that.

@@ -172,11 +172,15 @@ impl Queue {
             self.waiting.push_back(Received::Message(message));
             return true;
         }
-        match self.waiting.back_mut() {
-            Some(Received::Missed(missed)) => *missed += 1,
-            _ => self.waiting.push_back(Received::Missed(1)),
-        }
+        self.miss(1);
         false
+    }
+
+    fn miss(&mut self, count: u64) {
+        match self.waiting.back_mut() {
+            Some(Received::Missed(missed)) => *missed += count,
+            _ => self.waiting.push_back(Received::Missed(count)),
+        }
     }
 
     fn pop(&mut self) -> Option<Received> {
@@ -214,6 +218,14 @@ impl Subscriber {
         match &self.end {
             End::Queue(end) => end.0.queue().is_closed,
             End::Callback(callback) => callback.has_ended(),
+        }
+    }
+
+    /// So many that it would have wanted were left out before it was there.
+    fn miss(&self, count: u64) {
+        if let (End::Queue(end), 1..) = (&self.end, count) {
+            end.0.queue().miss(count);
+            end.0.ready.notify_one();
         }
     }
 
@@ -343,9 +355,10 @@ impl Subscribers {
         if subscriber.is_gone() {
             return true;
         }
-        let claimed = unclaimed.claim(&subscriber.filter);
+        let (claimed, left_out) = unclaimed.claim(&subscriber.filter);
         let mut offered = vec![Offered::default(); claimed.len()];
         if claimed.is_empty() || subscriber.take(claimed.into_iter(), &mut offered) {
+            subscriber.miss(left_out);
             self.all.push(subscriber);
         }
         count_missed(&offered);

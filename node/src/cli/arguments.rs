@@ -368,8 +368,8 @@ pub(super) struct PushFlags {
     /// Replace a file of that name.
     #[arg(long)]
     pub(super) replace: bool,
-    /// In which order it goes to the nodes; auto is chain, and sibling-tree among more
-    /// than 64.
+    /// In which order it goes to the nodes; auto goes by how long it is and how many they
+    /// are: a chain for what is long, unless they are more than 64.
     #[arg(long, value_enum, default_value_t = Strategy::Auto)]
     pub(super) strategy: Strategy,
     /// How long a node may take for each step until nobody waits for it any more. The

@@ -242,8 +242,10 @@ impl<'a> Push<'a> {
             .as_ref()
             .map(|at| at.population);
         match self.options.strategy {
-            Strategy::Auto if population.is_none_or(|n| n <= CHAIN_MAX) => Strategy::Chain,
-            Strategy::Auto => Strategy::SiblingTree,
+            Strategy::Auto => {
+                let pieces = |size: u64| size.div_ceil(PIECE_BYTES as u64).max(1);
+                soonest(population.unwrap_or(1), self.options.size_bytes.map(pieces))
+            }
             chosen => chosen,
         }
     }
@@ -389,5 +391,64 @@ async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
     match piece {
         Some(piece) => (&mut piece.handle).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The strategy by which all members have so many pieces soonest, if it is not known how
+/// many: very many. What counts is how often an uplink carries each, and how much later than
+/// the origin has sent it the last member has the last one, in times of a piece on one uplink:
+///
+/// ```text
+///   chain     once                    n − 2
+///   tree      twice                   2 (levels − 1)
+///   binomial  the origin's: levels    –
+/// ```
+///
+/// A chain has [`CHAIN_MAX`] members at most: whoever dies on the way holds up all behind it.
+fn soonest(population: u32, pieces: Option<u64>) -> Strategy {
+    let is_short = population <= CHAIN_MAX;
+    let Some(pieces) = pieces else {
+        return if is_short {
+            Strategy::Chain
+        } else {
+            Strategy::SiblingTree
+        };
+    };
+    let levels = u64::from(population.next_power_of_two().ilog2()).max(1);
+    let chain = pieces.saturating_add(u64::from(population.saturating_sub(2)));
+    let tree = pieces.saturating_add(levels - 1).saturating_mul(2);
+    let binomial = pieces.saturating_mul(levels);
+    match is_short && chain < tree {
+        _ if binomial <= tree.min(chain) => Strategy::Binomial,
+        true => Strategy::Chain,
+        false => Strategy::SiblingTree,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_pieces_go_over_the_binomial_graph_and_many_along_a_chain_that_is_not_too_long() {
+        use Strategy::{Binomial, Chain, SiblingTree};
+        for (population, pieces, expected) in [
+            (1, Some(1), Binomial),
+            (2, Some(1000), Binomial),
+            (16, Some(1), Binomial),
+            (16, Some(3), Binomial),
+            (16, Some(5), SiblingTree),
+            (16, Some(9), Chain),
+            (16, None, Chain),
+            (64, Some(20), SiblingTree),
+            (64, Some(64), Chain),
+            (65, Some(1), Binomial),
+            (65, Some(64), SiblingTree),
+            (1024, Some(u64::MAX / 16), SiblingTree),
+            (1024, None, SiblingTree),
+        ] {
+            let found = soonest(population, pieces);
+            assert_eq!(found, expected, "{population} members, {pieces:?} pieces");
+        }
     }
 }

@@ -429,18 +429,22 @@ fn about(topic: &str, sequence: u64, length: usize) -> Message {
     }
 }
 
-/// What it gets of what waits, and the sequences of it.
-async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> Vec<u64> {
+/// What it gets of what waits: the sequences, and how many are told to be missing.
+async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> (Vec<u64>, u64) {
     let room = Room::for_messages(4096);
     let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), room);
     let mut all = Subscribers::default();
     assert!(all.admit(subscriber, unclaimed));
     drop(all);
-    let mut sequences = Vec::new();
-    while let Some(Received::Message(message)) = subscription.next().await {
-        sequences.push(message.id.sequence);
+    let (mut sequences, mut missing) = (Vec::new(), 0);
+    while let Some(received) = subscription.next().await {
+        match received {
+            Received::Message(message) => sequences.push(message.id.sequence),
+            Received::Missed(count) => missing += count,
+            Received::Gap(gap) => panic!("{gap:?}"),
+        }
     }
-    sequences
+    (sequences, missing)
 }
 
 #[tokio::test]
@@ -450,10 +454,10 @@ async fn what_came_before_any_subscriber_goes_once_to_the_first_that_wants_it() 
         let topic = ["jobs/a", "other"][sequence as usize % 2];
         unclaimed.hold(about(topic, sequence, 10));
     }
-    assert!(claimed(&mut unclaimed, "nothing").await.is_empty());
-    assert_eq!(claimed(&mut unclaimed, "jobs/#").await, [0, 2, 4]);
-    assert_eq!(claimed(&mut unclaimed, "#").await, [1, 3, 5]);
-    assert!(claimed(&mut unclaimed, "#").await.is_empty());
+    assert_eq!(claimed(&mut unclaimed, "nothing").await, (vec![], 0));
+    assert_eq!(claimed(&mut unclaimed, "jobs/#").await, (vec![0, 2, 4], 0));
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![1, 3, 5], 0));
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![], 0));
 }
 
 #[test]
@@ -475,7 +479,7 @@ async fn who_is_gone_when_it_is_admitted_takes_nothing_from_the_next() {
     let mut all = Subscribers::default();
     assert!(all.admit(gone, &mut unclaimed));
     assert!(!all.is_wanted(&about("x", 0, 1).topic));
-    assert_eq!(claimed(&mut unclaimed, "#").await, [0]);
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![0], 0));
 }
 
 #[tokio::test]
@@ -486,19 +490,20 @@ async fn what_waits_for_a_first_subscriber_is_bounded_by_number_bytes_and_time()
         unclaimed.hold(about("x", sequence, 0));
     }
     let first: Vec<u64> = (0..1024).collect();
-    assert_eq!(claimed(&mut unclaimed, "#").await, first);
+    assert_eq!(claimed(&mut unclaimed, "other").await, (vec![], 0));
+    assert_eq!(claimed(&mut unclaimed, "#").await, (first, 976));
     // One always fits, however long.
     unclaimed.hold(about("x", 1, 5 << 20));
     unclaimed.hold(about("x", 2, 1));
-    assert_eq!(claimed(&mut unclaimed, "#").await, [1]);
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![1], 1));
     unclaimed.hold(about("x", 3, 3 << 20));
     unclaimed.hold(about("x", 4, 2 << 20));
     unclaimed.hold(about("x", 5, 1 << 20));
     unclaimed.end_if_due(began + Duration::from_secs(29));
-    assert_eq!(claimed(&mut unclaimed, "#").await, [3, 5]);
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![3, 5], 1));
     unclaimed.hold(about("x", 6, 1));
     assert_eq!(unclaimed.deadline(), Some(began + Duration::from_secs(30)));
     unclaimed.end_if_due(began + Duration::from_secs(30));
     assert!(!unclaimed.holds(&about("x", 7, 1).topic, true, false));
-    assert!(claimed(&mut unclaimed, "#").await.is_empty());
+    assert_eq!(claimed(&mut unclaimed, "#").await, (vec![], 0));
 }

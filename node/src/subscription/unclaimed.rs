@@ -4,7 +4,7 @@
 //! reaches it by then, and what its origin kept for it while it was away, waits here for
 //! a while for the first subscriber whose filter it matches.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,13 +20,18 @@ const WAIT: Duration = Duration::from_secs(30);
 const MAX: usize = 1024;
 /// How many bytes of payloads; one message always fits.
 const MAX_BYTES: usize = 4 << 20;
+/// Of how many topics it is told how many messages found no room; of further ones the
+/// metrics tell.
+const MAX_TOPICS: usize = 64;
 
 /// Messages without a subscriber, until a node is no longer young. Further ones are left
-/// out and counted.
+/// out and counted, and whoever would have got them is told.
 #[derive(Debug, Default)]
 pub(crate) struct Unclaimed {
     waiting: VecDeque<Message>,
     bytes: usize,
+    /// How many messages found no room, by topic; at most [`MAX_TOPICS`].
+    left_out: BTreeMap<Topic, u64>,
     /// Until when, or `None` if it is over.
     until: Option<Instant>,
 }
@@ -37,6 +42,7 @@ impl Unclaimed {
         Self {
             waiting: VecDeque::new(),
             bytes: 0,
+            left_out: BTreeMap::new(),
             until: Some(now + WAIT),
         }
     }
@@ -59,6 +65,7 @@ impl Unclaimed {
             drop_unclaimed("late", self.waiting.len());
             self.waiting = VecDeque::new();
             self.bytes = 0;
+            self.left_out = BTreeMap::new();
         }
     }
 
@@ -67,6 +74,10 @@ impl Unclaimed {
         let bytes = self.bytes.saturating_add(message.payload.len());
         let is_long = bytes > MAX_BYTES && !self.waiting.is_empty();
         if is_long || self.waiting.len() >= MAX {
+            let has_room = self.left_out.len() < MAX_TOPICS;
+            if has_room || self.left_out.contains_key(&message.topic) {
+                *self.left_out.entry(message.topic).or_default() += 1;
+            }
             return drop_unclaimed("full", 1);
         }
         // A copy: a slice would keep all that came with it.
@@ -75,15 +86,22 @@ impl Unclaimed {
         self.waiting.push_back(message);
     }
 
-    /// What a new subscriber wants of it, in the order in which it came.
-    pub(super) fn claim(&mut self, filter: &TopicFilter) -> Vec<Message> {
+    /// What a new subscriber wants of it, in the order in which it came, and how much of
+    /// that was left out.
+    pub(super) fn claim(&mut self, filter: &TopicFilter) -> (Vec<Message>, u64) {
         let all = std::mem::take(&mut self.waiting).into_iter();
         let (wanted, rest): (Vec<Message>, Vec<Message>) =
             all.partition(|message| filter.matches(&message.topic));
         self.waiting = rest.into();
         let claimed: usize = wanted.iter().map(|message| message.payload.len()).sum();
         self.bytes -= claimed;
-        wanted
+        let mut left_out = 0;
+        self.left_out.retain(|topic, count| {
+            let is_wanted = filter.matches(topic);
+            left_out += if is_wanted { *count } else { 0 };
+            !is_wanted
+        });
+        (wanted, left_out)
     }
 }
 
