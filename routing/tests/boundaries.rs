@@ -112,7 +112,7 @@ fn all_boundaries(n: u32, stride: u64) -> u64 {
             let mut count = place % stride;
             loop {
                 // Before and after the others hear of it.
-                let back = Then::BackAfter(count / stride % 5 * 30_000);
+                let back = Then::BackAfter((count / stride + place) % 5 * 30_000);
                 let each = [Then::Gone, back].map(|then| {
                     let context =
                         format!("{strategy:?}, N={n}, {victims:?} after {count}, {then:?}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::State;
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
 use network::{Conditions, Network, seeds};
 use rand::Rng;
@@ -152,13 +153,14 @@ fn overload_does_not_multiply_itself() {
 /// whether or not the nodes know how far away the others are.
 #[test]
 fn slowness_does_not_multiply_copies() {
-    for seed in seeds(50) {
+    for (seed, strategy) in slow_networks() {
         for is_told in [false, true] {
             let conditions = Conditions {
                 latency_us: 30_000..200_000,
                 ..Conditions::default()
             };
             let mut network = Network::new(64, seed, conditions, Config::default());
+            network.strategy = strategy;
             let members = network.members.clone();
             if is_told {
                 network.tell_round_trips(Duration::from_millis(230));
@@ -170,13 +172,25 @@ fn slowness_does_not_multiply_copies() {
             network.run_until_receipts(60_000_000);
             network.assert_sound();
             let copies = network.packets as f64 / (20.0 * 63.0);
-            assert!(copies <= 1.2, "seed {seed}: {copies} copies per delivery");
+            // As soon as there is a link its round trips are known; a tree of 4 whose nodes
+            // know none is the dearest.
+            let is_known = is_told || strategy == Strategy::Binomial;
+            let most = if is_known { 1.2 } else { 1.35 };
+            assert!(copies <= most, "seed {seed}, {strategy:?}: {copies} copies");
             let stats = members.iter().map(|member| network.stats(*member));
             let was_late: u64 = stats.map(|stats| stats.retries + stats.redelegations).sum();
             // Who knows nothing waits too short a time at first, for each copy.
             assert!(is_told || was_late > 20 * 63 / 2, "the test is idle");
         }
     }
+}
+
+/// Most by the default, some by the others but `flood`, whose copies are many by design.
+fn slow_networks() -> impl Iterator<Item = (u64, Strategy)> {
+    let others = [2, 4].map(|fanout| Strategy::SiblingTree { fanout });
+    let others = others.into_iter().chain([Strategy::Chain]);
+    let some = others.flat_map(|strategy| seeds(10).map(move |seed| (seed, strategy)));
+    seeds(50).map(|seed| (seed, Strategy::Binomial)).chain(some)
 }
 
 /// The delegate is late, and so is who would come in its place: nobody is sent a second copy

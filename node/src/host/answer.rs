@@ -124,7 +124,11 @@ impl Host {
                     | PublishError::RosterIncomplete(_)
                     | PublishError::Unplaced
                     | PublishError::NotSigned,
-                ) => return,
+                ) => {
+                    // Others may have ended for the sake of it.
+                    self.perform();
+                    return;
+                }
                 // It is no member any more, and nobody waits for its answers.
                 Err(_) => self.answers.forget(to),
             }

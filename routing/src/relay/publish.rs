@@ -456,8 +456,7 @@ impl<I: Id> Relay<I> {
         self.stats.receipts += message.payloads.count();
         let receipt = message.receipt(reason, &self.epochs);
         // Whoever was refused may have given up.
-        self.is_pressed &= 2 * self.open_packets() > self.config.max_open
-            || 2 * self.open.bytes() > self.config.max_message_bytes;
+        self.is_pressed &= self.is_scarce();
         out.event(Event::Receipt(Box::new(receipt)));
         self.wake(next, out);
         self.check_drained(out);
@@ -473,7 +472,10 @@ impl<I: Id> Relay<I> {
     ) -> Result<(), PublishError<I>> {
         let full = match self.check_bounds(payloads, keeps) {
             Err(full @ (PublishError::WindowFull(_) | PublishError::MemoryFull { .. })) => full,
-            checked => return checked.inspect(|()| self.is_pressed = false),
+            checked => {
+                self.is_pressed &= checked.is_err() || self.is_scarce();
+                return checked;
+            }
         };
         let is_first = !std::mem::replace(&mut self.is_pressed, true);
         let mut checked = Err(full);
@@ -483,11 +485,19 @@ impl<I: Id> Relay<I> {
             checked = self.check_bounds(payloads, keeps);
         }
         match &checked {
-            Ok(()) => self.is_pressed = false,
+            Ok(()) => self.is_pressed &= self.is_scarce(),
             Err(PublishError::WindowFull(_)) => self.stats.window_full += 1,
             Err(_) => {}
         }
         checked
+    }
+
+    /// Whether more than half of the room for own messages is taken.
+    fn is_scarce(&self) -> bool {
+        let sequences = self.open.next_sequence() - self.open.closed_below();
+        2 * self.open_packets() > self.config.max_open
+            || 2 * self.open.bytes() > self.config.max_message_bytes
+            || 2 * sequences > self.config.window
     }
 
     fn check_bounds(&mut self, payloads: &Payloads, keeps: bool) -> Result<(), PublishError<I>> {
