@@ -67,6 +67,9 @@ fn what_is_sent_while_some_are_silent_comes_to_all_others_once() {
     assert_eq!(counts, [2, 20, 100, 0, 0, 0].map(Some), "{row}");
     assert!(row["first_milliseconds"].as_f64() > Some(0.001), "{row}");
     assert!(!status.success() && row["ok"] == false, "{row}");
+    let line = "cut --nodes 6 --cut 1 --seconds 1 --first-milliseconds 60000";
+    let (status, found) = rows(line);
+    assert!(status.success() && found[0]["ok"] == true, "{found:?}");
 }
 
 #[test]

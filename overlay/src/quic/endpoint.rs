@@ -104,7 +104,10 @@ fn socket(
     }
     socket.set_send_buffer_size(buffer)?;
     socket.set_recv_buffer_size(buffer)?;
-    let (send, receive) = (socket.send_buffer_size()?, socket.recv_buffer_size()?);
+    // Linux tells twice what it gives, for its own use.
+    let told = if cfg!(target_os = "linux") { 2 } else { 1 };
+    let send = socket.send_buffer_size()? / told;
+    let receive = socket.recv_buffer_size()? / told;
     metrics.send_buffer.set(send as f64);
     metrics.receive_buffer.set(receive as f64);
     if send.min(receive) < buffer {

@@ -24,6 +24,8 @@ use crate::record;
 const BEFORE: u32 = 20;
 /// How long the last ones may take to come.
 const LAST: Duration = Duration::from_secs(10);
+/// How long is waited for what may come a second time.
+const TWICE: Duration = Duration::from_secs(1);
 
 /// Silence some nodes and broadcast at once.
 #[derive(Debug, Clone, Args)]
@@ -164,6 +166,8 @@ impl Cut {
             last += period;
             sleep_until(last).await;
         }
+        // What comes twice comes after the first.
+        sleep_until(now() + TWICE).await;
         Ok(self.row(count, &names, &calm, &after, &receivers))
     }
 

@@ -241,6 +241,11 @@ impl Stall {
                 kept.spawn(keep(origin.clone(), stalled.clone(), self.setup.timeout()));
             }
             if how == How::Paused && number == resume_at {
+                // Until then it stands still, however few messages that are.
+                sent.is_named = named
+                    .join_next()
+                    .await
+                    .is_some_and(|is| is.is_ok_and(|is| is));
                 cluster.resume(&stalled.name).await.map_err(Failure::run)?;
             }
             if asked.len() >= self.open as usize
@@ -264,7 +269,6 @@ impl Stall {
         }
         sent.seconds = begun.elapsed().as_secs_f64();
         sent.kept = kept.join_all().await.concat();
-        sent.is_named = named.join_all().await.contains(&true);
         Ok(sent)
     }
 
@@ -349,14 +353,12 @@ async fn is_named(members: Vec<Member>, stalled: Member) -> bool {
 
 /// Let a node run for a quarter of the time; ends only if that fails.
 async fn slow_down<T>(cluster: &Cluster, name: &str) -> Result<T, Failure> {
-    let mut next = now();
     loop {
         cluster.pause(name).await.map_err(Failure::run)?;
-        next += 3 * RUNS;
-        sleep_until(next).await;
+        sleep_until(now() + 3 * RUNS).await;
         cluster.resume(name).await.map_err(Failure::run)?;
-        next += RUNS;
-        sleep_until(next).await;
+        // However late that was.
+        sleep_until(now() + RUNS).await;
     }
 }
 
