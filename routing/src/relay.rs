@@ -334,7 +334,7 @@ pub struct Relay<I> {
     /// Broadcasts do not wait for the newest roster any more.
     is_impatient: bool,
     draining: bool,
-    /// The last message that was to be published found no room.
+    /// An own message found no room, and more than half of it is taken since.
     is_pressed: bool,
     /// [`Event::Drained`] was emitted.
     drained: bool,

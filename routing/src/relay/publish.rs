@@ -214,7 +214,8 @@ impl<I: Id> Relay<I> {
     }
 
     /// If nobody is left but members that have been called down for longer than
-    /// `down_patience`, or `down_pressed` under pressure, no further try, unless the message is kept for them.
+    /// `down_patience`, or `down_pressed` under pressure, no further try, unless the
+    /// message is kept for them.
     fn give_up_the_lost(&mut self, sequence: u64) {
         self.recall_the_named(sequence);
         let Some(message) = self.open.get(sequence) else {

@@ -1,7 +1,8 @@
 //! Peers under a verdict, and which of them nobody waits for any more.
 //!
 //! A verdict is given, stands for `down_patience`, and from then on messages end
-//! without its peer; from `down_pressed` on already while own messages find no room. A new epoch makes it doubtful: the peer is tried again, as
+//! without its peer; from `down_pressed` on already while own messages find no room.
+//! A new epoch makes it doubtful: the peer is tried again, as
 //! whoever the census counts may have come back to others, but it is not waited
 //! for any longer than before.
 
