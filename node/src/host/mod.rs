@@ -189,7 +189,7 @@ impl Host {
                         self.fire_waiting();
                         self.on_event(event);
                         for _ in 1..EVENTS_PER_TURN {
-                            let Ok(event) = events.try_recv() else { break };
+                            let Some(event) = events.try_recv() else { break };
                             self.on_event(event);
                         }
                     }

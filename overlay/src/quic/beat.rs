@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::frame::{PlainClass, RefusedFrame, VERSION};
-use super::peer::Link;
+use super::peer::{Link, Peer};
 use super::{Shared, stream};
 
 /// The longest body; signs of life are a few bytes.
@@ -39,12 +39,12 @@ pub(super) fn send(shared: &Shared, link: &Link, body: &[u8]) -> bool {
 
 /// Read the datagrams of a link to its end. One that is not understood is
 /// counted and dropped: it stands for nothing that would be missed.
-pub(super) async fn read(shared: Arc<Shared>, link: Arc<Link>) {
+pub(super) async fn read(shared: Arc<Shared>, peer: Arc<Peer>, link: Arc<Link>) {
     while let Ok(datagram) = link.connection.read_datagram().await {
         match body_of(&datagram) {
             Ok(body) => {
-                let held = body.len();
-                stream::deliver(&shared, &link, PlainClass::Maintenance, body, held).await;
+                let (class, held) = (PlainClass::Maintenance, body.len());
+                stream::deliver(&shared, &peer, &link, class, body, held).await;
             }
             Err(refused) => shared.metrics.frame_refused(refused),
         }

@@ -1,85 +1,414 @@
-//! Events on their way to the host, bounded by number and by bytes.
+//! Events on their way to the host, in two queues that are bounded by number and by bytes.
 //!
-//! One budget bounds both: what an event takes of it is its bytes, or its share if all are
-//! short. A reader that finds no room waits, and flow control holds its peer back. Room
-//! is given back when the host takes the event, not when it lets go of the body.
+//! Maintenance has a queue and room of its own, and its turn with every other event, so it
+//! waits neither behind data nor for the room that data takes. It passes nothing that tells of
+//! its own peer's link: a frame comes after the `LinkUp` of its link and before the
+//! `LinkDown`, and no frame of maintenance passes an earlier one of its stream. All else comes
+//! in the order in which it was told.
+//!
+//! One budget bounds both number and bytes of a queue: what an event takes of it is its bytes,
+//! or its share if all are short. A reader that finds no room waits, and flow control holds
+//! its peer back. Room is given back when the host takes the event, not when it lets go of
+//! the body.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
-use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use metrics::Counter;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use super::TransportEvent;
 use super::limits::Limits;
+use super::room::Room;
 
-type Room = Option<OwnedSemaphorePermit>;
+/// Where an event goes among the others.
+pub(super) enum Order<'a> {
+    /// After all that was told before.
+    Plain,
+    /// The same; it tells of this peer's link.
+    Link(&'a Unpassed),
+    /// Before what does not tell of this peer's link.
+    Urgent(&'a Unpassed),
+}
+
+/// How many events of a peer wait that its maintenance is not to pass.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unpassed(Arc<AtomicUsize>);
+
+impl Unpassed {
+    fn is_none(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+}
+
+/// One of those.
+#[derive(Debug)]
+struct Turn {
+    unpassed: Unpassed,
+    /// It comes after so many urgent ones.
+    after: u64,
+}
+
+impl Turn {
+    fn begin(unpassed: &Unpassed, after: u64) -> Self {
+        unpassed.0.fetch_add(1, Ordering::AcqRel);
+        let unpassed = unpassed.clone();
+        Self { unpassed, after }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.unpassed.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    event: TransportEvent,
+    turn: Option<Turn>,
+    _room: OwnedSemaphorePermit,
+}
+
+type Queue = mpsc::UnboundedReceiver<Waiting>;
 
 /// What a transport tells, in order; see [`TransportEvent`].
 #[derive(Debug)]
 pub struct Events {
-    queue: mpsc::UnboundedReceiver<(TransportEvent, Room)>,
+    urgent: Queue,
+    others: Queue,
+    /// The first of the others, if urgent ones come before it.
+    held: Option<Waiting>,
+    /// How many urgent ones were taken.
+    taken: u64,
+    was_urgent: bool,
 }
 
 impl Events {
     /// The next event, or `None` once the transport has ended.
     pub async fn recv(&mut self) -> Option<TransportEvent> {
-        self.queue.recv().await.map(|(event, _)| event)
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
     /// The next event, if there is one now.
-    pub fn try_recv(&mut self) -> Result<TransportEvent, TryRecvError> {
-        self.queue.try_recv().map(|(event, _)| event)
+    pub fn try_recv(&mut self) -> Option<TransportEvent> {
+        self.take(|queue| queue.try_recv().ok())
+    }
+
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<TransportEvent>> {
+        let next = self.take(|queue| match queue.poll_recv(cx) {
+            Poll::Ready(waiting) => waiting,
+            Poll::Pending => None,
+        });
+        match next {
+            None if !self.has_ended() => Poll::Pending,
+            next => Poll::Ready(next),
+        }
+    }
+
+    /// The next one of two queues, each asked by `ask`. If both have one they take turns.
+    fn take(
+        &mut self,
+        mut ask: impl FnMut(&mut Queue) -> Option<Waiting>,
+    ) -> Option<TransportEvent> {
+        if !self.was_urgent
+            && let Some(waiting) = ask(&mut self.urgent)
+        {
+            return Some(self.take_urgent(waiting));
+        }
+        if self.held.is_none() {
+            self.held = ask(&mut self.others);
+        }
+        let taken = self.taken;
+        let is_due = |held: &mut Waiting| held.turn.as_ref().is_none_or(|t| t.after <= taken);
+        if let Some(waiting) = self.held.take_if(is_due) {
+            self.was_urgent = false;
+            return Some(waiting.event);
+        }
+        let waiting = ask(&mut self.urgent)?;
+        Some(self.take_urgent(waiting))
+    }
+
+    fn take_urgent(&mut self, waiting: Waiting) -> TransportEvent {
+        self.taken += 1;
+        self.was_urgent = true;
+        waiting.event
+    }
+
+    fn has_ended(&self) -> bool {
+        let is_over = |queue: &Queue| queue.is_closed() && queue.is_empty();
+        self.held.is_none() && is_over(&self.urgent) && is_over(&self.others)
     }
 }
 
 /// The transport's end.
 #[derive(Debug)]
 pub(super) struct Telling {
-    /// Bounded by `room`.
-    queue: mpsc::UnboundedSender<(TransportEvent, Room)>,
-    room: Arc<Semaphore>,
-    /// What an event takes at least and at most: its share, and all.
-    least: u32,
-    most: u32,
+    urgent: Lane,
+    others: Lane,
+    /// How many urgent ones were told.
+    told: AtomicU64,
 }
 
-/// No room now; here is the event again.
-pub(super) struct NoRoom(pub(super) TransportEvent);
+/// The sending end of a queue.
+#[derive(Debug)]
+struct Lane {
+    /// Bounded by `room`.
+    queue: mpsc::UnboundedSender<Waiting>,
+    room: Room,
+    /// What an event takes of the room at least: its share.
+    least: usize,
+}
 
 pub(super) fn events(limits: &Limits) -> (Telling, Events) {
-    let (sender, queue) = mpsc::unbounded_channel();
-    let most = u32::try_from(limits.event_bytes).unwrap_or(u32::MAX);
-    let events = u32::try_from(limits.events).unwrap_or(u32::MAX);
+    let (urgent, urgent_queue) = lane(limits.events, limits.maintenance_event_bytes);
+    let (others, others_queue) = lane(limits.events, limits.event_bytes);
     let telling = Telling {
-        queue: sender,
-        room: Arc::new(Semaphore::new(most as usize)),
-        least: most.div_ceil(events.max(1)),
-        most,
+        urgent,
+        others,
+        told: AtomicU64::new(0),
     };
-    (telling, Events { queue })
+    let events = Events {
+        urgent: urgent_queue,
+        others: others_queue,
+        held: None,
+        taken: 0,
+        was_urgent: false,
+    };
+    (telling, events)
+}
+
+fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
+    let (sender, queue) = mpsc::unbounded_channel();
+    let room = Room::new(bytes);
+    let least = (room.most() as usize).div_ceil(events.max(1));
+    let lane = Lane {
+        queue: sender,
+        room,
+        least,
+    };
+    (lane, queue)
 }
 
 impl Telling {
-    /// Tell at once, if there is room.
-    pub(super) fn try_tell(&self, event: TransportEvent, bytes: usize) -> Result<(), NoRoom> {
-        match self.room.clone().try_acquire_many_owned(self.share(bytes)) {
-            Ok(room) => {
-                // Perhaps nobody listens any more.
-                let _ = self.queue.send((event, Some(room)));
-                Ok(())
+    /// Tell, waiting for room, which is counted; once stopped, only if there is room.
+    pub(super) async fn tell(
+        &self,
+        event: TransportEvent,
+        bytes: usize,
+        order: Order<'_>,
+        waits: &Counter,
+        stop: &CancellationToken,
+    ) {
+        let (lane, turn) = match order {
+            Order::Plain => (&self.others, None),
+            Order::Urgent(unpassed) if unpassed.is_none() => (&self.urgent, None),
+            Order::Urgent(unpassed) | Order::Link(unpassed) => {
+                let told = self.told.load(Ordering::Acquire);
+                (&self.others, Some(Turn::begin(unpassed, told)))
             }
-            Err(_) => Err(NoRoom(event)),
+        };
+        let bytes = bytes.max(lane.least);
+        let mut room = lane.room.try_take(bytes);
+        if room.is_none() {
+            waits.increment(1);
+            room = tokio::select! {
+                biased;
+                room = lane.room.take(bytes) => room,
+                () = stop.cancelled() => None,
+            };
+        }
+        let Some(room) = room else { return };
+        let waiting = Waiting {
+            event,
+            turn,
+            _room: room,
+        };
+        // Perhaps nobody listens any more.
+        let _ = lane.queue.send(waiting);
+        if std::ptr::eq(lane, &self.urgent) {
+            self.told.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::close::DownReason;
+    use super::super::frame::PlainClass;
+    use super::*;
+    use crate::PeerId;
+
+    const PEER: PeerId = PeerId::from_bytes([7; 16]);
+
+    /// Both ends, and the peer's count.
+    struct Bed {
+        telling: Telling,
+        events: Events,
+        unpassed: Unpassed,
+        stop: CancellationToken,
+    }
+
+    fn bed(events: usize) -> Bed {
+        let limits = Limits {
+            events,
+            ..Limits::default()
+        };
+        let (telling, events) = super::events(&limits);
+        Bed {
+            telling,
+            events,
+            unpassed: Unpassed::default(),
+            stop: CancellationToken::new(),
         }
     }
 
-    /// Tell when there is room.
-    pub(super) async fn tell(&self, event: TransportEvent, bytes: usize) {
-        let room = self.room.clone().acquire_many_owned(self.share(bytes));
-        let _ = self.queue.send((event, room.await.ok()));
+    fn received(class: PlainClass, number: u8) -> TransportEvent {
+        TransportEvent::Received {
+            peer: PEER,
+            boot: 1,
+            class,
+            body: Bytes::copy_from_slice(&[number]),
+        }
     }
 
-    /// One event always fits, however long.
-    fn share(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes).map_or(self.most, |bytes| bytes.clamp(self.least, self.most))
+    const UP: TransportEvent = TransportEvent::LinkUp {
+        peer: PEER,
+        boot: 1,
+    };
+    const DOWN: TransportEvent = TransportEvent::LinkDown {
+        peer: PEER,
+        reason: DownReason::Broken,
+    };
+
+    fn packet(number: u8) -> TransportEvent {
+        received(PlainClass::Packet, number)
+    }
+
+    fn maintenance(number: u8) -> TransportEvent {
+        received(PlainClass::Maintenance, number)
+    }
+
+    impl Bed {
+        /// Returns whether there was room.
+        async fn tell(&self, event: TransportEvent) -> bool {
+            let order = match &event {
+                TransportEvent::Received { class, .. } if *class == PlainClass::Maintenance => {
+                    Order::Urgent(&self.unpassed)
+                }
+                TransportEvent::LinkUp { .. } | TransportEvent::LinkDown { .. } => {
+                    Order::Link(&self.unpassed)
+                }
+                _ => Order::Plain,
+            };
+            let waits = Counter::noop();
+            let told = self.telling.tell(event, 1, order, &waits, &self.stop);
+            let mut told = std::pin::pin!(told);
+            futures_util::poll!(told.as_mut()).is_ready()
+        }
+
+        async fn tell_all(&self, all: impl IntoIterator<Item = TransportEvent>) {
+            for event in all {
+                assert!(self.tell(event).await, "room");
+            }
+        }
+
+        fn take_all(&mut self) -> Vec<TransportEvent> {
+            std::iter::from_fn(|| self.events.try_recv()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn maintenance_neither_waits_behind_data_nor_for_its_room() {
+        let mut bed = bed(4);
+        bed.tell_all((0..4).map(packet)).await;
+        assert!(!bed.tell(packet(4)).await, "no room");
+        bed.tell_all((0..4).map(maintenance)).await;
+        assert!(!bed.tell(maintenance(4)).await, "it has a bound as well");
+        let turns = (0..4).flat_map(|n| [maintenance(n), packet(n)]);
+        assert_eq!(bed.take_all(), turns.collect::<Vec<_>>());
+        bed.tell_all([maintenance(5), packet(5)]).await;
+        assert_eq!(bed.events.recv().await, Some(maintenance(5)));
+        assert_eq!(bed.events.recv().await, Some(packet(5)));
+    }
+
+    #[tokio::test]
+    async fn maintenance_does_not_pass_what_tells_of_its_link() {
+        let mut bed = bed(64);
+        bed.tell_all([packet(0), UP, maintenance(1), packet(1)])
+            .await;
+        // The link is not told of yet.
+        for expected in [packet(0), UP] {
+            assert_eq!(bed.events.try_recv(), Some(expected));
+        }
+        // Nor may a second one pass the first, which is not taken yet.
+        bed.tell_all([maintenance(2)]).await;
+        let rest = [maintenance(1), packet(1), maintenance(2)];
+        assert_eq!(bed.take_all(), rest);
+        // With nothing unpassed it goes first again, and before the end of its link.
+        bed.tell_all([packet(3), maintenance(3), maintenance(4), DOWN, UP])
+            .await;
+        bed.tell_all([maintenance(5)]).await;
+        let all = [
+            maintenance(3),
+            packet(3),
+            maintenance(4),
+            DOWN,
+            UP,
+            maintenance(5),
+        ];
+        assert_eq!(bed.take_all(), all);
+        assert!(bed.unpassed.is_none());
+    }
+
+    /// On data's turn too.
+    #[tokio::test]
+    async fn the_end_of_a_link_waits_for_its_maintenance() {
+        let mut bed = bed(64);
+        let frames = || (0..5).map(maintenance);
+        bed.tell_all(frames().chain([DOWN, packet(9)])).await;
+        let expected = frames().chain([DOWN, packet(9)]);
+        assert_eq!(bed.take_all(), expected.collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn once_all_is_taken_the_end_is_told() {
+        let bed = bed(64);
+        bed.tell_all([maintenance(0), packet(0), DOWN]).await;
+        let Bed {
+            telling,
+            mut events,
+            ..
+        } = bed;
+        {
+            let mut next = std::pin::pin!(events.recv());
+            assert!(futures_util::poll!(next.as_mut()).is_ready());
+        }
+        drop(telling);
+        assert_eq!(events.recv().await, Some(packet(0)));
+        assert_eq!(events.recv().await, Some(DOWN));
+        assert_eq!(events.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken_by_either_queue() {
+        for event in [maintenance(1), packet(1)] {
+            let bed = bed(64);
+            let mut events = bed.events;
+            let host = tokio::spawn(async move { events.recv().await });
+            tokio::task::yield_now().await;
+            let order = match event == maintenance(1) {
+                true => Order::Urgent(&bed.unpassed),
+                false => Order::Plain,
+            };
+            let waits = Counter::noop();
+            let told = bed.telling.tell(event.clone(), 1, order, &waits, &bed.stop);
+            told.await;
+            assert_eq!(host.await.expect("no panic"), Some(event));
+        }
     }
 }

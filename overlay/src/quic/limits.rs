@@ -39,16 +39,22 @@ pub struct Limits {
     /// Two, with the persistent packet stream, can fill three quarters of the
     /// connection window: the last quarter is left to maintenance and control.
     pub large_streams: usize,
-    /// Bytes of large bodies, and of all on streams of their own, that one link
-    /// may be assembling; further ones are not read until there is room. Guess:
-    /// two of the longest.
+    /// Bytes of large bodies, and of all on streams of their own, that all links
+    /// together may be assembling; further ones are not read until there is room.
+    /// Guess: four links' share.
     pub assembly_bytes: usize,
-    /// Events waiting for the host, if all are short; when full, readers wait and flow
-    /// control holds their peers back. Guess.
+    /// As many of them may be of one link, so that a peer that begins bodies and does
+    /// not end them leaves room for others. Guess: one of the longest.
+    pub link_assembly_bytes: usize,
+    /// Events waiting for the host, if all are short, and as many of maintenance; when full,
+    /// readers wait and flow control holds their peers back. Guess.
     pub events: usize,
     /// Bytes of the frames among them, of all peers together; one always fits. Shorter ones
     /// than an equal share of it take that. When full, as above. Guess: two of the longest.
     pub event_bytes: usize,
+    /// The same of maintenance frames, which do not wait behind the others. Guess: sixteen
+    /// of the longest, thousands of the usual ones.
+    pub maintenance_event_bytes: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,
     /// Bytes that those may have sent before they are answered; more are dropped.
@@ -120,7 +126,9 @@ impl Limits {
         }
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
+            || self.link_assembly_bytes == 0
             || self.event_bytes == 0
+            || self.maintenance_event_bytes == 0
         {
             return Err("a bound is zero");
         }
@@ -144,9 +152,11 @@ impl Default for Limits {
             packet_frame: 16 << 20,
             large_above: 320 << 10,
             large_streams: 2,
-            assembly_bytes: 32 << 20,
+            assembly_bytes: 64 << 20,
+            link_assembly_bytes: 16 << 20,
             events: 1024,
             event_bytes: 32 << 20,
+            maintenance_event_bytes: 1 << 20,
             incoming: 1024,
             incoming_bytes: 16 << 20,
             handshakes: 256,

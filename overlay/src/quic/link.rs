@@ -17,6 +17,7 @@ use super::beat;
 use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
+use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Greeting, GreetingError};
@@ -67,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         watch.say(ack).await;
     }
     report(&shared, &peer).await;
-    helpers.spawn(beat::read(shared.clone(), link.clone()));
+    helpers.spawn(beat::read(shared.clone(), peer.clone(), link.clone()));
     for class in PlainClass::ALL {
         let writer = Writer {
             shared: shared.clone(),
@@ -105,12 +106,13 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links.decrement(1);
             shared.metrics.links_down.increment(1);
             let event = TransportEvent::LinkDown { peer: id, reason };
-            shared.emit(event).await;
+            shared.emit_in(Order::Link(&peer.unpassed), event, 0).await;
         }
         if let Some((boot, _)) = linked {
             shared.metrics.links.increment(1);
             shared.metrics.links_up.increment(1);
-            shared.emit(TransportEvent::LinkUp { peer: id, boot }).await;
+            let event = TransportEvent::LinkUp { peer: id, boot };
+            shared.emit_in(Order::Link(&peer.unpassed), event, 0).await;
         }
         *reported = linked;
     }
@@ -229,8 +231,12 @@ impl Watch {
                     }
                 }
                 Ok(stream) = connection.accept_uni() => {
-                    let (shared, link) = (self.shared.clone(), self.link.clone());
-                    self.readers.spawn(Reader { shared, link }.run(stream));
+                    let reader = Reader {
+                        shared: self.shared.clone(),
+                        peer: self.peer.clone(),
+                        link: self.link.clone(),
+                    };
+                    self.readers.spawn(reader.run(stream));
                 }
                 () = &mut round => {
                     self.on_round().await;

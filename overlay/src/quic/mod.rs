@@ -42,6 +42,7 @@ mod notary;
 mod peer;
 mod pieces;
 mod queue;
+mod room;
 mod seam;
 mod shared;
 mod socket;

@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 use super::book::EndedDial;
 use super::choice::{Dial, Direction, Ends, wins};
 use super::close::DownReason;
+use super::events::Unpassed;
 use super::frame::{Frame, PlainClass};
 use super::greeting::Farewell;
 use super::queue::{Full, Queue, QueueLimits};
+use super::room::Share;
 use crate::PeerId;
 
 /// Frames and bytes over one link.
@@ -69,8 +71,8 @@ pub(super) struct Link {
     pub(super) settled: CancellationToken,
     /// Streams of their own that may be written at once.
     pub(super) large: Arc<Semaphore>,
-    /// Bytes of large bodies that may be assembled at once.
-    pub(super) assembly: Arc<Semaphore>,
+    /// Where large bodies are assembled.
+    pub(super) assembly: Share,
 }
 
 impl Link {
@@ -114,6 +116,8 @@ pub(super) struct Peer {
     state: Mutex<State>,
     /// What the host was told last: boot and generation.
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
+    /// Events that its maintenance does not pass.
+    pub(super) unpassed: Unpassed,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
     /// A link was registered, or a dial failed.
@@ -169,6 +173,7 @@ impl Peer {
             id,
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
+            unpassed: Unpassed::default(),
             retry: Notify::new(),
             decided: Notify::new(),
         }
@@ -201,8 +206,9 @@ impl Peer {
         }
     }
 
-    /// Take what `link` is to write next. Only the current link takes, or one
-    /// that flushes because a process stops.
+    /// Take what `link` is to write next, and whether its writer is to tell of room, which
+    /// that of maintenance never waits for. Only the current link takes, or one that flushes
+    /// because a process stops.
     pub(super) fn take(
         &self,
         link: &Arc<Link>,
@@ -215,7 +221,8 @@ impl Peer {
             return (Vec::new(), false);
         }
         let batch = state.queue.take(class, frames, bytes);
-        (batch, state.queue.take_writable())
+        let is_data = class != PlainClass::Maintenance;
+        (batch, is_data && state.queue.take_writable())
     }
 
     /// Whether [`Self::take`] would take anything now.

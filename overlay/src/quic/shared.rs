@@ -17,13 +17,14 @@ use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
-use super::events::{NoRoom, Telling};
+use super::events::{Order, Telling};
 use super::executor::Executor;
 use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
+use super::room::Room;
 use super::table::Table;
 use super::tls;
 use super::{BindError, TransportEvent};
@@ -46,6 +47,8 @@ pub(super) struct Shared {
     pub(super) book: Mutex<Book>,
     /// Outgoing handshakes in progress.
     pub(super) dials: Semaphore,
+    /// Bytes of large bodies that all links may assemble at once.
+    pub(super) assembly: Room,
     /// Links that run, draining ones too.
     pub(super) links: AtomicUsize,
     /// The number of the next dial.
@@ -64,20 +67,14 @@ pub(super) struct Shared {
 impl Shared {
     /// Tell the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
-        self.emit_bytes(event, 0).await;
+        self.emit_in(Order::Plain, event, 0).await;
     }
 
-    /// As [`Self::emit`], of an event that holds so many bytes.
-    pub(super) async fn emit_bytes(&self, event: TransportEvent, bytes: usize) {
-        let Err(NoRoom(event)) = self.events.try_tell(event, bytes) else {
-            return;
-        };
-        self.metrics.host_waits.increment(1);
-        tokio::select! {
-            biased;
-            () = self.events.tell(event, bytes) => {}
-            () = self.stop.cancelled() => {}
-        }
+    /// As [`Self::emit`], of an event that holds so many bytes, at its place.
+    pub(super) async fn emit_in(&self, order: Order<'_>, event: TransportEvent, bytes: usize) {
+        let waits = &self.metrics.host_waits;
+        let told = self.events.tell(event, bytes, order, waits, &self.stop);
+        told.await;
     }
 
     /// The peer, entered if need be; `None`, counted, when there are too many.

@@ -9,16 +9,17 @@ use std::task::Poll;
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
 use super::buffers;
+use super::events::Order;
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::pieces::Pieces;
+use super::room::SharePermit;
 use super::told::Told;
 use super::{Shared, TransportEvent};
 
@@ -218,6 +219,7 @@ pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: 
 /// are held.
 pub(super) async fn deliver(
     shared: &Arc<Shared>,
+    peer: &Peer,
     link: &Link,
     class: PlainClass,
     body: Bytes,
@@ -238,7 +240,11 @@ pub(super) async fn deliver(
         class,
         body,
     };
-    shared.emit_bytes(event, held).await;
+    let order = match class {
+        PlainClass::Maintenance => Order::Urgent(&peer.unpassed),
+        PlainClass::Control | PlainClass::Packet => Order::Plain,
+    };
+    shared.emit_in(order, event, held).await;
 }
 
 struct Outgoing {
@@ -286,6 +292,7 @@ fn failure(error: io::Error) -> ReadFailure {
 /// Reads one stream of one link.
 pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
+    pub(super) peer: Arc<Peer>,
     pub(super) link: Arc<Link>,
 }
 
@@ -334,26 +341,27 @@ impl Reader {
         }
     }
 
-    /// Room to assemble a large frame. All of it is taken at once, so that streams that
-    /// wait hold none. Short ones need it too, if on streams of their own: there are many.
+    /// Room to assemble a large frame. Short ones need it too, if on streams of their own:
+    /// there are many.
     async fn room(
         &self,
         kind: StreamKind,
         header: &Header,
-    ) -> Result<Option<OwnedSemaphorePermit>, ReadFailure> {
-        let limits = &self.shared.limits;
-        if header.body_len <= limits.large_above && kind != StreamKind::Large {
+    ) -> Result<Option<SharePermit>, ReadFailure> {
+        if header.body_len <= self.shared.limits.large_above && kind != StreamKind::Large {
             return Ok(None);
         }
-        let bytes = header.frame_len().min(limits.assembly_bytes);
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let semaphore = self.link.assembly.clone();
-        if let Ok(permit) = semaphore.clone().try_acquire_many_owned(bytes) {
+        let bytes = header.frame_len();
+        if let Some(permit) = self.link.assembly.try_take(bytes) {
             return Ok(Some(permit));
         }
         self.shared.metrics.assembly_waits.increment(1);
-        let permit = semaphore.acquire_many_owned(bytes).await;
-        permit.map(Some).map_err(|_| ReadFailure::Gone)
+        // Others' bodies must not hold up the end of a link that is gone.
+        let permit = tokio::select! {
+            permit = self.link.assembly.take(bytes) => permit,
+            _ = self.link.connection.closed() => None,
+        };
+        permit.map(Some).ok_or(ReadFailure::Gone)
     }
 
     async fn deliver(
@@ -367,7 +375,7 @@ impl Reader {
         let contacts = frame::parse_contacts(contacts)?;
         contacts.into_iter().for_each(|c| self.shared.hear(c));
         let (held, body) = (frame.len(), frame.slice(body_at..));
-        deliver(&self.shared, &self.link, class, body, held).await;
+        deliver(&self.shared, &self.peer, &self.link, class, body, held).await;
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
 use super::queue::{Full, QueueLimits};
+use super::room::Room;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
@@ -104,6 +105,7 @@ impl Transport {
                 metrics.contacts_forgotten.clone(),
             )),
             dials: Semaphore::new(limits.handshakes),
+            assembly: Room::new(limits.assembly_bytes),
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
             stop: CancellationToken::new(),

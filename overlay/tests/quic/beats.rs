@@ -5,7 +5,7 @@ use std::time::Duration;
 use binomesh_overlay::quic::PlainClass;
 use bytes::Bytes;
 
-use crate::bed::{Authority, Node, eventually, id};
+use crate::bed::{Authority, Node, eventually, id, packet, slot};
 use crate::raw::{Raw, hello};
 
 #[tokio::test]
@@ -66,4 +66,36 @@ async fn a_beat_of_another_version_is_counted_and_dropped() {
     assert_eq!((from, body), (id("raw"), Bytes::from_static(&[7])));
     assert_eq!(a.meter.read("refused_frames_total", "version"), 1);
     assert_eq!(a.meter.read("refused_frames_total", "malformed"), 1);
+}
+
+#[tokio::test]
+async fn signs_of_life_and_slots_do_not_wait_behind_packets_that_the_host_has_not_taken() {
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let mut config = authority.config("b");
+    config.limits.events = 8;
+    let mut b = Node::start(config);
+    a.knows(&b);
+    a.transport.connect(b.id());
+    b.until_up(a.id()).await;
+    // b's host takes nothing more: packets fill all the room that they have.
+    let fill = || {
+        let _ = a.transport.send(b.id(), packet(&[7; 1000]));
+        b.meter.read("host_waits_total", "") > 0
+    };
+    eventually("a packet waits for room", fill).await;
+    a.transport.send(b.id(), slot(1, b"slot")).expect("queued");
+    let received = || b.meter.read("frames_received_total", "maintenance");
+    eventually("the slot comes", || received() == 1).await;
+    assert!(a.transport.beat(b.id(), b"beat"));
+    eventually("the beat comes", || received() == 2).await;
+    let mut bodies = Vec::new();
+    for _ in 0..3 {
+        bodies.push(b.received().await.2);
+    }
+    let [slot, packet, beat] = &bodies[..] else {
+        unreachable!("three");
+    };
+    assert_eq!((&slot[..], &beat[..]), (&b"slot"[..], &b"beat"[..]));
+    assert_eq!(packet.len(), 1000, "one packet between them");
 }

@@ -168,7 +168,7 @@ async fn large_bodies_wait_for_streams_and_for_room_and_all_arrive() {
     let authority = Authority::new("one");
     let a = bounded(&authority, "a", |limits| limits.queue_bytes = 8 * BODY);
     let mut b = bounded(&authority, "b", |limits| {
-        (limits.assembly_bytes, limits.events) = (BODY, 1);
+        (limits.link_assembly_bytes, limits.events) = (BODY, 1);
     });
     a.knows(&b);
     for _ in 0..6 {
@@ -210,24 +210,70 @@ async fn one_stream_too_many_waits() {
     raw.connection.open_uni().await.expect("a stream");
 }
 
+/// Begins a body of 64 KiB on a stream of its own and never ends it.
+async fn begin_body(raw: &Raw) -> quinn::SendStream {
+    let mut stream = raw.connection.open_uni().await.expect("a stream");
+    let begun = [4, 1, 0, 0, 0, 0, 1, 0, 0, b'x'];
+    stream.write_all(&begun).await.expect("written");
+    stream
+}
+
 #[tokio::test]
 async fn short_bodies_on_streams_of_their_own_need_room_too() {
     let authority = Authority::new("one");
-    let a = bounded(&authority, "a", |limits| limits.assembly_bytes = 100 << 10);
+    let a = bounded(&authority, "a", |limits| {
+        limits.link_assembly_bytes = 100 << 10;
+    });
     let papers = authority.issue_to("raw").der();
     let raw = Raw::connect(Some(papers), a.address()).await;
     let raw = raw.expect("connected");
     raw.greet(&hello(1)).await.expect("an ack");
-    // Each begins a body of 64 KiB and never ends it.
-    let mut open = Vec::new();
-    for _ in 0..2 {
-        let mut stream = raw.connection.open_uni().await.expect("a stream");
-        let begun = [4, 1, 0, 0, 0, 0, 1, 0, 0, b'x'];
-        stream.write_all(&begun).await.expect("written");
-        open.push(stream);
-    }
+    let _open = [begin_body(&raw).await, begin_body(&raw).await];
     let waits = || a.meter.read("assembly_waits_total", "") == 1;
     eventually("the second waits for room", waits).await;
+}
+
+#[tokio::test]
+async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_others() {
+    let authority = Authority::new("one");
+    let mut a = bounded(&authority, "a", |limits| {
+        limits.link_assembly_bytes = 70 << 10;
+        limits.assembly_bytes = 150 << 10;
+    });
+    let mut links = Vec::new();
+    for name in ["w", "x", "y", "z"] {
+        let papers = authority.issue_to(name).der();
+        let raw = Raw::connect(Some(papers), a.address()).await;
+        let raw = raw.expect("connected");
+        raw.greet(&hello(1)).await.expect("an ack");
+        links.push(raw);
+    }
+    let meter = a.meter.clone();
+    let waits = |count| {
+        let meter = &meter;
+        move || meter.read("assembly_waits_total", "") == count
+    };
+    // A second one of the same peer waits for the first and takes nothing of the others'.
+    let _open = [begin_body(&links[0]).await, begin_body(&links[0]).await];
+    eventually("the second waits", waits(1)).await;
+    let mut second = begin_body(&links[1]).await;
+    let _third = begin_body(&links[2]).await;
+    eventually("the third peer's waits", waits(2)).await;
+    // Nobody waits for the end of a link that is gone.
+    links[2].connection.close(9_u32.into(), b"");
+    a.until(|event| {
+        matches!(event, TransportEvent::LinkDown { peer, .. } if peer == id("y")).then_some(())
+    })
+    .await;
+    let mut fourth = begin_body(&links[3]).await;
+    eventually("the fourth peer's waits", waits(3)).await;
+    for (stream, name) in [(&mut second, "x"), (&mut fourth, "z")] {
+        let rest = vec![7; (64 << 10) - 1];
+        stream.write_all(&rest).await.expect("written");
+        stream.finish().expect("open");
+        let (from, _, body) = a.received().await;
+        assert_eq!((from, body.len()), (id(name), 64 << 10));
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,98 @@
+//! Room counted in bytes, and a link's share of what all have.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Room for so many bytes. What is longer than all of it takes all: one always fits.
+#[derive(Debug, Clone)]
+pub(super) struct Room {
+    free: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Room {
+    /// At most 4 GiB.
+    pub(super) fn new(bytes: usize) -> Self {
+        let most = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let free = Arc::new(Semaphore::new(most as usize));
+        Self { free, most }
+    }
+
+    /// All of it.
+    pub(super) const fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Take so much, if it is there now.
+    pub(super) fn try_take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let free = self.free.clone();
+        free.try_acquire_many_owned(self.share(bytes)).ok()
+    }
+
+    /// Wait for so much, and take it. Whoever waits longest is next.
+    pub(super) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let free = self.free.clone();
+        free.acquire_many_owned(self.share(bytes)).await.ok()
+    }
+
+    fn share(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes).map_or(self.most, |bytes| bytes.min(self.most))
+    }
+}
+
+/// A link's share of the room that all have. What a frame needs is taken at once, so that
+/// those who wait hold nothing but of their own link's: nobody waits for them.
+#[derive(Debug)]
+pub(super) struct Share {
+    own: Room,
+    all: Room,
+}
+
+/// Of the link's own, and of all's.
+pub(super) type SharePermit = [OwnedSemaphorePermit; 2];
+
+impl Share {
+    pub(super) fn new(own: usize, all: &Room) -> Self {
+        let own = Room::new(own);
+        let all = all.clone();
+        Self { own, all }
+    }
+
+    pub(super) fn try_take(&self, bytes: usize) -> Option<SharePermit> {
+        Some([self.own.try_take(bytes)?, self.all.try_take(bytes)?])
+    }
+
+    pub(super) async fn take(&self, bytes: usize) -> Option<SharePermit> {
+        Some([self.own.take(bytes).await?, self.all.take(bytes).await?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_link_has_no_more_than_its_share_and_all_no_more_than_is_there() {
+        let all = Room::new(10);
+        let links = [(); 3].map(|()| Share::new(4, &all));
+        let first = links[0].try_take(3).expect("room");
+        assert!(links[0].try_take(2).is_none(), "one is left of its share");
+        // Longer than the share: all of it, and so much of all's.
+        let second = links[1].try_take(5).expect("its share is free");
+        assert!(links[2].try_take(3).is_none(), "two are left of all");
+        assert!(links[2].try_take(2).is_some());
+        // Who waits for its own share takes nothing of all.
+        let mut waiting = pin!(links[0].take(2));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        assert!(links[2].try_take(2).is_some());
+        drop(second);
+        assert!(poll!(waiting.as_mut()).is_pending());
+        drop(first);
+        assert!(poll!(waiting.as_mut()).is_ready());
+    }
+}
