@@ -125,12 +125,14 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
 #[test]
 fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
     let _alone = alone();
-    let (status, found) = rows("stall --nodes 5 --volume-mib 24 --message-kib 64");
+    let (status, found) = rows("stall --nodes 5 --volume-mib 24 --message-kib 64 --times 1000");
     assert!(status.success(), "{found:?}");
-    let [paused, slow, unread] = found.as_slice() else {
+    let [undisturbed, paused, slow, unread] = found.as_slice() else {
         panic!("{found:?}");
     };
-    for row in [paused, slow, unread] {
+    assert_eq!(undisturbed["times_undisturbed"], Value::Null);
+    assert!(unread["times_undisturbed"].is_number(), "{unread}");
+    for row in &found {
         assert_eq!(row["broadcasts"], 384);
         for none in ["lacking", "duplicates", "broken"] {
             assert_eq!(row[none], 0, "{row}");
@@ -138,6 +140,7 @@ fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
     }
     // Shorter than any detection.
     assert_eq!(slow["promised"], 384);
+    assert_eq!(undisturbed["promised"], 384);
     // It stood still, and was there before and after.
     let promised = paused["promised"].as_u64().unwrap();
     assert!((1..384).contains(&promised), "{paused}");

@@ -279,9 +279,11 @@ async fn broadcasts(
 
 #[cfg(test)]
 mod tests {
+    use binomesh::client::SubscriptionEvent;
     use clap::Parser;
 
     use super::*;
+    use crate::command::live::receivers::delivery;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -289,12 +291,59 @@ mod tests {
         cut: Cut,
     }
 
+    fn cut(line: &str) -> Cut {
+        let words = ["cut"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap().cut
+    }
+
+    /// Two broadcasts of `a` to `b` and `c`, of which `deliveries` were given.
+    fn row(deliveries: &[(&str, &str)], refused: u32, missed: u64, limit: &str) -> Row {
+        let receivers = Receivers::default();
+        let begun = now();
+        for (topic, node) in deliveries {
+            receivers.note(node, delivery(topic));
+        }
+        receivers.note("b", SubscriptionEvent::Missed(missed));
+        let sent = |topics: &[&str]| {
+            let one = |topic: &&str| Sent {
+                topic: (*topic).to_owned(),
+                origin: "a".to_owned(),
+                begun,
+            };
+            topics.iter().map(one).collect()
+        };
+        let broadcasts = |topics: &[&str]| Broadcasts {
+            sent: sent(topics),
+            refused,
+        };
+        let (calm, after) = (broadcasts(&[]), broadcasts(&["0", "1"]));
+        let cut = cut(&format!("--nodes 4 --cut 1 --first-milliseconds {limit}"));
+        cut.row(1, &["a", "b", "c"].into(), &calm, &after, &receivers)
+    }
+
+    #[test]
+    fn one_lost_or_doubled_delivery_is_counted_and_fails_the_run() {
+        let all = [("0", "b"), ("0", "c"), ("1", "b"), ("1", "c")];
+        let good = row(&all, 0, 0, "10000");
+        assert!(good.ok, "{good:?}");
+        assert_eq!((good.due, good.undelivered, good.duplicates), (4, 0, 0));
+        for lost in 0..all.len() {
+            let mut rest = all.to_vec();
+            rest.remove(lost);
+            let row = row(&rest, 0, 0, "10000");
+            assert!(!row.ok && row.undelivered == 1, "{lost}: {row:?}");
+            assert_eq!(row.first_milliseconds.is_none(), lost < 2);
+        }
+        let doubled = row(&[&all[..], &all[3..]].concat(), 0, 0, "10000");
+        assert!(!doubled.ok && doubled.duplicates == 1, "{doubled:?}");
+        assert!(!row(&all, 1, 0, "10000").ok, "refused");
+        assert!(!row(&all, 0, 1, "10000").ok, "not counted");
+        assert!(!row(&all, 0, 0, "0").ok, "late");
+    }
+
     #[test]
     fn two_nodes_are_left_or_it_is_an_error_that_says_how_many_may_be_cut() {
-        let count = |line: &str| {
-            let words = ["cut"].into_iter().chain(line.split_whitespace());
-            Line::try_parse_from(words).unwrap().cut.count()
-        };
+        let count = |line: &str| cut(line).count();
         assert_eq!(count("--nodes 64").unwrap(), 7);
         assert_eq!(count("--nodes 4 --cut 2").unwrap(), 2);
         let error = count("--nodes 4 --cut 3").unwrap_err();

@@ -98,6 +98,16 @@ impl Receivers {
     }
 }
 
+/// A delivery on this topic.
+#[cfg(test)]
+pub(super) fn delivery(topic: &str) -> SubscriptionEvent {
+    let text = serde_json::json!({
+        "id": "a/1", "origin": "a", "sequence": 1, "topic": topic,
+        "wants_reply": false, "size_bytes": 0, "blake3": "", "payload_base64": "",
+    });
+    SubscriptionEvent::Delivery(serde_json::from_value(text).unwrap())
+}
+
 fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(|poison| poison.into_inner())
 }

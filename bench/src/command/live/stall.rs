@@ -45,6 +45,8 @@ Examples:
   binomesh-bench live stall
   binomesh-bench live stall --how unread --volume-mib 128 --json
 
+--how undisturbed: nothing is done to anybody; the others' seconds are given as multiples
+of its own.
 --how paused: SIGSTOP of one node from the first eighth of the broadcasts to the last.
 Every other node must get each of them once, and the stopped one all that it has
 according to their receipts, none twice; another node's metrics must name it as slow;
@@ -54,7 +56,9 @@ what was kept for it (16 messages, as with
 --how unread: a subscriber of one node reads nothing until the end. All nodes must get
 everything as usual; the subscriber is given what its buffer holds and told how many
 it missed. The others' messages are counted one by one where they arrive. No node may
-ever take more memory than --memory-mib. Exit status 1 otherwise.")]
+ever take more memory than --memory-mib, and paused and unread may take no longer than
+--times undisturbed does (slow may: every broadcast goes to the slow one too, and as many
+as --open wait for it). Exit status 1 otherwise.")]
 pub struct Stall {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]
@@ -71,10 +75,14 @@ pub struct Stall {
     /// So many of them have no receipt yet at a time.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub open: u32,
-    /// The most memory that a node may ever have taken: a quarter of what its bounds add
-    /// up to, see docs/design.md.
+    /// The most memory that a node may ever have taken: less than a quarter of what its
+    /// bounds add up to, see docs/design.md.
     #[arg(long, default_value_t = 128)]
     pub memory_mib: u64,
+    /// How many times as long as undisturbed it may take, if one node is paused or a
+    /// subscriber reads nothing.
+    #[arg(long, default_value_t = 2.0)]
+    pub times: f64,
     /// The cluster.
     #[command(flatten)]
     pub setup: Setup,
@@ -84,6 +92,8 @@ pub struct Stall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
+    /// Nothing is done to it.
+    Undisturbed,
     /// Its process is stopped.
     Paused,
     /// Its process is stopped again and again.
@@ -108,6 +118,10 @@ pub struct Row {
     pub message_bytes: usize,
     /// From the first to the last receipt.
     pub seconds: f64,
+    /// How many times as long as undisturbed, if that was measured before.
+    pub times_undisturbed: Option<f64>,
+    /// The limit.
+    pub times_limit: f64,
     /// Whether another one's metrics named it as slow, of one that stood still.
     pub named_slow: Option<bool>,
     /// The longest time between a receipt and the next.
@@ -140,22 +154,30 @@ pub struct Row {
 impl Stall {
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
-        let mut all_ok = true;
-        for how in [How::Paused, How::Slow, How::Unread] {
+        let (mut all_ok, mut undisturbed) = (true, None);
+        for how in [How::Undisturbed, How::Paused, How::Slow, How::Unread] {
             if self.how.is_some_and(|only| only != how) {
                 continue;
             }
-            let body = async |cluster: &Cluster| self.once(cluster, how).await;
+            let body = async |cluster: &Cluster| self.once(cluster, how, undisturbed).await;
             let row = self
                 .setup
                 .measure(self.nodes, Vec::new(), stop, body)
                 .await?;
             all_ok &= row.ok;
+            if how == How::Undisturbed {
+                undisturbed = Some(row.seconds);
+            }
         }
         Ok(Finding::good_if(all_ok))
     }
 
-    async fn once(&self, cluster: &Cluster, how: How) -> Result<Row, Failure> {
+    async fn once(
+        &self,
+        cluster: &Cluster,
+        how: How,
+        undisturbed: Option<f64>,
+    ) -> Result<Row, Failure> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
         let mut members: Vec<Member> = cluster.members().cloned().collect();
         members.shuffle(&mut rng);
@@ -179,7 +201,7 @@ impl Stall {
                 cluster.resume(&stalled.name).await.map_err(Failure::run)?;
                 sent
             }
-            How::Paused | How::Unread => self.broadcasts(cluster, origin, stalled, how).await?,
+            _ => self.broadcasts(cluster, origin, stalled, how).await?,
         };
         if how != How::Unread {
             verified(cluster, self.setup.timeout()).await?;
@@ -200,6 +222,8 @@ impl Stall {
             refused: sent.refused,
             message_bytes: self.message_bytes(),
             seconds: sent.seconds,
+            times_undisturbed: undisturbed.map(|seconds| sent.seconds / seconds),
+            times_limit: self.times,
             named_slow: (how == How::Paused).then_some(sent.is_named),
             silence_seconds_max: sent.silence_seconds_max(),
             lacking,
@@ -315,9 +339,14 @@ impl Row {
             How::Paused => {
                 self.promise.kept_promised == KEPT as usize && self.named_slow == Some(true)
             }
-            How::Slow | How::Unread => self.promise.promised as u64 == self.broadcasts,
+            _ => self.promise.promised as u64 == self.broadcasts,
         };
+        let is_in_time = self.how == How::Slow
+            || self
+                .times_undisturbed
+                .is_none_or(|times| times <= self.times_limit);
         is_told_all
+            && is_in_time
             && self.broadcasts > 0
             && self.refused == 0
             && self.lacking == 0

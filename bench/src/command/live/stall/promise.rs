@@ -106,6 +106,7 @@ mod tests {
     use binomesh::client::SubscriptionEvent;
 
     use super::*;
+    use crate::command::live::receivers::delivery;
 
     fn receipt(reached: &[&str]) -> Receipt {
         let text = serde_json::json!({
@@ -115,14 +116,6 @@ mod tests {
             "replies": [], "unacknowledged": [], "elapsed_seconds": 0.1,
         });
         serde_json::from_value(text).unwrap()
-    }
-
-    fn delivery(topic: &str) -> SubscriptionEvent {
-        let text = serde_json::json!({
-            "id": "a/1", "origin": "a", "sequence": 1, "topic": topic,
-            "wants_reply": false, "size_bytes": 0, "blake3": "", "payload_base64": "",
-        });
-        SubscriptionEvent::Delivery(serde_json::from_value(text).unwrap())
     }
 
     fn sent(topics: &[(&str, &[&str])]) -> Vec<(String, Receipt)> {
