@@ -138,8 +138,8 @@ fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
 
 #[test]
 fn blocking_inboxes_deadlock_when_all_send() {
-    for nodes in 4..=6 {
-        let mut world = all_to_all(nodes, Strategy::Binomial);
+    for (nodes, strategy) in (4..=6).flat_map(|n| [(n, TREE), (n, Strategy::Binomial)]) {
+        let mut world = all_to_all(nodes, strategy);
         world.full = Full::Blocks;
         let walked = walk(&world, SOME, 2, |_| ());
         assert!(walked.failures > SOME.count / 2, "{walked:?}");

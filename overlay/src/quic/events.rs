@@ -2,8 +2,8 @@
 //!
 //! Maintenance has a queue and room of its own, and its turn with every other event, so it
 //! waits neither behind data nor for the room that data takes. It passes nothing that tells of
-//! its own peer's link: a frame comes after the `LinkUp` of its link and before the
-//! `LinkDown`, and no frame of maintenance passes an earlier one of its stream. All else comes
+//! its own peer's link: it waits, outside of both queues, until the host has taken a `LinkUp`
+//! that was told before, and a `LinkDown` comes after what was told before it. All else comes
 //! in the order in which it was told.
 //!
 //! One budget bounds both number and bytes of a queue: what an event takes of it is its bytes,
@@ -11,12 +11,13 @@
 //! its peer back. Room is given back when the host takes the event, not when it lets go of
 //! the body.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use metrics::Counter;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::TransportEvent;
@@ -28,40 +29,59 @@ pub(super) enum Order<'a> {
     /// After all that was told before.
     Plain,
     /// The same; it tells of this peer's link.
-    Link(&'a Unpassed),
+    Link(&'a LinkEvents),
     /// Before what does not tell of this peer's link.
-    Urgent(&'a Unpassed),
+    Urgent(&'a LinkEvents),
 }
 
-/// How many events of a peer wait that its maintenance is not to pass.
+/// Events that tell of one peer's links and were not taken yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unpassed(Arc<AtomicUsize>);
+pub(super) struct LinkEvents(Arc<Untaken>);
 
-impl Unpassed {
-    fn is_none(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+#[derive(Debug, Default)]
+struct Untaken {
+    count: AtomicUsize,
+    /// None is left.
+    taken: Notify,
+}
+
+impl LinkEvents {
+    fn are_taken(&self) -> bool {
+        self.0.count.load(Ordering::Acquire) == 0
+    }
+
+    async fn taken(&self) {
+        while !self.are_taken() {
+            let mut taken = pin!(self.0.taken.notified());
+            taken.as_mut().enable();
+            if !self.are_taken() {
+                taken.await;
+            }
+        }
     }
 }
 
 /// One of those.
 #[derive(Debug)]
 struct Turn {
-    unpassed: Unpassed,
+    of: LinkEvents,
     /// It comes after so many urgent ones.
     after: u64,
 }
 
 impl Turn {
-    fn begin(unpassed: &Unpassed, after: u64) -> Self {
-        unpassed.0.fetch_add(1, Ordering::AcqRel);
-        let unpassed = unpassed.clone();
-        Self { unpassed, after }
+    fn begin(of: &LinkEvents, after: u64) -> Self {
+        of.0.count.fetch_add(1, Ordering::AcqRel);
+        let of = of.clone();
+        Self { of, after }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.unpassed.0.fetch_sub(1, Ordering::AcqRel);
+        if self.of.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.of.0.taken.notify_waiters();
+        }
     }
 }
 
@@ -193,7 +213,8 @@ fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
 }
 
 impl Telling {
-    /// Tell, waiting for room, which is counted; once stopped, only if there is room.
+    /// Tell, waiting for its turn and for room, which is counted; once stopped, only if it
+    /// need not wait.
     pub(super) async fn tell(
         &self,
         event: TransportEvent,
@@ -202,25 +223,35 @@ impl Telling {
         waits: &Counter,
         stop: &CancellationToken,
     ) {
-        let (lane, turn) = match order {
-            Order::Plain => (&self.others, None),
-            Order::Urgent(unpassed) if unpassed.is_none() => (&self.urgent, None),
-            Order::Urgent(unpassed) | Order::Link(unpassed) => {
-                let told = self.told.load(Ordering::Acquire);
-                (&self.others, Some(Turn::begin(unpassed, told)))
-            }
+        let is_urgent = matches!(order, Order::Urgent(_));
+        let lane = if is_urgent {
+            &self.urgent
+        } else {
+            &self.others
         };
         let bytes = bytes.max(lane.least);
-        let mut room = lane.room.try_take(bytes);
+        let is_due = match &order {
+            Order::Urgent(links) => links.are_taken(),
+            Order::Plain | Order::Link(_) => true,
+        };
+        let turn = match &order {
+            Order::Link(links) => Some(Turn::begin(links, self.told.load(Ordering::Acquire))),
+            Order::Plain | Order::Urgent(_) => None,
+        };
+        let mut room = is_due.then(|| lane.room.try_take(bytes)).flatten();
         if room.is_none() {
             waits.increment(1);
             room = tokio::select! {
                 biased;
-                room = lane.room.take(bytes) => room,
+                room = lane.wait(bytes, &order) => room,
                 () = stop.cancelled() => None,
             };
         }
         let Some(room) = room else { return };
+        if is_urgent {
+            // Before it can be seen: who reads the count stays behind all that are there.
+            self.told.fetch_add(1, Ordering::AcqRel);
+        }
         let waiting = Waiting {
             event,
             turn,
@@ -228,14 +259,23 @@ impl Telling {
         };
         // Perhaps nobody listens any more.
         let _ = lane.queue.send(waiting);
-        if std::ptr::eq(lane, &self.urgent) {
-            self.told.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Lane {
+    /// Wait for one's turn, and then for room.
+    async fn wait(&self, bytes: usize, order: &Order<'_>) -> Option<OwnedSemaphorePermit> {
+        if let Order::Urgent(links) = order {
+            links.taken().await;
         }
+        self.room.take(bytes).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
 
     use super::super::close::DownReason;
@@ -249,7 +289,7 @@ mod tests {
     struct Bed {
         telling: Telling,
         events: Events,
-        unpassed: Unpassed,
+        links: LinkEvents,
         stop: CancellationToken,
     }
 
@@ -262,7 +302,7 @@ mod tests {
         Bed {
             telling,
             events,
-            unpassed: Unpassed::default(),
+            links: LinkEvents::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -298,16 +338,16 @@ mod tests {
         async fn tell(&self, event: TransportEvent) -> bool {
             let order = match &event {
                 TransportEvent::Received { class, .. } if *class == PlainClass::Maintenance => {
-                    Order::Urgent(&self.unpassed)
+                    Order::Urgent(&self.links)
                 }
                 TransportEvent::LinkUp { .. } | TransportEvent::LinkDown { .. } => {
-                    Order::Link(&self.unpassed)
+                    Order::Link(&self.links)
                 }
                 _ => Order::Plain,
             };
             let waits = Counter::noop();
             let told = self.telling.tell(event, 1, order, &waits, &self.stop);
-            let mut told = std::pin::pin!(told);
+            let mut told = pin!(told);
             futures_util::poll!(told.as_mut()).is_ready()
         }
 
@@ -339,30 +379,27 @@ mod tests {
     #[tokio::test]
     async fn maintenance_does_not_pass_what_tells_of_its_link() {
         let mut bed = bed(64);
-        bed.tell_all([packet(0), UP, maintenance(1), packet(1)])
-            .await;
-        // The link is not told of yet.
-        for expected in [packet(0), UP] {
-            assert_eq!(bed.events.try_recv(), Some(expected));
+        bed.tell_all([packet(0), UP, packet(1)]).await;
+        {
+            // The link is not told of yet.
+            let waits = Counter::noop();
+            let order = Order::Urgent(&bed.links);
+            let told = bed
+                .telling
+                .tell(maintenance(1), 1, order, &waits, &bed.stop);
+            let mut told = pin!(told);
+            for expected in [packet(0), UP] {
+                assert!(futures_util::poll!(told.as_mut()).is_pending());
+                assert_eq!(bed.events.try_recv(), Some(expected));
+            }
+            told.await;
         }
-        // Nor may a second one pass the first, which is not taken yet.
-        bed.tell_all([maintenance(2)]).await;
-        let rest = [maintenance(1), packet(1), maintenance(2)];
-        assert_eq!(bed.take_all(), rest);
-        // With nothing unpassed it goes first again, and before the end of its link.
-        bed.tell_all([packet(3), maintenance(3), maintenance(4), DOWN, UP])
-            .await;
-        bed.tell_all([maintenance(5)]).await;
-        let all = [
-            maintenance(3),
-            packet(3),
-            maintenance(4),
-            DOWN,
-            UP,
-            maintenance(5),
-        ];
+        // It passes the packet, and so does what comes after it; the end of the link does not
+        // pass them.
+        bed.tell_all([maintenance(2), DOWN]).await;
+        let all = [maintenance(1), packet(1), maintenance(2), DOWN];
         assert_eq!(bed.take_all(), all);
-        assert!(bed.unpassed.is_none());
+        assert!(bed.links.are_taken());
     }
 
     /// On data's turn too.
@@ -385,7 +422,7 @@ mod tests {
             ..
         } = bed;
         {
-            let mut next = std::pin::pin!(events.recv());
+            let mut next = pin!(events.recv());
             assert!(futures_util::poll!(next.as_mut()).is_ready());
         }
         drop(telling);
@@ -402,13 +439,14 @@ mod tests {
             let host = tokio::spawn(async move { events.recv().await });
             tokio::task::yield_now().await;
             let order = match event == maintenance(1) {
-                true => Order::Urgent(&bed.unpassed),
+                true => Order::Urgent(&bed.links),
                 false => Order::Plain,
             };
             let waits = Counter::noop();
             let told = bed.telling.tell(event.clone(), 1, order, &waits, &bed.stop);
             told.await;
-            assert_eq!(host.await.expect("no panic"), Some(event));
+            let told = tokio::time::timeout(Duration::from_secs(10), host).await;
+            assert_eq!(told.expect("woken").expect("no panic"), Some(event));
         }
     }
 }

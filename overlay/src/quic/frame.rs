@@ -178,14 +178,18 @@ pub enum RefusedFrame {
     /// Undefined flags, an unknown stream or contacts that do not parse.
     #[error("malformed frame")]
     Malformed,
+    /// A long one that was begun and not ended in time.
+    #[error("frame begun and not ended in time")]
+    Overdue,
 }
 
 impl RefusedFrame {
-    pub(super) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::Oversized,
         Self::Truncated,
         Self::Version,
         Self::Malformed,
+        Self::Overdue,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -194,6 +198,7 @@ impl RefusedFrame {
             Self::Truncated => "truncated",
             Self::Version => "version",
             Self::Malformed => "malformed",
+            Self::Overdue => "overdue",
         }
     }
 }

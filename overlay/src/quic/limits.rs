@@ -46,6 +46,12 @@ pub struct Limits {
     /// As many of them may be of one link, so that a peer that begins bodies and does
     /// not end them leaves room for others. Guess: one of the longest.
     pub link_assembly_bytes: usize,
+    /// How long such a body may take from when it has room, whatever its length, ...
+    /// Guess: a peer that is gone is given up before.
+    pub assembly_timeout: Duration,
+    /// ... and for so many bytes a second more; one that takes longer closes the connection.
+    /// Guess: half a megabit, beside others.
+    pub assembly_rate: u32,
     /// Events waiting for the host, if all are short, and as many of maintenance; when full,
     /// readers wait and flow control holds their peers back. Guess.
     pub events: usize,
@@ -111,6 +117,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// How long the assembly of so many bytes may take.
+    pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
+        let seconds = bytes as f64 / f64::from(self.assembly_rate);
+        self.assembly_timeout + Duration::from_secs_f64(seconds)
+    }
+
     /// Whether a transport can keep to them; if not, why.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let frames = [
@@ -127,6 +139,7 @@ impl Limits {
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
             || self.link_assembly_bytes == 0
+            || self.assembly_rate == 0
             || self.event_bytes == 0
             || self.maintenance_event_bytes == 0
         {
@@ -154,6 +167,8 @@ impl Default for Limits {
             large_streams: 2,
             assembly_bytes: 64 << 20,
             link_assembly_bytes: 16 << 20,
+            assembly_timeout: Duration::from_secs(30),
+            assembly_rate: 64 << 10,
             events: 1024,
             event_bytes: 32 << 20,
             maintenance_event_bytes: 1 << 20,

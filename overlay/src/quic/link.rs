@@ -106,13 +106,13 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links.decrement(1);
             shared.metrics.links_down.increment(1);
             let event = TransportEvent::LinkDown { peer: id, reason };
-            shared.emit_in(Order::Link(&peer.unpassed), event, 0).await;
+            shared.emit_in(Order::Link(&peer.told), event, 0).await;
         }
         if let Some((boot, _)) = linked {
             shared.metrics.links.increment(1);
             shared.metrics.links_up.increment(1);
             let event = TransportEvent::LinkUp { peer: id, boot };
-            shared.emit_in(Order::Link(&peer.unpassed), event, 0).await;
+            shared.emit_in(Order::Link(&peer.told), event, 0).await;
         }
         *reported = linked;
     }

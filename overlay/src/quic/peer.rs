@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::book::EndedDial;
 use super::choice::{Dial, Direction, Ends, wins};
 use super::close::DownReason;
-use super::events::Unpassed;
+use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
 use super::greeting::Farewell;
 use super::queue::{Full, Queue, QueueLimits};
@@ -116,8 +116,8 @@ pub(super) struct Peer {
     state: Mutex<State>,
     /// What the host was told last: boot and generation.
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
-    /// Events that its maintenance does not pass.
-    pub(super) unpassed: Unpassed,
+    /// What the host has not taken of those that `report` tells.
+    pub(super) told: LinkEvents,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
     /// A link was registered, or a dial failed.
@@ -137,6 +137,8 @@ struct State {
     settled: Option<CancellationToken>,
     /// Rises whenever frames may have been lost with a link.
     generation: u64,
+    /// Links that run, those that drain too.
+    running: usize,
     down: DownReason,
     queue: Queue,
 }
@@ -166,6 +168,7 @@ impl Peer {
             current: None,
             settled: None,
             generation: 0,
+            running: 0,
             down: DownReason::Broken,
             queue: Queue::new(limits),
         };
@@ -173,7 +176,7 @@ impl Peer {
             id,
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
-            unpassed: Unpassed::default(),
+            told: LinkEvents::default(),
             retry: Notify::new(),
             decided: Notify::new(),
         }
@@ -264,7 +267,8 @@ impl Peer {
         Some((dropped, state.queue.take_writable()))
     }
 
-    /// Decide what a greeted connection is to be. `me` is this node, `boot` its
+    /// Decide what a greeted connection is to be. Unless it is of an old boot, it runs until
+    /// [`Self::unregister`]. `me` is this node, `boot` its
     /// own boot, `ended` which of this node's dials the peer saw end.
     pub(super) fn register(
         &self,
@@ -281,6 +285,7 @@ impl Peer {
         let Some(current) = current else {
             let after = state.settled.take();
             state.current = Some(link.clone());
+            state.running += 1;
             self.decided.notify_waiters();
             return Ok(Standing::Current(after));
         };
@@ -294,11 +299,13 @@ impl Peer {
         } else {
             let peer = self.id;
             if !wins(Ends { me, boot, peer }, link.dial(), current.dial(), ended) {
+                state.running += 1;
                 return Ok(Standing::Superfluous);
             }
             current.start_drain(Farewell::Replaced);
         }
         state.current = Some(link.clone());
+        state.running += 1;
         Ok(Standing::Current(Some(current.settled.clone())))
     }
 
@@ -342,6 +349,7 @@ impl Peer {
         reason: DownReason,
     ) -> bool {
         let mut state = self.lock();
+        state.running = state.running.saturating_sub(1);
         state.failures = match early && !clean {
             true => state.failures.saturating_add(1),
             false => 0,
@@ -386,7 +394,8 @@ impl Peer {
     /// Mark the peer as removed if nobody needs it any more.
     pub(super) fn retire(&self) -> bool {
         let mut state = self.lock();
-        let needed = state.is_wanted() || state.dialling || state.current.is_some();
+        let is_linked = state.current.is_some() || state.running > 0;
+        let needed = state.is_wanted() || state.dialling || is_linked;
         let retires = !needed && !state.removed;
         state.removed |= retires;
         retires

@@ -41,8 +41,10 @@ impl Room {
     }
 }
 
-/// A link's share of the room that all have. What a frame needs is taken at once, so that
-/// those who wait hold nothing but of their own link's: nobody waits for them.
+/// A link's share of the room that all have, of which a frame takes no more than that either.
+/// Whoever waits for that of all is next to have it, and others wait behind; as a share
+/// is all that one of a link can take, it takes as many links as there are shares to keep
+/// others waiting.
 #[derive(Debug)]
 pub(super) struct Share {
     own: Room,
@@ -60,11 +62,17 @@ impl Share {
     }
 
     pub(super) fn try_take(&self, bytes: usize) -> Option<SharePermit> {
-        Some([self.own.try_take(bytes)?, self.all.try_take(bytes)?])
+        let own = self.own.try_take(bytes)?;
+        Some([own, self.all.try_take(self.of_all(bytes))?])
     }
 
     pub(super) async fn take(&self, bytes: usize) -> Option<SharePermit> {
-        Some([self.own.take(bytes).await?, self.all.take(bytes).await?])
+        let own = self.own.take(bytes).await?;
+        Some([own, self.all.take(self.of_all(bytes)).await?])
+    }
+
+    fn of_all(&self, bytes: usize) -> usize {
+        bytes.min(self.own.most() as usize)
     }
 }
 
@@ -78,11 +86,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_link_has_no_more_than_its_share_and_all_no_more_than_is_there() {
-        let all = Room::new(10);
+        let all = Room::new(9);
         let links = [(); 3].map(|()| Share::new(4, &all));
         let first = links[0].try_take(3).expect("room");
         assert!(links[0].try_take(2).is_none(), "one is left of its share");
-        // Longer than the share: all of it, and so much of all's.
+        // Longer than the share: all of it, and no more of all's.
         let second = links[1].try_take(5).expect("its share is free");
         assert!(links[2].try_take(3).is_none(), "two are left of all");
         assert!(links[2].try_take(2).is_some());

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
 use super::buffers;
+use super::clock::Sleep;
 use super::events::Order;
 use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
@@ -241,7 +242,7 @@ pub(super) async fn deliver(
         body,
     };
     let order = match class {
-        PlainClass::Maintenance => Order::Urgent(&peer.unpassed),
+        PlainClass::Maintenance => Order::Urgent(&peer.told),
         PlainClass::Control | PlainClass::Packet => Order::Plain,
     };
     shared.emit_in(order, event, held).await;
@@ -289,6 +290,13 @@ fn failure(error: io::Error) -> ReadFailure {
     }
 }
 
+/// Room for a frame that is being assembled.
+struct Held {
+    _permit: SharePermit,
+    /// When the frame must be whole.
+    end: Sleep,
+}
+
 /// Reads one stream of one link.
 pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
@@ -317,12 +325,19 @@ impl Reader {
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
         let mut assembly = Assembly::new(self.shared.body_max(class), buffers::all());
-        let (mut room, mut is_over) = (None, false);
+        let (mut room, mut is_over) = (None::<Held>, false);
         loop {
             match assembly.step()? {
                 Step::Part => {
                     let mut space = assembly.space();
-                    let read = stream.read_buf(&mut space).await;
+                    let read = match &mut room {
+                        None => stream.read_buf(&mut space).await,
+                        Some(room) => tokio::select! {
+                            biased;
+                            read = stream.read_buf(&mut space) => read,
+                            () = &mut room.end => return Err(RefusedFrame::Overdue.into()),
+                        },
+                    };
                     if read.map_err(failure)? == 0 {
                         return match assembly.is_empty() {
                             true => Ok(()),
@@ -343,25 +358,27 @@ impl Reader {
 
     /// Room to assemble a large frame. Short ones need it too, if on streams of their own:
     /// there are many.
-    async fn room(
-        &self,
-        kind: StreamKind,
-        header: &Header,
-    ) -> Result<Option<SharePermit>, ReadFailure> {
+    async fn room(&self, kind: StreamKind, header: &Header) -> Result<Option<Held>, ReadFailure> {
         if header.body_len <= self.shared.limits.large_above && kind != StreamKind::Large {
             return Ok(None);
         }
         let bytes = header.frame_len();
-        if let Some(permit) = self.link.assembly.try_take(bytes) {
-            return Ok(Some(permit));
+        let mut permit = self.link.assembly.try_take(bytes);
+        if permit.is_none() {
+            self.shared.metrics.assembly_waits.increment(1);
+            // Others' bodies must not hold up the end of a link that is gone.
+            permit = tokio::select! {
+                biased;
+                permit = self.link.assembly.take(bytes) => permit,
+                _ = self.link.connection.closed() => None,
+            };
         }
-        self.shared.metrics.assembly_waits.increment(1);
-        // Others' bodies must not hold up the end of a link that is gone.
-        let permit = tokio::select! {
-            permit = self.link.assembly.take(bytes) => permit,
-            _ = self.link.connection.closed() => None,
+        let limit = self.shared.limits.assembly_time(bytes);
+        let hold = |permit| Held {
+            _permit: permit,
+            end: self.shared.clock.sleep(limit),
         };
-        permit.map(Some).ok_or(ReadFailure::Gone)
+        permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
     }
 
     async fn deliver(

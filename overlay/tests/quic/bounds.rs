@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
-    Class, Contact, ContactError, DialError, Limits, SendError, TransportEvent,
+    Class, Contact, ContactError, DialError, DownReason, Limits, RefusedFrame, SendError,
+    TransportEvent,
 };
 
 use crate::bed::{Authority, Node, eventually, frame, id, packet, slot};
@@ -256,24 +257,61 @@ async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_ot
     // A second one of the same peer waits for the first and takes nothing of the others'.
     let _open = [begin_body(&links[0]).await, begin_body(&links[0]).await];
     eventually("the second waits", waits(1)).await;
-    let mut second = begin_body(&links[1]).await;
+    // Of the next one too, so the first has room.
+    let mut second = [begin_body(&links[1]).await, begin_body(&links[1]).await];
+    eventually("one of the second peer waits", waits(2)).await;
     let _third = begin_body(&links[2]).await;
-    eventually("the third peer's waits", waits(2)).await;
+    eventually("the third peer's waits", waits(3)).await;
     // Nobody waits for the end of a link that is gone.
     links[2].connection.close(9_u32.into(), b"");
     a.until(|event| {
         matches!(event, TransportEvent::LinkDown { peer, .. } if peer == id("y")).then_some(())
     })
     .await;
-    let mut fourth = begin_body(&links[3]).await;
-    eventually("the fourth peer's waits", waits(3)).await;
-    for (stream, name) in [(&mut second, "x"), (&mut fourth, "z")] {
+    let fourth = begin_body(&links[3]).await;
+    eventually("the fourth peer's waits", waits(4)).await;
+    for stream in second.iter_mut().chain([&mut { fourth }]) {
         let rest = vec![7; (64 << 10) - 1];
         stream.write_all(&rest).await.expect("written");
         stream.finish().expect("open");
-        let (from, _, body) = a.received().await;
-        assert_eq!((from, body.len()), (id(name), 64 << 10));
     }
+    let mut from = Vec::new();
+    for _ in 0..3 {
+        let (peer, _, body) = a.received().await;
+        assert_eq!(body.len(), 64 << 10);
+        from.push(peer);
+    }
+    from.sort();
+    let mut expected = [id("x"), id("x"), id("z")];
+    expected.sort();
+    assert_eq!(from, expected);
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_long_closes_the_link() {
+    let authority = Authority::new("one");
+    let mut a = bounded(&authority, "a", |limits| {
+        limits.assembly_timeout = Duration::from_millis(200);
+        limits.assembly_rate = u32::MAX;
+    });
+    let papers = authority.issue_to("raw").der();
+    let raw = Raw::connect(Some(papers), a.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    let mut stream = begin_body(&raw).await;
+    // However often a byte comes.
+    let trickle = tokio::spawn(async move {
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let down = TransportEvent::LinkDown {
+        peer: id("raw"),
+        reason: DownReason::RefusedFrame(RefusedFrame::Overdue),
+    };
+    a.until(|event| (event == down).then_some(())).await;
+    assert_eq!(a.meter.read("refused_frames_total", "overdue"), 1);
+    trickle.await.expect("ended");
 }
 
 #[tokio::test]

@@ -167,7 +167,7 @@ impl Check {
     }
 }
 
-fn plans() -> [Plan; 6] {
+fn plans() -> [Plan; 7] {
     let tree = Strategy::SiblingTree { fanout: 2 };
     let broadcast = |from| Post::new(from, Destination::All, tree);
     let multicast = Post::new(6, Destination::Peers(vec![1, 4]), tree);
@@ -192,8 +192,11 @@ fn plans() -> [Plan; 6] {
         world.depth_first = true;
         world
     };
-    let mut everybody_blocking = Relays::all_to_all(ALL, config, Strategy::Binomial);
-    everybody_blocking.full = Full::Blocks;
+    let everybody_blocking = |strategy| {
+        let mut world = Relays::all_to_all(ALL, config, strategy);
+        world.full = Full::Blocks;
+        world
+    };
     [
         Plan::sound("two links fail", failing),
         Plan::sound("one link fails, room for one duty", busy),
@@ -211,7 +214,11 @@ fn plans() -> [Plan; 6] {
         },
         Plan::red(
             "all broadcast, full inboxes block their senders: must deadlock",
-            everybody_blocking,
+            everybody_blocking(Strategy::Binomial),
+        ),
+        Plan::red(
+            "all broadcast down the tree, full inboxes block their senders: must deadlock",
+            everybody_blocking(tree),
         ),
     ]
 }

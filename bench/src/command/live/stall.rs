@@ -2,6 +2,7 @@
 //! memory stays bounded, the others lose nothing, and what receipts say holds.
 
 mod promise;
+mod row;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 use super::receivers::Receivers;
-use super::setup::{Context, Setup, now, verified};
+use super::setup::{Setup, now, verified};
 use crate::command::{Failure, Finding};
 use crate::record::{self, Memory};
 pub use promise::Promise;
 use promise::Sent;
+pub use row::Row;
 
 /// How many messages are kept for the one that stands still.
 const KEPT: u32 = 16;
@@ -35,6 +37,8 @@ const KEPT_BYTES: usize = 64 << 10;
 const RUNS: Duration = Duration::from_micros(66_667);
 /// How often the metrics are looked at for the one that stands still.
 const NAMED_WITHIN: u32 = 50;
+/// By when whoever is paused is taken for down, and nobody waits for it any more.
+const VERDICT: Duration = Duration::from_secs(10);
 /// How often it is looked whether all has come.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -56,9 +60,10 @@ what was kept for it (16 messages, as with
 --how unread: a subscriber of one node reads nothing until the end. All nodes must get
 everything as usual; the subscriber is given what its buffer holds and told how many
 it missed. The others' messages are counted one by one where they arrive. No node may
-ever take more memory than --memory-mib, and paused and unread may take no longer than
---times undisturbed does (slow may: every broadcast goes to the slow one too, and as many
-as --open wait for it). Exit status 1 otherwise.")]
+ever take more memory than --memory-mib. If undisturbed was measured as well, paused and
+unread may take no longer than --times that, and 10 s more until who is paused is taken
+for down (slow may: every broadcast goes to the slow one too, and as many as --open wait
+for it). Exit status 1 otherwise.")]
 pub struct Stall {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]
@@ -81,8 +86,8 @@ pub struct Stall {
     pub memory_mib: u64,
     /// How many times as long as undisturbed it may take, if one node is paused or a
     /// subscriber reads nothing.
-    #[arg(long, default_value_t = 2.0)]
-    pub times: f64,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub times: u32,
     /// The cluster.
     #[command(flatten)]
     pub setup: Setup,
@@ -100,55 +105,6 @@ pub enum How {
     Slow,
     /// Its subscriber reads nothing.
     Unread,
-}
-
-/// What happened.
-#[derive(Debug, Clone, Serialize)]
-pub struct Row {
-    /// Of what.
-    #[serde(flatten)]
-    pub context: Context,
-    /// What the one did.
-    pub how: How,
-    /// Broadcasts that were accepted.
-    pub broadcasts: u64,
-    /// Those that were not.
-    pub refused: u32,
-    /// Their length.
-    pub message_bytes: usize,
-    /// From the first to the last receipt.
-    pub seconds: f64,
-    /// How many times as long as undisturbed, if that was measured before.
-    pub times_undisturbed: Option<f64>,
-    /// The limit.
-    pub times_limit: f64,
-    /// Whether another one's metrics named it as slow, of one that stood still.
-    pub named_slow: Option<bool>,
-    /// The longest time between a receipt and the next.
-    pub silence_seconds_max: f64,
-    /// Messages that never came to one of the other receivers.
-    pub lacking: u64,
-    /// Those that came there more than once.
-    pub duplicates: u64,
-    /// Those of the lacking that came there and were not read in time by this very command.
-    pub overrun: u64,
-    /// Receipts that name another one than the one as not reached.
-    pub others_unreached: usize,
-    /// What receipts promise of the one, and what it was given.
-    #[serde(flatten)]
-    pub promise: Promise,
-    /// The most memory that the origin has ever taken.
-    pub memory_origin_mib: f64,
-    /// The one.
-    pub memory_stalled_mib: f64,
-    /// Whoever took most.
-    pub memory_max_mib: f64,
-    /// Whoever took most before the first broadcast.
-    pub memory_before_max_mib: f64,
-    /// The limit.
-    pub memory_limit_mib: u64,
-    /// Whether all was as promised.
-    pub ok: bool,
 }
 
 impl Stall {
@@ -223,7 +179,7 @@ impl Stall {
             message_bytes: self.message_bytes(),
             seconds: sent.seconds,
             times_undisturbed: undisturbed.map(|seconds| sent.seconds / seconds),
-            times_limit: self.times,
+            seconds_limit: undisturbed.and_then(|seconds| self.limit(how, seconds)),
             named_slow: (how == How::Paused).then_some(sent.is_named),
             silence_seconds_max: sent.silence_seconds_max(),
             lacking,
@@ -328,32 +284,18 @@ impl Stall {
         }
     }
 
+    /// How many seconds it may take, if it takes so many undisturbed.
+    fn limit(&self, how: How, undisturbed: f64) -> Option<f64> {
+        let limit = f64::from(self.times) * undisturbed;
+        match how {
+            How::Undisturbed | How::Slow => None,
+            How::Paused => Some(limit + VERDICT.as_secs_f64()),
+            How::Unread => Some(limit),
+        }
+    }
+
     const fn message_bytes(&self) -> usize {
         (self.message_kib as usize) << 10
-    }
-}
-
-impl Row {
-    fn is_as_promised(&self) -> bool {
-        let is_told_all = match self.how {
-            How::Paused => {
-                self.promise.kept_promised == KEPT as usize && self.named_slow == Some(true)
-            }
-            _ => self.promise.promised as u64 == self.broadcasts,
-        };
-        let is_in_time = self.how == How::Slow
-            || self
-                .times_undisturbed
-                .is_none_or(|times| times <= self.times_limit);
-        is_told_all
-            && is_in_time
-            && self.broadcasts > 0
-            && self.refused == 0
-            && self.lacking == 0
-            && self.duplicates == 0
-            && self.others_unreached == 0
-            && self.promise.is_kept()
-            && self.memory_max_mib <= self.memory_limit_mib as f64
     }
 }
 
@@ -442,4 +384,34 @@ fn peaks(members: &[Member]) -> Result<Peaks, Failure> {
     }
     let most = by_pid.values().copied().fold(0.0, f64::max);
     Ok(Peaks { by_pid, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        stall: Stall,
+    }
+
+    #[test]
+    fn time_is_limited_where_nobody_need_wait_for_the_one() {
+        let stall = Line::try_parse_from(["stall", "--times", "3"])
+            .unwrap()
+            .stall;
+        let limits = [
+            (How::Undisturbed, None),
+            (How::Slow, None),
+            (How::Paused, Some(25.0)),
+            (How::Unread, Some(15.0)),
+        ];
+        for (how, limit) in limits {
+            assert_eq!(stall.limit(how, 5.0), limit, "{how:?}");
+        }
+        assert!(Line::try_parse_from(["stall", "--times", "0"]).is_err());
+    }
 }

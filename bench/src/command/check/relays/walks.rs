@@ -130,7 +130,12 @@ impl Check {
 fn name_of(world: &Relays) -> &'static str {
     let strategy = world.posts.first().map(|post| post.publish.strategy);
     match (world.full, strategy) {
-        (Full::Blocks, _) => "all broadcast, full inboxes block their senders: must deadlock",
+        (Full::Blocks, Some(Strategy::Binomial)) => {
+            "all broadcast, full inboxes block their senders: must deadlock"
+        }
+        (Full::Blocks, _) => {
+            "all broadcast down the tree, full inboxes block their senders: must deadlock"
+        }
         (_, Some(Strategy::Binomial)) => "all broadcast, in seeded orders",
         _ => "all broadcast down the tree, in seeded orders",
     }
@@ -158,12 +163,14 @@ fn plans() -> Vec<Plan> {
                 });
             }
         }
-        let mut world = Relays::all_to_all(nodes, known, Strategy::Binomial);
-        world.full = Full::Blocks;
-        plans.push(Plan {
-            world,
-            names_known: true,
-        });
+        for strategy in [Strategy::Binomial, Strategy::SiblingTree { fanout: 2 }] {
+            let mut world = Relays::all_to_all(nodes, known, strategy);
+            world.full = Full::Blocks;
+            plans.push(Plan {
+                world,
+                names_known: true,
+            });
+        }
     }
     plans
 }

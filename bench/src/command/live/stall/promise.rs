@@ -8,7 +8,7 @@ use crate::command::live::receivers::Receivers;
 use crate::command::live::setup::now;
 
 /// What receipts promise of the one receiver, and what its subscriber was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Promise {
     /// Broadcasts that it has, as their receipts say.
     pub promised: usize,

@@ -1,0 +1,137 @@
+//! What a run of `live stall` found, and whether that is what was promised.
+
+use serde::Serialize;
+
+use super::super::setup::Context;
+use super::{How, KEPT, Promise};
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// What the one did.
+    pub how: How,
+    /// Broadcasts that were accepted.
+    pub broadcasts: u64,
+    /// Those that were not.
+    pub refused: u32,
+    /// Their length.
+    pub message_bytes: usize,
+    /// From the first to the last receipt.
+    pub seconds: f64,
+    /// How many times as long as undisturbed, if that was measured before.
+    pub times_undisturbed: Option<f64>,
+    /// The limit of the seconds, if there is one.
+    pub seconds_limit: Option<f64>,
+    /// Whether another one's metrics named it as slow, of one that stood still.
+    pub named_slow: Option<bool>,
+    /// The longest time between a receipt and the next.
+    pub silence_seconds_max: f64,
+    /// Messages that never came to one of the other receivers.
+    pub lacking: u64,
+    /// Those that came there more than once.
+    pub duplicates: u64,
+    /// Those of the lacking that came there and were not read in time by this very command.
+    pub overrun: u64,
+    /// Receipts that name another one than the one as not reached.
+    pub others_unreached: usize,
+    /// What receipts promise of the one, and what it was given.
+    #[serde(flatten)]
+    pub promise: Promise,
+    /// The most memory that the origin has ever taken.
+    pub memory_origin_mib: f64,
+    /// The one.
+    pub memory_stalled_mib: f64,
+    /// Whoever took most.
+    pub memory_max_mib: f64,
+    /// Whoever took most before the first broadcast.
+    pub memory_before_max_mib: f64,
+    /// The limit.
+    pub memory_limit_mib: u64,
+    /// Whether all was as promised.
+    pub ok: bool,
+}
+
+impl Row {
+    /// Whether all was as promised.
+    pub(super) fn is_as_promised(&self) -> bool {
+        let is_told_all = match self.how {
+            How::Paused => {
+                self.promise.kept_promised == KEPT as usize && self.named_slow == Some(true)
+            }
+            _ => self.promise.promised as u64 == self.broadcasts,
+        };
+        let is_in_time = self.seconds_limit.is_none_or(|limit| self.seconds <= limit);
+        is_told_all
+            && is_in_time
+            && self.broadcasts > 0
+            && self.refused == 0
+            && self.lacking == 0
+            && self.duplicates == 0
+            && self.others_unreached == 0
+            && self.promise.is_kept()
+            && self.memory_max_mib <= self.memory_limit_mib as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_that_is_not_as_promised_fails_the_run() {
+        let good = Row {
+            context: Context {
+                workload: "stall",
+                nodes: 4,
+                profile: "fast".to_owned(),
+                shape: "flat".to_owned(),
+                grace_seconds: 0,
+                seed: 0,
+                cores: 1,
+                version: "1",
+            },
+            how: How::Unread,
+            broadcasts: 7,
+            refused: 0,
+            message_bytes: 1,
+            seconds: 2.0,
+            times_undisturbed: Some(2.0),
+            seconds_limit: Some(2.0),
+            named_slow: None,
+            silence_seconds_max: 0.0,
+            lacking: 0,
+            duplicates: 0,
+            overrun: 0,
+            others_unreached: 0,
+            promise: Promise {
+                promised: 7,
+                ..Promise::default()
+            },
+            memory_origin_mib: 1.0,
+            memory_stalled_mib: 1.0,
+            memory_max_mib: 128.0,
+            memory_before_max_mib: 1.0,
+            memory_limit_mib: 128,
+            ok: false,
+        };
+        assert!(good.is_as_promised());
+        let spoilt: [fn(&mut Row); 8] = [
+            |row| row.seconds = 2.1,
+            |row| row.refused = 1,
+            |row| row.lacking = 1,
+            |row| row.duplicates = 1,
+            |row| row.others_unreached = 1,
+            |row| row.memory_max_mib = 128.1,
+            |row| row.promise.broken = 1,
+            |row| row.promise.promised = 6,
+        ];
+        for (number, spoil) in spoilt.into_iter().enumerate() {
+            let mut row = good.clone();
+            spoil(&mut row);
+            assert!(!row.is_as_promised(), "{number}");
+        }
+    }
+}
