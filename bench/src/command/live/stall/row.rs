@@ -108,6 +108,7 @@ mod tests {
             others_unreached: 0,
             promise: Promise {
                 promised: 7,
+                kept_in_order: true,
                 ..Promise::default()
             },
             memory_origin_mib: 1.0,
