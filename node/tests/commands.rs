@@ -72,6 +72,8 @@ fn usage_is_2_unreachable_is_3() {
         (&["status", "--admin", &nowhere], 3, "cannot reach"),
         (&["broadcast", "--admin", &nowhere, "x"], 3, "cannot reach"),
         (&["topology", "--cluster", &nowhere], 3, "cluster.json"),
+        (&["broadcast", "--file", &nowhere], 2, "to standard input"),
+        (&["push", &nowhere], 2, "`push -`"),
     ] {
         let (found, text) = status(arguments);
         assert_eq!(found, code, "{arguments:?}: {text}");

@@ -177,8 +177,15 @@ fn payload(message: &Payload) -> Result<Vec<u8>, Failure> {
         let read = whole(std::io::stdin().lock());
         return read.map_err(|error| failed("standard input", error));
     };
-    let read = std::fs::File::open(path).and_then(whole);
-    read.map_err(|error| failed(&path.display().to_string(), error))
+    let unopened = |error| {
+        let path = path.display();
+        Failure::usage(format!(
+            "cannot open the payload's file {path}: {error}; name one that can be read, or write \
+             the payload to standard input"
+        ))
+    };
+    let file = std::fs::File::open(path).map_err(unopened)?;
+    whole(file).map_err(|error| failed(&path.display().to_string(), error))
 }
 
 /// All that can be read, if that may be sent.

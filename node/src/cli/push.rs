@@ -65,7 +65,11 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
         return Ok((Box::new(tokio::fs::File::from_std(input)), None, None));
     }
     let path = file.display();
-    let unreadable = |error| Failure::usage(format!("cannot read {path}: {error}"));
+    let unreadable = |error| {
+        Failure::usage(format!(
+            "cannot read {path}: {error}; name a file that can be read, or write into `push -`"
+        ))
+    };
     let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let metadata = source.metadata().await.map_err(unreadable)?;
     if !metadata.is_file() {
