@@ -17,7 +17,6 @@ use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
 use super::identity::{Subject, valid_for};
 use super::link::{self, Greeted};
 use super::peer::{Link, Peer, Standing};
-use super::room::Share;
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 
@@ -296,7 +295,6 @@ impl Handshake {
             drain: watch::Sender::new(None),
             settled: CancellationToken::new(),
             large: Arc::new(Semaphore::new(limits.large_streams)),
-            assembly: Share::new(limits.link_assembly_bytes, &shared.assembly),
         });
         let (peer, standing) = loop {
             let Some(peer) = shared.enter(id) else {

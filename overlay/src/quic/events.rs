@@ -265,10 +265,17 @@ impl Telling {
 impl Lane {
     /// Wait for one's turn, and then for room.
     async fn wait(&self, bytes: usize, order: &Order<'_>) -> Option<OwnedSemaphorePermit> {
-        if let Order::Urgent(links) = order {
+        let Order::Urgent(links) = order else {
+            return self.room.take(bytes).await;
+        };
+        loop {
             links.taken().await;
+            let room = self.room.take(bytes).await;
+            // Another link may have come and gone meanwhile.
+            if links.are_taken() {
+                return room;
+            }
         }
-        self.room.take(bytes).await
     }
 }
 
@@ -400,6 +407,20 @@ mod tests {
         let all = [maintenance(1), packet(1), maintenance(2), DOWN];
         assert_eq!(bed.take_all(), all);
         assert!(bed.links.are_taken());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_let_go_when_the_transport_stops() {
+        let mut bed = bed(1);
+        bed.tell_all([UP]).await;
+        for event in [maintenance(1), packet(1)] {
+            assert!(!bed.tell(event).await);
+        }
+        bed.stop.cancel();
+        bed.tell_all([maintenance(2), packet(2)]).await;
+        assert_eq!(bed.take_all(), [UP]);
+        bed.tell_all([maintenance(3)]).await;
+        assert_eq!(bed.take_all(), [maintenance(3)]);
     }
 
     /// On data's turn too.

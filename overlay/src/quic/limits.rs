@@ -43,14 +43,14 @@ pub struct Limits {
     /// together may be assembling; further ones are not read until there is room.
     /// Guess: four links' share.
     pub assembly_bytes: usize,
-    /// As many of them may be of one link, so that a peer that begins bodies and does
-    /// not end them leaves room for others. Guess: one of the longest.
-    pub link_assembly_bytes: usize,
+    /// As many of them may be of one peer, so that one that begins bodies and does not end
+    /// them leaves room for others. Guess: one of the longest.
+    pub peer_assembly_bytes: usize,
     /// How long such a body may take from when it has room, whatever its length, ...
     /// Guess: a peer that is gone is given up before.
     pub assembly_timeout: Duration,
-    /// ... and for so many bytes a second more; one that takes longer closes the connection.
-    /// Guess: half a megabit, beside others.
+    /// ... and a second more for so many bytes. If others wait for room then, or when as much
+    /// time has passed again, its connection is closed. Guess: half a megabit a second.
     pub assembly_rate: u32,
     /// Events waiting for the host, if all are short, and as many of maintenance; when full,
     /// readers wait and flow control holds their peers back. Guess.
@@ -119,8 +119,9 @@ pub struct Limits {
 impl Limits {
     /// How long the assembly of so many bytes may take.
     pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
-        let seconds = bytes as f64 / f64::from(self.assembly_rate);
-        self.assembly_timeout + Duration::from_secs_f64(seconds)
+        let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
+        let more = Duration::from_secs(seconds);
+        self.assembly_timeout.saturating_add(more)
     }
 
     /// Whether a transport can keep to them; if not, why.
@@ -138,7 +139,7 @@ impl Limits {
         }
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
-            || self.link_assembly_bytes == 0
+            || self.peer_assembly_bytes == 0
             || self.assembly_rate == 0
             || self.event_bytes == 0
             || self.maintenance_event_bytes == 0
@@ -166,7 +167,7 @@ impl Default for Limits {
             large_above: 320 << 10,
             large_streams: 2,
             assembly_bytes: 64 << 20,
-            link_assembly_bytes: 16 << 20,
+            peer_assembly_bytes: 16 << 20,
             assembly_timeout: Duration::from_secs(30),
             assembly_rate: 64 << 10,
             events: 1024,
@@ -192,5 +193,24 @@ impl Default for Limits {
             ack_delay: Duration::from_millis(5),
             initial_rtt: Duration::from_millis(50),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_body_may_take_longer_to_assemble() {
+        let limits = Limits::default();
+        for (bytes, seconds) in [(0, 30), (64 << 10, 31), (16 << 20, 286)] {
+            let time = limits.assembly_time(bytes);
+            assert_eq!(time, Duration::from_secs(seconds), "{bytes}");
+        }
+        let endless = Limits {
+            assembly_timeout: Duration::MAX,
+            ..limits
+        };
+        assert_eq!(endless.assembly_time(1 << 20), Duration::MAX);
     }
 }

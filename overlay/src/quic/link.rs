@@ -92,6 +92,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         let _ = tokio::time::timeout(limit, peer.successor()).await;
     }
     shared.links.fetch_sub(1, Ordering::Relaxed);
+    peer.end_link();
     report(&shared, &peer).await;
 }
 
@@ -202,6 +203,10 @@ impl Watch {
     async fn run(&mut self) -> bool {
         let connection = self.link.connection.clone();
         let mut drain = self.link.drain.subscribe();
+        if drain.borrow().is_some() {
+            // It drains from the start.
+            drain.mark_changed();
+        }
         let clock = &self.shared.clock.clone();
         let mut expiry = clock.sleep_until(self.link.expires.into_std());
         let mut round = self.shared.next_round();
@@ -324,7 +329,11 @@ impl Watch {
         self.shared.metrics.frame_refused(refused);
         tracing::warn!(peer = %self.link.name, %refused, "closing a link");
         self.refused.get_or_insert(refused);
-        CloseCode::Protocol.close(&self.link.connection);
+        let code = match refused {
+            RefusedFrame::Overdue => CloseCode::TooSlow,
+            _ => CloseCode::Protocol,
+        };
+        code.close(&self.link.connection);
     }
 
     /// Twice per idle period: does anybody need this link?

@@ -71,8 +71,6 @@ pub(super) struct Link {
     pub(super) settled: CancellationToken,
     /// Streams of their own that may be written at once.
     pub(super) large: Arc<Semaphore>,
-    /// Where large bodies are assembled.
-    pub(super) assembly: Share,
 }
 
 impl Link {
@@ -118,6 +116,8 @@ pub(super) struct Peer {
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
     /// What the host has not taken of those that `report` tells.
     pub(super) told: LinkEvents,
+    /// Where its large bodies are assembled.
+    pub(super) assembly: Share,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
     /// A link was registered, or a dial failed.
@@ -159,7 +159,7 @@ impl State {
 pub(super) struct Removed;
 
 impl Peer {
-    pub(super) fn new(id: PeerId, limits: QueueLimits) -> Self {
+    pub(super) fn new(id: PeerId, limits: QueueLimits, assembly: Share) -> Self {
         let state = State {
             claimed: false,
             dialling: false,
@@ -177,6 +177,7 @@ impl Peer {
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
             told: LinkEvents::default(),
+            assembly,
             retry: Notify::new(),
             decided: Notify::new(),
         }
@@ -268,7 +269,7 @@ impl Peer {
     }
 
     /// Decide what a greeted connection is to be. Unless it is of an old boot, it runs until
-    /// [`Self::unregister`]. `me` is this node, `boot` its
+    /// [`Self::end_link`]. `me` is this node, `boot` its
     /// own boot, `ended` which of this node's dials the peer saw end.
     pub(super) fn register(
         &self,
@@ -349,7 +350,6 @@ impl Peer {
         reason: DownReason,
     ) -> bool {
         let mut state = self.lock();
-        state.running = state.running.saturating_sub(1);
         state.failures = match early && !clean {
             true => state.failures.saturating_add(1),
             false => 0,
@@ -370,6 +370,12 @@ impl Peer {
             state.down = reason;
         }
         state.current.is_none()
+    }
+
+    /// Nothing of one of its links runs any more.
+    pub(super) fn end_link(&self) {
+        let mut state = self.lock();
+        state.running = state.running.saturating_sub(1);
     }
 
     /// What the host should know: the boot linked and the generation.

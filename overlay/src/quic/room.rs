@@ -1,6 +1,7 @@
-//! Room counted in bytes, and a link's share of what all have.
+//! Room counted in bytes, and a peer's share of what all have.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -9,6 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Room {
     free: Arc<Semaphore>,
     most: u32,
+    /// How many wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// One that waits.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Room {
@@ -16,7 +28,12 @@ impl Room {
     pub(super) fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes).unwrap_or(u32::MAX);
         let free = Arc::new(Semaphore::new(most as usize));
-        Self { free, most }
+        let waiting = Arc::default();
+        Self {
+            free,
+            most,
+            waiting,
+        }
     }
 
     /// All of it.
@@ -32,6 +49,8 @@ impl Room {
 
     /// Wait for so much, and take it. Whoever waits longest is next.
     pub(super) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiter = Waiter(&self.waiting);
         let free = self.free.clone();
         free.acquire_many_owned(self.share(bytes)).await.ok()
     }
@@ -41,17 +60,17 @@ impl Room {
     }
 }
 
-/// A link's share of the room that all have, of which a frame takes no more than that either.
+/// A peer's share of the room that all have, of which a frame takes no more than that either.
 /// Whoever waits for that of all is next to have it, and others wait behind; as a share
-/// is all that one of a link can take, it takes as many links as there are shares to keep
-/// others waiting.
+/// is all that a peer can take, it takes as many peers as there are shares to keep others
+/// waiting.
 #[derive(Debug)]
 pub(super) struct Share {
     own: Room,
     all: Room,
 }
 
-/// Of the link's own, and of all's.
+/// Of the peer's own, and of all's.
 pub(super) type SharePermit = [OwnedSemaphorePermit; 2];
 
 impl Share {
@@ -71,6 +90,11 @@ impl Share {
         Some([own, self.all.take(self.of_all(bytes)).await?])
     }
 
+    /// Whether others wait for what all have.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.all.waiting.load(Ordering::Relaxed) > 0
+    }
+
     fn of_all(&self, bytes: usize) -> usize {
         bytes.min(self.own.most() as usize)
     }
@@ -85,19 +109,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_link_has_no_more_than_its_share_and_all_no_more_than_is_there() {
+    async fn a_peer_has_no_more_than_its_share_and_all_no_more_than_is_there() {
         let all = Room::new(9);
-        let links = [(); 3].map(|()| Share::new(4, &all));
-        let first = links[0].try_take(3).expect("room");
-        assert!(links[0].try_take(2).is_none(), "one is left of its share");
+        let peers = [(); 3].map(|()| Share::new(4, &all));
+        let first = peers[0].try_take(3).expect("room");
+        assert!(peers[0].try_take(2).is_none(), "one is left of its share");
         // Longer than the share: all of it, and no more of all's.
-        let second = links[1].try_take(5).expect("its share is free");
-        assert!(links[2].try_take(3).is_none(), "two are left of all");
-        assert!(links[2].try_take(2).is_some());
-        // Who waits for its own share takes nothing of all.
-        let mut waiting = pin!(links[0].take(2));
+        let second = peers[1].try_take(5).expect("its share is free");
+        assert!(peers[2].try_take(3).is_none(), "two are left of all");
+        assert!(peers[2].try_take(2).is_some());
+        // Who waits for its own share takes nothing of all, and keeps nobody waiting.
+        let mut waiting = pin!(peers[0].take(2));
         assert!(poll!(waiting.as_mut()).is_pending());
-        assert!(links[2].try_take(2).is_some());
+        assert!(!peers[1].is_wanted());
+        {
+            let mut other = pin!(peers[2].take(3));
+            assert!(poll!(other.as_mut()).is_pending());
+            assert!(peers[1].is_wanted());
+        }
+        assert!(!peers[1].is_wanted());
+        assert!(peers[2].try_take(2).is_some());
         drop(second);
         assert!(poll!(waiting.as_mut()).is_pending());
         drop(first);

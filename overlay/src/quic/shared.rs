@@ -24,7 +24,6 @@ use super::identity::Identity;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
-use super::room::Room;
 use super::table::Table;
 use super::tls;
 use super::{BindError, TransportEvent};
@@ -47,8 +46,6 @@ pub(super) struct Shared {
     pub(super) book: Mutex<Book>,
     /// Outgoing handshakes in progress.
     pub(super) dials: Semaphore,
-    /// Bytes of large bodies that all links may assemble at once.
-    pub(super) assembly: Room,
     /// Links that run, draining ones too.
     pub(super) links: AtomicUsize,
     /// The number of the next dial.

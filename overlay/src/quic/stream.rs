@@ -293,7 +293,7 @@ fn failure(error: io::Error) -> ReadFailure {
 /// Room for a frame that is being assembled.
 struct Held {
     _permit: SharePermit,
-    /// When the frame must be whole.
+    /// When it is looked whether others wait for it.
     end: Sleep,
 }
 
@@ -332,10 +332,13 @@ impl Reader {
                     let mut space = assembly.space();
                     let read = match &mut room {
                         None => stream.read_buf(&mut space).await,
-                        Some(room) => tokio::select! {
+                        Some(held) => tokio::select! {
                             biased;
                             read = stream.read_buf(&mut space) => read,
-                            () = &mut room.end => return Err(RefusedFrame::Overdue.into()),
+                            () = &mut held.end => {
+                                self.extend(held)?;
+                                continue;
+                            }
                         },
                     };
                     if read.map_err(failure)? == 0 {
@@ -363,13 +366,13 @@ impl Reader {
             return Ok(None);
         }
         let bytes = header.frame_len();
-        let mut permit = self.link.assembly.try_take(bytes);
+        let mut permit = self.peer.assembly.try_take(bytes);
         if permit.is_none() {
             self.shared.metrics.assembly_waits.increment(1);
             // Others' bodies must not hold up the end of a link that is gone.
             permit = tokio::select! {
                 biased;
-                permit = self.link.assembly.take(bytes) => permit,
+                permit = self.peer.assembly.take(bytes) => permit,
                 _ = self.link.connection.closed() => None,
             };
         }
@@ -379,6 +382,15 @@ impl Reader {
             end: self.shared.clock.sleep(limit),
         };
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
+    }
+
+    /// A frame takes long. It may, unless others wait for its room.
+    fn extend(&self, held: &mut Held) -> Result<(), ReadFailure> {
+        if self.peer.assembly.is_wanted() {
+            return Err(RefusedFrame::Overdue.into());
+        }
+        held.end = self.shared.clock.sleep(self.shared.limits.assembly_timeout);
+        Ok(())
     }
 
     async fn deliver(

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::limits::Limits;
 use super::peer::Peer;
 use super::queue::QueueLimits;
+use super::room::{Room, Share};
 use crate::PeerId;
 
 /// All peers.
@@ -14,14 +16,25 @@ pub(super) struct Table {
     peers: RwLock<BTreeMap<PeerId, Arc<Peer>>>,
     capacity: usize,
     limits: QueueLimits,
+    /// Room to assemble large bodies in, and a peer's share of it.
+    assembly: Room,
+    share: usize,
 }
 
 impl Table {
-    pub(super) const fn new(capacity: usize, limits: QueueLimits) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let queue = QueueLimits {
+            slots: limits.slots,
+            control_frames: limits.control_frames,
+            packet_frames: limits.packet_frames,
+            bytes: limits.queue_bytes,
+        };
         Self {
             peers: RwLock::new(BTreeMap::new()),
-            capacity,
-            limits,
+            capacity: limits.peers,
+            limits: queue,
+            assembly: Room::new(limits.assembly_bytes),
+            share: limits.peer_assembly_bytes,
         }
     }
 
@@ -42,10 +55,13 @@ impl Table {
         if peers.len() >= self.capacity && !peers.contains_key(&id) {
             return None;
         }
-        let peer = peers
-            .entry(id)
-            .or_insert_with(|| Arc::new(Peer::new(id, self.limits)));
+        let peer = peers.entry(id).or_insert_with(|| Arc::new(self.made(id)));
         Some(peer.clone())
+    }
+
+    fn made(&self, id: PeerId) -> Peer {
+        let share = Share::new(self.share, &self.assembly);
+        Peer::new(id, self.limits, share)
     }
 
     /// The peer, if it is in the table.

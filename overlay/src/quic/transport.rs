@@ -18,11 +18,9 @@ use super::executor::Executor;
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
-use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
-use super::queue::{Full, QueueLimits};
-use super::room::Room;
+use super::queue::Full;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
@@ -99,13 +97,12 @@ impl Transport {
             client: Mutex::new(endpoint::client(&tls, &limits)?),
             judge: Mutex::new(Arc::new(tls::Judge::new(&config.identity)?)),
             renewals: AtomicU64::new(0),
-            table: Table::new(limits.peers, queue_limits(&limits)),
+            table: Table::new(&limits),
             book: Mutex::new(Book::new(
                 limits.contacts,
                 metrics.contacts_forgotten.clone(),
             )),
             dials: Semaphore::new(limits.handshakes),
-            assembly: Room::new(limits.assembly_bytes),
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
             stop: CancellationToken::new(),
@@ -338,15 +335,6 @@ fn local_addresses(endpoints: &[Endpoint]) -> Vec<SocketAddr> {
     local.collect()
 }
 
-fn queue_limits(limits: &Limits) -> QueueLimits {
-    QueueLimits {
-        slots: limits.slots,
-        control_frames: limits.control_frames,
-        packet_frames: limits.packet_frames,
-        bytes: limits.queue_bytes,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{self, IoSliceMut};
@@ -359,7 +347,7 @@ mod tests {
     use rustls_pki_types::PrivatePkcs8KeyDer;
 
     use super::*;
-    use crate::quic::TransportEvent;
+    use crate::quic::{Limits, TransportEvent};
 
     fn identity() -> Identity {
         let key = KeyPair::generate().expect("a key");

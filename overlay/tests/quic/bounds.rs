@@ -7,7 +7,7 @@ use binomesh_overlay::quic::{
     TransportEvent,
 };
 
-use crate::bed::{Authority, Node, eventually, frame, id, packet, slot};
+use crate::bed::{Authority, Node, PATIENCE, eventually, frame, id, packet, slot};
 use crate::raw::{Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
@@ -169,7 +169,7 @@ async fn large_bodies_wait_for_streams_and_for_room_and_all_arrive() {
     let authority = Authority::new("one");
     let a = bounded(&authority, "a", |limits| limits.queue_bytes = 8 * BODY);
     let mut b = bounded(&authority, "b", |limits| {
-        (limits.link_assembly_bytes, limits.events) = (BODY, 1);
+        (limits.peer_assembly_bytes, limits.events) = (BODY, 1);
     });
     a.knows(&b);
     for _ in 0..6 {
@@ -223,7 +223,7 @@ async fn begin_body(raw: &Raw) -> quinn::SendStream {
 async fn short_bodies_on_streams_of_their_own_need_room_too() {
     let authority = Authority::new("one");
     let a = bounded(&authority, "a", |limits| {
-        limits.link_assembly_bytes = 100 << 10;
+        limits.peer_assembly_bytes = 100 << 10;
     });
     let papers = authority.issue_to("raw").der();
     let raw = Raw::connect(Some(papers), a.address()).await;
@@ -238,16 +238,12 @@ async fn short_bodies_on_streams_of_their_own_need_room_too() {
 async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_others() {
     let authority = Authority::new("one");
     let mut a = bounded(&authority, "a", |limits| {
-        limits.link_assembly_bytes = 70 << 10;
+        limits.peer_assembly_bytes = 70 << 10;
         limits.assembly_bytes = 150 << 10;
     });
     let mut links = Vec::new();
     for name in ["w", "x", "y", "z"] {
-        let papers = authority.issue_to(name).der();
-        let raw = Raw::connect(Some(papers), a.address()).await;
-        let raw = raw.expect("connected");
-        raw.greet(&hello(1)).await.expect("an ack");
-        links.push(raw);
+        links.push(greeted(&authority, name, &a).await);
     }
     let meter = a.meter.clone();
     let waits = |count| {
@@ -288,30 +284,66 @@ async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_ot
 }
 
 #[tokio::test]
-async fn a_body_that_takes_too_long_closes_the_link() {
+async fn a_body_that_takes_too_long_closes_the_link_if_others_wait_for_its_room() {
     let authority = Authority::new("one");
     let mut a = bounded(&authority, "a", |limits| {
-        limits.assembly_timeout = Duration::from_millis(200);
+        limits.assembly_timeout = Duration::from_millis(100);
         limits.assembly_rate = u32::MAX;
+        limits.assembly_bytes = 100 << 10;
     });
-    let papers = authority.issue_to("raw").der();
-    let raw = Raw::connect(Some(papers), a.address()).await;
-    let raw = raw.expect("connected");
-    raw.greet(&hello(1)).await.expect("an ack");
-    let mut stream = begin_body(&raw).await;
-    // However often a byte comes.
-    let trickle = tokio::spawn(async move {
-        while stream.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
+    let slow = greeted(&authority, "slow", &a).await;
+    let mut stream = begin_body(&slow).await;
+    // A byte now and then; it goes on for longer than the limit, and nobody minds.
+    for _ in 0..30 {
+        stream.write_all(b"x").await.expect("not refused");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(a.meter.read("refused_frames_total", "overdue"), 0);
+    let other = greeted(&authority, "other", &a).await;
+    let mut waiting = begin_body(&other).await;
     let down = TransportEvent::LinkDown {
-        peer: id("raw"),
+        peer: id("slow"),
         reason: DownReason::RefusedFrame(RefusedFrame::Overdue),
     };
     a.until(|event| (event == down).then_some(())).await;
     assert_eq!(a.meter.read("refused_frames_total", "overdue"), 1);
-    trickle.await.expect("ended");
+    let rest = vec![7; (64 << 10) - 1];
+    waiting.write_all(&rest).await.expect("written");
+    assert_eq!(a.received().await.2.len(), 64 << 10);
+}
+
+/// A raw peer that has greeted.
+async fn greeted(authority: &Authority, name: &str, to: &Node) -> Raw {
+    let papers = authority.issue_to(name).der();
+    let raw = Raw::connect(Some(papers), to.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    raw
+}
+
+#[tokio::test]
+async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
+    let authority = Authority::new("one");
+    let a = bounded(&authority, "a", |limits| {
+        limits.drain_timeout = Duration::from_millis(200);
+    });
+    let connect = async || {
+        let papers = authority.issue_to("raw").der();
+        let raw = Raw::connect(Some(papers), a.address()).await;
+        raw.expect("connected")
+    };
+    let (first, second) = (connect().await, connect().await);
+    // The later of two attempts wins, whichever comes first.
+    let [mut late, mut early] = [hello(1); 2];
+    (late[5], early[5]) = (5, 4);
+    first.greet(&late).await.expect("an ack");
+    second.greet(&early).await.expect("an ack");
+    let end = tokio::time::timeout(PATIENCE, second.connection.closed()).await;
+    let Ok(quinn::ConnectionError::ApplicationClosed(close)) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(close.error_code.into_inner(), 6, "too slow");
+    assert!(first.connection.close_reason().is_none());
 }
 
 #[tokio::test]

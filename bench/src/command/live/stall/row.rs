@@ -119,7 +119,9 @@ mod tests {
             ok: false,
         };
         assert!(good.is_as_promised());
-        let spoilt: [fn(&mut Row); 8] = [
+        let spoilt: [fn(&mut Row); 10] = [
+            |row| row.broadcasts = 0,
+            |row| row.promise.repeated = 1,
             |row| row.seconds = 2.1,
             |row| row.refused = 1,
             |row| row.lacking = 1,
@@ -133,6 +135,23 @@ mod tests {
             let mut row = good.clone();
             spoil(&mut row);
             assert!(!row.is_as_promised(), "{number}");
+        }
+        // What was kept counts, and whether others' metrics name the one.
+        let mut paused = good;
+        (paused.how, paused.named_slow) = (How::Paused, Some(true));
+        let kept = KEPT as usize;
+        (paused.promise.kept_promised, paused.promise.kept_delivered) = (kept, kept);
+        assert!(paused.is_as_promised());
+        let spoilt: [fn(&mut Row); 4] = [
+            |row| row.named_slow = Some(false),
+            |row| row.promise.kept_promised = 0,
+            |row| row.promise.kept_delivered = 0,
+            |row| row.promise.kept_in_order = false,
+        ];
+        for (number, spoil) in spoilt.into_iter().enumerate() {
+            let mut row = paused.clone();
+            spoil(&mut row);
+            assert!(!row.is_as_promised(), "paused, {number}");
         }
     }
 }
