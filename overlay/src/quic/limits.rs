@@ -49,8 +49,9 @@ pub struct Limits {
     /// How long such a body may take from when it has room, whatever its length, ...
     /// Guess: a peer that is gone is given up before.
     pub assembly_timeout: Duration,
-    /// ... and a second more for so many bytes. If others wait for room then, or when as much
-    /// time has passed again, its connection is closed. Guess: half a megabit a second.
+    /// ... and a second more for so many bytes. If others wait for room then and still when
+    /// the former time has passed again, or at two later such looks, its connection is
+    /// closed. Guess: half a megabit a second.
     pub assembly_rate: u32,
     /// Events waiting for the host, if all are short, and as many of maintenance; when full,
     /// readers wait and flow control holds their peers back. Guess.

@@ -359,6 +359,7 @@ impl Peer {
             state.generation += 1;
             state.down = reason;
         } else if !clean
+            && link.traffic.frames() > 0
             && state
                 .current
                 .as_ref()

@@ -49,6 +49,9 @@ impl Room {
 
     /// Wait for so much, and take it. Whoever waits longest is next.
     pub(super) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if let Some(taken) = self.try_take(bytes) {
+            return Some(taken);
+        }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waiter = Waiter(&self.waiting);
         let free = self.free.clone();

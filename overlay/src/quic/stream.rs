@@ -295,6 +295,8 @@ struct Held {
     _permit: SharePermit,
     /// When it is looked whether others wait for it.
     end: Sleep,
+    /// They did when it was looked last.
+    was_wanted: bool,
 }
 
 /// Reads one stream of one link.
@@ -380,13 +382,15 @@ impl Reader {
         let hold = |permit| Held {
             _permit: permit,
             end: self.shared.clock.sleep(limit),
+            was_wanted: false,
         };
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
     }
 
-    /// A frame takes long. It may, unless others wait for its room.
+    /// A frame takes long. It may, unless others wait for its room and did before.
     fn extend(&self, held: &mut Held) -> Result<(), ReadFailure> {
-        if self.peer.assembly.is_wanted() {
+        let is_wanted = self.peer.assembly.is_wanted();
+        if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {
             return Err(RefusedFrame::Overdue.into());
         }
         held.end = self.shared.clock.sleep(self.shared.limits.assembly_timeout);

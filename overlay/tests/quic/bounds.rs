@@ -324,12 +324,13 @@ async fn greeted(authority: &Authority, name: &str, to: &Node) -> Raw {
 #[tokio::test]
 async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
     let authority = Authority::new("one");
-    let a = bounded(&authority, "a", |limits| {
-        limits.drain_timeout = Duration::from_millis(200);
+    let mut a = bounded(&authority, "a", |limits| {
+        limits.drain_timeout = Duration::from_secs(1);
     });
+    let to = a.address();
     let connect = async || {
         let papers = authority.issue_to("raw").der();
-        let raw = Raw::connect(Some(papers), a.address()).await;
+        let raw = Raw::connect(Some(papers), to).await;
         raw.expect("connected")
     };
     let (first, second) = (connect().await, connect().await);
@@ -344,6 +345,14 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
     };
     assert_eq!(close.error_code.into_inner(), 6, "too slow");
     assert!(first.connection.close_reason().is_none());
+    // The host hears nothing of it, only of the end of the link.
+    let peer = id("raw");
+    assert_eq!(a.next().await, TransportEvent::LinkUp { peer, boot: 1 });
+    first.connection.close(9_u32.into(), b"");
+    let is_down = |event| matches!(event, TransportEvent::LinkDown { .. }).then_some(());
+    a.until(is_down).await;
+    eventually("no link", || a.transport.links().is_empty()).await;
+    assert_eq!(a.meter.read("links_down_total", ""), 1);
 }
 
 #[tokio::test]
