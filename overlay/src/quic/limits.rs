@@ -141,6 +141,7 @@ impl Limits {
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
             || self.peer_assembly_bytes == 0
+            || self.assembly_timeout.is_zero()
             || self.assembly_rate == 0
             || self.event_bytes == 0
             || self.maintenance_event_bytes == 0

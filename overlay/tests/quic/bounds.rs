@@ -349,8 +349,8 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
     let peer = id("raw");
     assert_eq!(a.next().await, TransportEvent::LinkUp { peer, boot: 1 });
     first.connection.close(9_u32.into(), b"");
-    let is_down = |event| matches!(event, TransportEvent::LinkDown { .. }).then_some(());
-    a.until(is_down).await;
+    let reason = DownReason::ClosedByPeer(9);
+    assert_eq!(a.next().await, TransportEvent::LinkDown { peer, reason });
     eventually("no link", || a.transport.links().is_empty()).await;
     assert_eq!(a.meter.read("links_down_total", ""), 1);
 }

@@ -157,7 +157,9 @@ impl Stall {
                 cluster.resume(&stalled.name).await.map_err(Failure::run)?;
                 sent
             }
-            _ => self.broadcasts(cluster, origin, stalled, how).await?,
+            How::Undisturbed | How::Paused | How::Unread => {
+                self.broadcasts(cluster, origin, stalled, how).await?
+            }
         };
         if how != How::Unread {
             verified(cluster, self.setup.timeout()).await?;
