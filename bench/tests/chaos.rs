@@ -1,5 +1,4 @@
 //! Whole peers under faults: the judge is green, and sees planted bugs.
-#![allow(missing_docs, reason = "a test")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! One disturbance of a formed cluster: what healing takes, counted.
-#![allow(missing_docs, reason = "a test")]
 
 use binomesh_bench::command::heal::{Heal, Row};
 use binomesh_bench::command::{Failure, Finding};

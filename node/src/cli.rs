@@ -16,7 +16,9 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use arguments::{Arguments, Command};
 use output::Output;
@@ -133,15 +135,15 @@ impl From<output::Closed> for Failure {
 
 fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
     let remedy = "use levels and targets such as `info,binomesh=debug`";
-    let filter = EnvFilter::try_new(filter)
+    let filter: Targets = filter
+        .parse()
         .map_err(|error| Failure::usage(format!("log filter {filter:?}: {error}; {remedy}")))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
     let started = if json {
-        builder.json().try_init()
+        registry.with(lines.json()).try_init()
     } else {
-        builder.with_ansi(false).try_init()
+        registry.with(lines.with_ansi(false)).try_init()
     };
     started.map_err(|error| Failure::failed(format!("cannot start the log: {error}")))
 }

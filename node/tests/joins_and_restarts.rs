@@ -1,5 +1,4 @@
 //! Many at once, one after the other, and one alone, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

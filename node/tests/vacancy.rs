@@ -1,5 +1,4 @@
 //! Ranks of the dead stay vacant for a while, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 

@@ -2,13 +2,11 @@
 //! each pair, by every strategy, who stay away or are started again. Whoever lives gets it
 //! once, nobody twice in one life, and the receipt is sound.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Network};
 use binomesh_routing::Config;
 use binomesh_routing::strategy::Strategy;
-use network::{Conditions, Network};
 
 const STRATEGIES: [Strategy; 5] = [
     Strategy::Binomial,

@@ -1,14 +1,12 @@
 //! [BMG09] §3.5 and DESIGN §4: what a broadcast and a unicast cost.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Network};
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::Destination;
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::router::binomial::hops;
-use network::{Conditions, Network};
 
 fn calm(n: u32, seed: u64) -> Network {
     Network::new(n, seed, Conditions::default(), Default::default())
@@ -74,7 +72,7 @@ fn a_unicast_takes_a_shortest_path() {
 
 #[test]
 fn a_multicast_reaches_its_list_and_nobody_else() {
-    for seed in network::seeds(200) {
+    for seed in crate::network::seeds(200) {
         let mut network = calm(33, seed);
         let members = network.members.clone();
         let peers: Vec<u32> = members.iter().copied().skip(1).step_by(3).collect();

@@ -1,10 +1,8 @@
 //! When custody is said.
 
-mod network;
-
+use crate::network::single::{ORIGIN, Single, copy, errand, member};
 use binomesh_routing::packet::{Message, Part, Span};
 use binomesh_routing::{Config, Timer};
-use network::single::{ORIGIN, Single, copy, errand, member};
 
 const CHILD: u32 = ORIGIN + 3;
 

@@ -1,11 +1,9 @@
 //! What becomes of a member that denies the rank it holds.
 
-mod network;
-
+use crate::network::single::{ORIGIN, Single, placed};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Errand, Exception, Message, Reason, Refusal, Span, State};
 use binomesh_routing::{Config, Destination};
-use network::single::{ORIGIN, Single, placed};
 
 fn done(errand: Errand<u32>, exceptions: Vec<Exception<u32>>) -> Message<u32> {
     Message::Done {

@@ -1,13 +1,11 @@
 //! Every message ends, and at a bounded price: cases that the chaos run found.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::Reason;
 use binomesh_routing::{Config, Destination, Input};
-use network::{Conditions, Network, seeds};
 
 /// Everybody takes all neighbours of a member for dead. The search for a way to
 /// it must not try every path of the graph.

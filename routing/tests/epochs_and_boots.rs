@@ -1,16 +1,14 @@
 //! New epochs and restarts in the middle of broadcasts.
 
-mod network;
-
 use std::collections::BTreeSet;
 
+use crate::network::single::header;
+use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::header;
-use network::{Conditions, Network, seeds};
 use rand::Rng;
 
 /// Ranks are dealt anew while broadcasts run, members come and go: whoever is a

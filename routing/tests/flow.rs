@@ -1,15 +1,13 @@
 //! How many bytes are on their way to a peer, and how long they are waited for.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::single::{ORIGIN, Single, placed};
 use binomesh_overlay::Effect;
 use binomesh_routing::packet::{Errand, Message, Packet, Reason, Refusal, Topic};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input, Publish, PublishError, SlowPeer, Timer};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, placed};
 
 const MIB: usize = 1 << 20;
 const OTHER: u32 = ORIGIN + 1;

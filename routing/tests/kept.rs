@@ -2,15 +2,13 @@
 //! deadline gets them, once, in the order in which they were published, and nobody else
 //! waits for it.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::packet::{Payloads, Reason};
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::{Config, Destination, Due};
 use bytes::Bytes;
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 const MINUTE: Duration = Duration::from_secs(60);

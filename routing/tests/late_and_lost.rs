@@ -1,15 +1,13 @@
 //! DESIGN §4, custody: late delegates, crashes, loss, budget. Every seed is a
 //! world of its own; the judge reads deliveries, never receipts.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::State;
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
-use network::{Conditions, Network, seeds};
 use rand::Rng;
 
 /// A delegate that is late, not dead: never a false "delivered", every live node

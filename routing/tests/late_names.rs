@@ -1,11 +1,9 @@
 //! Members whose names the origin learns only after it has sent its broadcast.
 
-mod network;
-
+use crate::network::single::{ORIGIN, Single, epoch, view};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Message, Reason};
 use binomesh_routing::{Config, Destination, Input, Timer};
-use network::single::{ORIGIN, Single, epoch, view};
 
 /// The origin at rank 0 of 8 has sent to all, without knowing who ranks 3 and 5 are;
 /// nothing is confirmed. In the epoch that follows 1001, 1003 and 1005 are left.

@@ -1,8 +1,8 @@
 //! DESIGN §1, promise 3: a member that is authenticated and lies harms little
 //! more than itself. docs/relay.md lists every lie and what bounds it.
 
-mod network;
-
+use crate::network::single::header;
+use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
     Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
@@ -10,8 +10,6 @@ use binomesh_routing::packet::{
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::header;
-use network::{Conditions, Network, seeds};
 
 fn calm(n: u32, seed: u64) -> Network {
     Network::new(n, seed, Conditions::default(), Config::default())

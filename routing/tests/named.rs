@@ -1,16 +1,14 @@
 //! Whom the origin knows by name gets its copy by name: whoever else stands at
 //! that rank neither takes it nor answers for it.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::single::{ORIGIN, Single, errand, header, placed, view};
+use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Header, Message, Packet, PacketId, Part, Refusal, Span};
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, header, placed, view};
-use network::{Conditions, Network, seeds};
 
 /// Tells the first two ranks it is asked about the wrong way round.
 fn swap(message: Message<u32>) -> Option<Message<u32>> {

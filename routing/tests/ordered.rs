@@ -1,13 +1,11 @@
 //! What relays say about the order of messages: per stream a number without holes.
 
-mod network;
-
 use std::collections::BTreeMap;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::packet::Payloads;
 use binomesh_routing::{Config, Destination, Due};
 use bytes::Bytes;
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 fn publish(network: &mut Network, origin: u32, to: Destination<u32>, count: usize) -> Id {

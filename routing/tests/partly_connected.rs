@@ -1,9 +1,7 @@
 //! Some pairs cannot reach each other and everybody else can.
 
-mod network;
-
+use crate::network::{Conditions, Id, Network};
 use binomesh_routing::{Config, Destination};
-use network::{Conditions, Id, Network};
 
 /// Until another way is looked for, and the way.
 const FIRST_US: u64 = 1_600_000;

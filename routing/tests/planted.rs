@@ -1,11 +1,9 @@
 //! The judge must be able to see red: the same worlds with planted bugs.
 #![cfg(feature = "planted")]
 
-mod network;
-
+use crate::network::{Conditions, Network};
 use binomesh_overlay::{Bug, Planted};
 use binomesh_routing::Config;
-use network::{Conditions, Network};
 use rand::Rng;
 
 /// The share of worlds in which the judge complains.

@@ -3,10 +3,10 @@
 //! relays hand signatures on unchanged, whatever way a copy takes, every test that stands
 //! on `network` checks.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::single::{ORIGIN, Single, errand, header, placed, view};
+use crate::network::{Conditions, Network, Twist, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
     Content, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal,
@@ -14,8 +14,6 @@ use binomesh_routing::packet::{
 };
 use binomesh_routing::{Config, Destination, Due, Input, Publish, PublishError, RelayStats, Timer};
 use bytes::Bytes;
-use network::single::{ORIGIN, Single, errand, header, placed, view};
-use network::{Conditions, Network, Twist, seeds};
 
 fn stripped(message: Message<u32>) -> Option<Message<u32>> {
     Some(match message {

@@ -1,15 +1,13 @@
 //! Everything at once: loss, pauses, crashes, restarts, joins, leaves, new
 //! epochs, small bounds, large payloads, broadcasts and multicasts by many.
 
-mod network;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::router::{Chosen, ROUTERS};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 struct Storm {

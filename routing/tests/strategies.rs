@@ -1,11 +1,11 @@
 //! [SFT06] §3 over the relay: broadcasts down the sibling tree, encapsulation,
 //! flooding, and the routers of what is routed.
 
-mod network;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::network::single::header;
+use crate::network::{Conditions, Network};
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::{
     Errand, Header, Message, Packet, PacketId, Part, Reason, Span, State,
@@ -16,8 +16,6 @@ use binomesh_routing::shape::{Fanout, Links, Shape};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
-use network::single::header;
-use network::{Conditions, Network};
 
 fn tree(fanout: u32) -> Strategy {
     Strategy::SiblingTree { fanout }
@@ -126,7 +124,7 @@ fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
 
 #[test]
 fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
-    for seed in network::seeds(200) {
+    for seed in crate::network::seeds(200) {
         let mut network = calm(60, seed, tree(2 + (seed % 4) as u32));
         network.conditions.loss = if seed % 3 == 0 { 0.05 } else { 0.0 };
         let origin = network.members[seed as usize % 60];
@@ -156,7 +154,7 @@ fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
 #[test]
 fn flooding_survives_its_origin() {
     let (mut partly, mut flooded) = (0, 0);
-    for seed in network::seeds(300) {
+    for seed in crate::network::seeds(300) {
         for strategy in [Strategy::Binomial, Strategy::Flood] {
             let mut network = calm(33, seed, strategy);
             // Slow enough that some copies are lost with the origin's links.
@@ -205,7 +203,7 @@ fn a_chain_reaches_all_with_one_copy_from_each_and_goes_over_the_dead() {
         assert_eq!(deepest.copied(), Some(n - 1));
         network.assert_sound();
     }
-    for seed in network::seeds(100) {
+    for seed in crate::network::seeds(100) {
         let mut network = calm(16, seed, Strategy::Chain);
         let origin = network.members[seed as usize % 16];
         let id = network.publish(origin, 100).unwrap();
@@ -277,7 +275,7 @@ fn a_unicast_takes_the_way_of_its_router() {
 /// links of the binomial graph where the tree is cut.
 #[test]
 fn a_multicast_goes_round_the_dead_by_any_router() {
-    for seed in network::seeds(300) {
+    for seed in crate::network::seeds(300) {
         let router = ROUTERS[seed as usize % ROUTERS.len()];
         let mut network = routed(31, seed, router.name(), 2);
         let members = network.members.clone();
@@ -543,7 +541,7 @@ fn floods_keep_within_the_bound_of_duties() {
         max_duties: 2,
         ..Config::default()
     };
-    for seed in network::seeds(100) {
+    for seed in crate::network::seeds(100) {
         let mut network = Network::new(17, seed, Conditions::default(), config);
         network.strategy = Strategy::Flood;
         for member in network.members.clone() {

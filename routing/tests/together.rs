@@ -1,13 +1,11 @@
 //! Several messages in one packet are several messages.
 
-mod network;
-
 use std::collections::BTreeSet;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::packet::{Message, Packet, Payloads};
 use binomesh_routing::{Config, Destination, Due, Input, PublishError};
 use bytes::Bytes;
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 fn payloads(texts: &[&'static str]) -> Payloads {

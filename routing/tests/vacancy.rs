@@ -1,14 +1,12 @@
 //! A member dies and its rank stays vacant in the same epoch, until it comes back
 //! or the next epoch leaves it out.
 
-mod network;
-
 use std::collections::BTreeSet;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::packet::Reason;
 use binomesh_routing::relay::Unreached;
 use binomesh_routing::{Config, Destination};
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 fn live(network: &Network) -> Vec<u32> {

@@ -4,7 +4,7 @@ use binomesh_overlay::fingers::{Fingers, Forwarding, Message, Rules};
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Changed, Outbox, Population};
 
-use crate::bed::{mark, on, placed, population, run, sent};
+use super::bed::{mark, on, placed, population, run, sent};
 
 /// The paper's process: nothing proves an entry.
 type Plain = Fingers<u32, ()>;

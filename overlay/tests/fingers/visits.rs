@@ -5,7 +5,7 @@ use binomesh_overlay::Outbox;
 use binomesh_overlay::fingers::{Direction, Fingers, Message, Rules};
 use binomesh_overlay::stamp::Mark;
 
-use crate::bed::{Placed, mark, on, placed, population, sent};
+use super::bed::{Placed, mark, on, placed, population, sent};
 
 fn asks(fingers: &mut Placed, level: usize) -> Vec<(u32, Message<u32, Mark<u32>>)> {
     let mut out = Outbox::new();

@@ -1,0 +1,7 @@
+//! Whole peers in virtual time, in one program: the machines are compiled once.
+
+mod arbitrary_state;
+mod formation;
+mod joins_and_restarts;
+mod membership;
+mod vacancy;

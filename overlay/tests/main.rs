@@ -1,0 +1,5 @@
+//! The rules of tree, ring and fingers.
+
+mod fingers;
+mod ring_rules;
+mod tree_rules;

@@ -1,0 +1,25 @@
+//! The rules of the relay, and what travels, in one program: the machines are compiled once.
+
+mod boundaries;
+mod broadcast_and_unicast;
+mod custody;
+mod denials;
+mod endless_tries;
+mod epochs_and_boots;
+mod flow;
+mod kept;
+mod late_and_lost;
+mod late_names;
+mod liar;
+mod named;
+mod network;
+mod order;
+mod ordered;
+mod partly_connected;
+mod planted;
+mod signed;
+mod storm;
+mod strategies;
+mod together;
+mod vacancy;
+mod wire_format;
