@@ -1,5 +1,6 @@
 //! Whole peers under faults: the judge is green, and sees planted bugs.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use binomesh_bench::command::chaos::scenario::Scenario;
@@ -40,6 +41,21 @@ fn a_seed_replays_whatever_runs_beside_it() {
     assert!(figures(&alone) < figures(&beside));
     let again = run(&["--seeds", "1", "--first-seed", "3", "--minutes", "1"]);
     assert_eq!(figures(&alone), figures(&again));
+}
+
+#[test]
+fn all_sizes_of_a_range_are_drawn_and_small_ones_often() {
+    let chaos = |sizes: &str| chaos(&["--nodes", sizes]);
+    let all = chaos("2..40");
+    let sizes: Vec<u32> = (0..2_000).map(|seed| all.draw(seed).nodes).collect();
+    let different: BTreeSet<u32> = sizes.iter().copied().collect();
+    assert!(different.into_iter().eq(2..=40));
+    let small = sizes.iter().filter(|size| **size <= 5).count();
+    assert!(small > sizes.len() / 4, "{small}");
+    for seed in 0..20 {
+        let drawn = all.draw(seed);
+        assert_eq!(chaos(&drawn.nodes.to_string()).draw(seed), drawn);
+    }
 }
 
 #[test]

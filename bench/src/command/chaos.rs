@@ -10,17 +10,18 @@ pub mod trial;
 pub mod violation;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use binomesh_overlay::Planted;
 use clap::Args;
 use serde::Serialize;
 
+use super::converge::Sizes;
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 use draw::Bounds;
-use scenario::Scenario;
+use scenario::{Given, Scenario};
 use trial::Outcome;
 
 /// How many violations of a failing seed are printed.
@@ -34,9 +35,11 @@ Examples:
   binomesh-bench chaos --seeds 2000 --nodes 24 --json
   binomesh-bench chaos --first-seed 17 --seeds 1 --shrink --out /tmp
   binomesh-bench chaos --scenario /tmp/chaos-17.json
+  binomesh-bench chaos --scenario bench/tests/scenarios/drawn
 
-Each seed draws a scenario: a deployment, a network, bursts of faults with quiet
-between them, and broadcasts and unicasts throughout. In the quiet, and when all
+Each seed draws a scenario: a size if --nodes is a range, small ones often, a
+deployment, a network, bursts of faults with quiet between them, and broadcasts and
+unicasts throughout. In the quiet, and when all
 faults have ended, the overlay must become the exact binomial graph within
 --heal-seconds; at the end every open message must get its receipt and silence must
 follow. Deliveries are counted at the receivers and receipts held against them. A
@@ -51,9 +54,10 @@ pub struct Chaos {
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
-    /// How many nodes are deployed; others join later.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
-    pub nodes: u32,
+    /// How many nodes are deployed, or A..B for a size that each seed draws, small ones
+    /// often; others join later.
+    #[arg(long, default_value = "2..40", value_parser = sizes)]
+    pub nodes: Sizes,
     /// How long each world lives at least, in virtual minutes.
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
@@ -70,9 +74,9 @@ pub struct Chaos {
     /// Stop at the first seed that fails.
     #[arg(long)]
     pub until_failure: bool,
-    /// Play this scenario instead of drawing any.
-    #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
+    /// Play these scenarios instead of drawing any: files, and folders of them.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub scenario: Vec<PathBuf>,
     /// Shorten the scenario of the first seed that fails and write it to a file.
     #[arg(long)]
     pub shrink: bool,
@@ -91,6 +95,12 @@ pub struct Chaos {
     pub json: bool,
 }
 
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let sizes = text.parse::<Sizes>().ok();
+    let valid = sizes.filter(|sizes| sizes.first() >= 2 && sizes.last() <= 4096);
+    valid.ok_or_else(|| "expected a number from 2 to 4096, or two as A..B".to_owned())
+}
+
 fn minutes(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let valid = number.filter(|minutes| (0.0..=1e6).contains(minutes));
@@ -104,8 +114,10 @@ pub struct Row {
     pub seeds: u64,
     /// The first of them.
     pub first_seed: u64,
-    /// How many nodes were deployed.
+    /// How many nodes were deployed; the most of a seed.
     pub nodes: u32,
+    /// The fewest of a seed.
+    pub nodes_min: u32,
     /// How long each seed was disturbed.
     pub minutes: f64,
     /// The most that was lost.
@@ -161,13 +173,10 @@ pub struct Row {
 impl Chaos {
     /// Run it and print its row.
     pub fn run(self) -> Result<Finding, Failure> {
-        let given = match &self.scenario {
-            Some(path) => Some(read(path)?),
-            None => None,
-        };
-        let (row, failing) = self.measure_with(given.as_ref());
+        let given = scenario::read_all(&self.scenario)?;
+        let (row, failing) = self.measure_with(&given);
         record::progress_done();
-        for outcome in &failing {
+        for (number, outcome) in &failing {
             eprintln!("seed {} failed:", outcome.seed);
             for violation in outcome.violations.iter().take(SHOWN) {
                 eprintln!("  {violation}");
@@ -176,18 +185,17 @@ impl Chaos {
             if more > 0 {
                 eprintln!("  and {more} more");
             }
-            eprintln!("  replay: {}", self.replay(outcome.seed));
+            eprintln!("  replay: {}", self.replay(&given, *number, outcome));
         }
         if self.write {
-            for outcome in &failing {
+            for outcome in failing.values() {
                 let path = self.out.join(format!("chaos-{}-drawn.json", outcome.seed));
                 std::fs::write(&path, self.draw(outcome.seed).text())?;
                 eprintln!("{}", path.display());
             }
         }
-        if let (true, Some(first)) = (self.shrink, failing.first()) {
-            let scenario = given.unwrap_or_else(|| self.draw(first.seed));
-            self.write_short(&scenario, first)?;
+        if let (true, Some((number, first))) = (self.shrink, failing.first_key_value()) {
+            self.write_short(&self.scenario(&given, *number), first)?;
         }
         if self.json {
             record::print_json(&row)?;
@@ -198,24 +206,32 @@ impl Chaos {
     }
 
     /// Run it; the row, and what became of the seeds that failed.
-    pub fn measure(&self) -> (Row, Vec<Outcome>) {
-        self.measure_with(None)
+    pub fn measure(&self) -> (Row, BTreeMap<u64, Outcome>) {
+        self.measure_with(&[])
     }
 
-    fn measure_with(&self, given: Option<&Scenario>) -> (Row, Vec<Outcome>) {
+    fn measure_with(&self, given: &[Given]) -> (Row, BTreeMap<u64, Outcome>) {
         let watch = Stopwatch::start();
-        let count = if given.is_some() { 1 } else { self.seeds };
-        let scenario = |number| match given {
-            Some(scenario) => scenario.clone(),
-            None => self.draw(self.first_seed.wrapping_add(number)),
+        let count = match given.len() {
+            0 => self.seeds,
+            files => files as u64,
         };
         let planted = self.planted();
-        let outcomes =
+        let scenario = |number| self.scenario(given, number);
+        let mut outcomes =
             campaign::outcomes(count, self.threads, self.until_failure, planted, scenario);
         let row = self.row(&outcomes, watch.elapsed());
-        let failing = outcomes.into_values();
-        let failing = failing.filter(|outcome| !outcome.violations.is_empty());
-        (row, failing.collect())
+        outcomes.retain(|_, outcome| !outcome.violations.is_empty());
+        (row, outcomes)
+    }
+
+    /// The scenario of this number: one of those that are given, or drawn.
+    fn scenario(&self, given: &[Given], number: u64) -> Scenario {
+        let file = given.get(number as usize);
+        file.map_or_else(
+            || self.draw(self.first_seed.wrapping_add(number)),
+            |(_, scenario)| scenario.clone(),
+        )
     }
 
     fn row(&self, outcomes: &BTreeMap<u64, Outcome>, wall: Duration) -> Row {
@@ -228,6 +244,7 @@ impl Chaos {
         let least = |of: fn(&Outcome) -> u64| outcomes.values().map(of).min().unwrap_or(0);
         let lived: Duration = outcomes.values().map(|outcome| outcome.lived).sum();
         let shortest = outcomes.values().map(|outcome| outcome.lived).min();
+        let sizes = outcomes.values().map(|outcome| outcome.nodes);
         let mut failing = outcomes
             .values()
             .filter(|outcome| !outcome.violations.is_empty());
@@ -240,7 +257,8 @@ impl Chaos {
         Row {
             seeds: outcomes.len() as u64,
             first_seed: self.first_seed,
-            nodes: self.nodes,
+            nodes: sizes.clone().max().unwrap_or(0),
+            nodes_min: sizes.min().unwrap_or(0),
             minutes: self.minutes,
             loss_per_million: self.loss_per_million,
             planted: self.planted_name(),
@@ -275,7 +293,7 @@ impl Chaos {
     /// The scenario of a seed.
     pub fn draw(&self, seed: u64) -> Scenario {
         let bounds = Bounds {
-            nodes: self.nodes,
+            nodes: draw::size(seed, self.nodes),
             least_ms: (self.minutes * 60_000.0) as u64,
             loss_per_million: self.loss_per_million,
             heal_ms: u64::from(self.heal_seconds) * 1000,
@@ -298,16 +316,20 @@ impl Chaos {
         Ok(())
     }
 
-    fn replay(&self, seed: u64) -> String {
+    fn replay(&self, given: &[Given], number: u64, outcome: &Outcome) -> String {
+        let planted = self.planted_name().map(|bug| format!(" --planted {bug}"));
+        let planted = planted.unwrap_or_default();
+        if let Some((path, _)) = given.get(number as usize) {
+            let path = path.display();
+            return format!("binomesh-bench chaos --scenario {path}{planted}");
+        }
+        let Outcome { seed, nodes, .. } = outcome;
         let Self {
-            nodes,
             minutes,
             loss_per_million,
             heal_seconds,
             ..
         } = self;
-        let planted = self.planted_name().map(|bug| format!(" --planted {bug}"));
-        let planted = planted.unwrap_or_default();
         format!(
             "binomesh-bench chaos --first-seed {seed} --seeds 1 --nodes {nodes} \
              --minutes {minutes} --loss-per-million {loss_per_million} \
@@ -334,10 +356,4 @@ impl Chaos {
     fn planted_name(&self) -> Option<String> {
         None
     }
-}
-
-fn read(path: &Path) -> Result<Scenario, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    Scenario::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }

@@ -20,7 +20,7 @@ pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         let text = text.unwrap_or_default();
-        Outcome::failed(scenario.seed, Violation::Panicked { text })
+        Outcome::failed(scenario, Violation::Panicked { text })
     })
 }
 

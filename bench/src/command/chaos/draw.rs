@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::scenario::{Profile, Scenario};
+use crate::command::converge::Sizes;
 use script::Script;
 
 /// The time in which the nodes form before the first burst.
@@ -30,6 +31,9 @@ const QUIET_RATE: u64 = 34;
 /// The first life of every process; smaller numbers are left for those that
 /// lose their memory.
 pub const FIRST_BOOT: u64 = 1_000;
+
+/// Sizes are drawn apart from all else.
+const OF_SIZES: u64 = 0x5129_e50f_0a77_c1d3;
 
 /// What all scenarios of a run share.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +65,17 @@ enum Theme {
     Visits,
     /// Something of all.
     All,
+}
+
+/// How many nodes the world of this seed has: the smaller a size, the more often, since
+/// each of few members stands for more. Whether it is drawn or given, the rest of a
+/// scenario is the same.
+pub fn size(seed: u64, sizes: Sizes) -> u32 {
+    let (first, count) = (sizes.first(), sizes.last() - sizes.first() + 1);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ OF_SIZES);
+    let share = rng.random::<f64>().powi(2);
+    let size = first + (share * count as f64) as usize;
+    size.min(sizes.last()) as u32
 }
 
 /// The scenario of this seed.

@@ -4,7 +4,9 @@
 //! The text form is JSON with one fault or message per line, so that a person
 //! can read a short one and a tool can replay it.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binomesh::world::{Conditions, Fault, Id, Shape};
@@ -13,6 +15,8 @@ use binomesh_overlay::config::Pace;
 use binomesh_routing as routing;
 use binomesh_routing::strategy::Strategy;
 use serde::{Deserialize, Serialize};
+
+use super::super::Failure;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +75,10 @@ pub struct Post {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Id>,
     /// In which order it goes to all members.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// The length of the payload.
+    #[serde(default = "short", skip_serializing_if = "is_short")]
     pub bytes: u32,
     /// The deadline of the receipt, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,6 +105,60 @@ impl Profile {
             Self::Quiet => Pace::quiet(),
         }
     }
+}
+
+/// A scenario that was read from a file.
+pub type Given = (PathBuf, Scenario);
+
+/// The scenarios of these files and folders, in the order of their names.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
+    let mut given = Vec::new();
+    for path in paths {
+        let said = |error: io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+        let mut files = match path.is_dir() {
+            true => files_of(path).map_err(said)?,
+            false => vec![path.clone()],
+        };
+        if files.is_empty() {
+            let path = path.display();
+            return Err(Failure::Usage(format!("{path}: no scenario in this folder")));
+        }
+        files.sort_unstable();
+        for file in files {
+            let said = |error: &dyn Display| Failure::Usage(format!("{}: {error}", file.display()));
+            let text = std::fs::read_to_string(&file).map_err(|error| said(&error))?;
+            let scenario = Scenario::parse(&text).map_err(|error| said(&error))?;
+            given.push((file, scenario));
+        }
+    }
+    Ok(given)
+}
+
+fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "json") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_default(strategy: &Strategy) -> bool {
+    *strategy == Strategy::default()
+}
+
+const fn short() -> u32 {
+    16
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+const fn is_short(bytes: &u32) -> bool {
+    *bytes == short()
 }
 
 const fn half_a_minute() -> u64 {

@@ -52,6 +52,8 @@ const LAST_MESSAGES: usize = 8;
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
+    /// How many nodes were deployed.
+    pub nodes: u32,
     /// What was broken, empty if nothing.
     pub violations: Vec<Violation>,
     /// How many faults there were.
@@ -76,9 +78,10 @@ pub struct Outcome {
 
 impl Outcome {
     /// Of a run that did not come to its end.
-    pub fn failed(seed: u64, violation: Violation) -> Self {
+    pub fn failed(scenario: &Scenario, violation: Violation) -> Self {
         Self {
-            seed,
+            seed: scenario.seed,
+            nodes: scenario.nodes,
             violations: vec![violation],
             faults: 0,
             kinds: BTreeSet::new(),
@@ -329,6 +332,7 @@ impl<'a> Trial<'a> {
         self.violations.append(&mut violations);
         Outcome {
             seed: self.world.seed(),
+            nodes: self.scenario.nodes,
             violations: self.violations,
             faults: self.faults,
             kinds: self.kinds,

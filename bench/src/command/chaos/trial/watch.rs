@@ -119,7 +119,8 @@ impl Parts {
                 .copied()
                 .filter(|id| world.is_up(*id))
                 .collect();
-            let can = is_connected(world, |id| up.contains(&id));
+            // Nobody of it may have survived.
+            let can = !up.is_empty() && is_connected(world, |id| up.contains(&id));
             let defect = world.defect_among(&up).filter(|_| can)?;
             let members = up.len();
             Some(Violation::PartNotHealed {
