@@ -54,6 +54,7 @@ pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
                 head: head.into(),
                 payload: Bytes::new(),
                 introduces: message.introduces(),
+                merge: message.is_merged().then_some(merge),
             })
         }
         Message::Relay(message) => {
@@ -68,9 +69,21 @@ pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
                 head,
                 payload,
                 introduces,
+                merge: None,
             })
         }
     }
+}
+
+/// One body of two maintenance messages that wait in one slot.
+fn merge(older: &Bytes, newer: &Bytes) -> Option<Bytes> {
+    let read = |body| match message(PlainClass::Maintenance, body) {
+        Ok(Message::Overlay(message)) => Some(message),
+        _ => None,
+    };
+    let both = read(newer)?.merge(read(older)?);
+    let body = postcard::to_extend(&both, vec![VERSION]).ok()?;
+    Some(body.into())
 }
 
 /// The message of a frame.
@@ -112,6 +125,28 @@ mod tests {
             let frame = frame(&sent).unwrap();
             assert_eq!(message(frame.class.plain(), &body(&frame)), Ok(sent));
         }
+    }
+
+    #[test]
+    fn batches_of_rumours_in_one_slot_are_sent_as_one() {
+        let peers = ["a", "b"].map(PeerId::of_uri);
+        let rumour = |peer| overlay::detector::Rumour {
+            peer,
+            boot: 1,
+            incarnation: 0,
+            mark: None,
+            is_up: false,
+        };
+        let batch = |peers: &[PeerId]| {
+            let rumours = peers.iter().copied().map(rumour).collect();
+            let batch = overlay::detector::Message::Rumours(rumours);
+            frame(&Message::Overlay(batch.into())).unwrap()
+        };
+        let (older, newer) = (batch(&peers[..1]), batch(&peers[1..]));
+        assert_eq!(older.class, newer.class);
+        let merge = newer.merge.unwrap();
+        let both = merge(&older.head, &newer.head).unwrap();
+        assert_eq!(both, batch(&peers).head);
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub enum Message<I> {
 /// The place of a message in the queue to its receiver. A newer message of equal
 /// slot replaces an older one and keeps its place: what maintenance says is
 /// idempotent state, and a bounded queue in order would starve some of it for
-/// ever.
+/// ever. Rumours are told once, so two batches of them become one: see
+/// [`Message::merge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot<I> {
     /// Which kind of message.
@@ -114,10 +115,7 @@ impl<I: Copy> Message<I> {
                 detector::Message::Pong { asker } => (63, 0, *asker),
                 detector::Message::PingFor(subject) => (64, 0, Some(*subject)),
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
-                // Others about other peers must not take its place.
-                detector::Message::Rumours(rumours) => {
-                    (66, 0, rumours.first().map(|rumour| rumour.peer))
-                }
+                detector::Message::Rumours(_) => (66, 0, None),
                 detector::Message::Doubts(_) => (67, 0, None),
             },
             Self::Relayed(message) => {
@@ -133,6 +131,27 @@ impl<I: Copy> Message<I> {
             kind,
             level,
             subject,
+        }
+    }
+
+    /// Whether an older message of the same slot must not be lost to this one.
+    pub const fn is_merged(&self) -> bool {
+        matches!(self, Self::Detector(detector::Message::Rumours(_)))
+    }
+
+    /// What waits in the place of `older` and `self`, a newer message of the same slot:
+    /// the newer one, or both if they are batches of rumours.
+    #[must_use]
+    pub fn merge(self, older: Self) -> Self
+    where
+        I: PartialEq,
+    {
+        use detector::Message::Rumours;
+        match (older, self) {
+            (Self::Detector(Rumours(older)), Self::Detector(Rumours(newer))) => {
+                Rumours(detector::union(older, newer)).into()
+            }
+            (_, newer) => newer,
         }
     }
 
@@ -231,5 +250,33 @@ mod tests {
         let all: Vec<_> = of(1).chain(of(2)).chain(plain).collect();
         let slots: std::collections::BTreeSet<_> = all.iter().map(Message::slot).collect();
         assert_eq!(slots.len(), all.len());
+    }
+
+    #[test]
+    fn batches_of_rumours_in_one_slot_become_one() {
+        let rumour = |peer: u32, is_up| detector::Rumour {
+            peer,
+            boot: 1,
+            incarnation: 0,
+            mark: None,
+            is_up,
+        };
+        let batch = |rumours: Vec<_>| Message::from(detector::Message::Rumours(rumours));
+        let older = batch(vec![rumour(1, false), rumour(2, false)]);
+        let newer = batch(vec![rumour(1, true), rumour(2, false), rumour(3, false)]);
+        assert_eq!(older.slot(), newer.slot());
+        assert!(newer.is_merged());
+        let both = [(1, false), (1, true), (2, false), (3, false)];
+        let both = both.map(|(peer, is_up)| rumour(peer, is_up)).to_vec();
+        assert_eq!(newer.merge(older), batch(both));
+    }
+
+    #[test]
+    fn state_is_replaced() {
+        let beat = |mark| Message::<u32>::from(detector::Message::Beat { mark, reply: true });
+        let place = crate::overlay::scrambled_place(&mut crate::noise::Noise::new(1), 7);
+        let newer = beat(Some(crate::stamp::Stamp::ahead(&place, 0)));
+        assert!(!newer.is_merged());
+        assert_eq!(newer.clone().merge(beat(None)), newer);
     }
 }

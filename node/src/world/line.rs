@@ -104,20 +104,21 @@ impl Narrow {
         }
     }
 
-    /// Queue a message. In a slot it replaces the older one; what finds no room
-    /// in a queue is dropped, and the sender is told when there is some again.
+    /// Queue a message. In a slot it replaces the older one, or is merged with it; what
+    /// finds no room in a queue is dropped, and the sender is told when there is some again.
     pub(super) fn push(&mut self, message: Message<Id>) {
         match (Stream::of(&message), message) {
             (_, Message::Overlay(message)) => {
                 let slot = message.slot();
-                let is_new = !self.slots.contains_key(&slot);
-                if is_new && self.slots.len() >= SLOTS {
-                    return;
-                }
-                self.slots.insert(slot, message);
-                if is_new {
-                    self.places.push_back(slot);
-                }
+                let waits = match self.slots.remove(&slot) {
+                    Some(older) => message.merge(older),
+                    None if self.slots.len() >= SLOTS => return,
+                    None => {
+                        self.places.push_back(slot);
+                        message
+                    }
+                };
+                self.slots.insert(slot, waits);
             }
             (Stream::Packet, Message::Relay(message)) if self.packets.len() < self.room => {
                 self.packets.push_back(message);

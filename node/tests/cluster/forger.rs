@@ -87,6 +87,7 @@ impl Forger {
             head,
             payload,
             introduces: Vec::new(),
+            merge: None,
         };
         self.transport.send(to, frame).expect("queued");
     }
@@ -104,6 +105,7 @@ impl Forger {
             head: head.into(),
             payload: Default::default(),
             introduces: Vec::new(),
+            merge: None,
         };
         self.transport.send(to, frame).expect("queued");
     }

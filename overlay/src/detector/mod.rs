@@ -30,7 +30,7 @@ use crate::noise::Noise;
 use crate::overlay::{Out, Timer, beats};
 use crate::planted::{Bug, Planted};
 use crate::stamp::Mark;
-pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour};
+pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour, union};
 use rumour::{News, Rumours};
 pub use silence::HALVES;
 use silence::{ALARM, CALM, Silence};
@@ -67,7 +67,7 @@ pub enum Message<I> {
     PingFor(I),
     /// I have heard this peer answer just now.
     Alive(I),
-    /// What is said of peers; of these [`MAX_TOLD`] at most are read.
+    /// What is said of peers; of these [`MAX_RUMOURS`] at most are read.
     Rumours(Vec<Rumour<I>>),
     /// I have this from hearsay: who knows better? It is answered but not
     /// believed, so that nothing that is said lives on by being asked about. Of
@@ -200,12 +200,13 @@ impl<I: Id> Detector<I> {
     }
 
     /// After a pause of this very process nobody's silence means anything, and
-    /// what was heard before it may be out of date.
+    /// what was heard or found out before it may be out of date: others are asked.
     pub fn forgive(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         self.silent.retain(|_, silence| !silence.is_roused);
         let all = self.silent.values_mut();
         all.for_each(Silence::end);
         self.asked.values_mut().for_each(|waited| *waited = false);
+        self.rumours.doubt_witnessed();
         self.remind(links, out);
     }
 
@@ -329,7 +330,7 @@ impl<I: Id> Detector<I> {
             }
             Message::Alive(_) => {}
             Message::Rumours(rumours) => {
-                let heard = rumours.into_iter().take(MAX_TOLD);
+                let heard = rumours.into_iter().take(MAX_RUMOURS);
                 let verdicts = heard.filter_map(|rumour| self.on_rumour(from, rumour, links, out));
                 return verdicts.collect();
             }

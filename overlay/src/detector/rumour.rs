@@ -16,7 +16,8 @@ use crate::stamp::Mark;
 
 /// How many peers a node keeps rumours of; one more displaces the oldest.
 pub const MAX_RUMOURS: usize = 256;
-/// The most rumours in one message; what is beyond is not read.
+/// The most rumours that one message is filled with. Several that wait for one receiver
+/// become one of [`MAX_RUMOURS`] at most; what is beyond is not read.
 pub const MAX_TOLD: usize = 64;
 /// How far the incarnation of an accusation may be ahead of what is known; more is a
 /// lie. An answer is one further.
@@ -40,6 +41,16 @@ pub struct Rumour<I> {
     pub mark: Option<Mark<I>>,
     /// Whether it is up after all.
     pub is_up: bool,
+}
+
+/// Two batches that wait for one receiver, as one: each rumour once, the newer ones last.
+/// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again.
+pub fn union<I: PartialEq>(mut older: Vec<Rumour<I>>, newer: Vec<Rumour<I>>) -> Vec<Rumour<I>> {
+    older.retain(|rumour| !newer.contains(rumour));
+    older.extend(newer);
+    let beyond = older.len().saturating_sub(MAX_RUMOURS);
+    older.drain(..beyond);
+    older
 }
 
 /// How much this node makes of an accusation.
@@ -170,6 +181,17 @@ impl<I: Id> Rumours<I> {
         }
         entry.belief = Belief::Contradicted;
         Some(entry.rumour)
+    }
+
+    /// This node was absent. Its own accusations from before that count as hearsay from
+    /// now on, so that one answer undoes them.
+    pub(super) fn doubt_witnessed(&mut self) {
+        let accusations = self.entries.values_mut();
+        for entry in accusations.filter(|entry| !entry.rumour.is_up) {
+            if entry.belief == Belief::Witnessed {
+                entry.belief = Belief::Hearsay;
+            }
+        }
     }
 
     /// What the accused, who can be heard here, have not answered yet.

@@ -112,7 +112,13 @@ pub struct Frame {
     /// Peers that the body names; the transport attaches what it knows of them
     /// the first time it tells this receiver.
     pub introduces: Vec<PeerId>,
+    /// How this body and that of an older frame in the same slot become one; without it,
+    /// or if it says nothing, the newer one is enough.
+    pub merge: Option<Merge>,
 }
+
+/// Makes one body of two that wait in one slot: the older and the newer.
+pub type Merge = fn(&Bytes, &Bytes) -> Option<Bytes>;
 
 impl Frame {
     /// The length of the body.
@@ -123,6 +129,15 @@ impl Frame {
     /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What waits in the place of `older` and this newer frame of the same slot.
+    pub(super) fn in_place_of(self, older: &Self) -> Self {
+        let merged = self.merge.and_then(|merge| merge(&older.head, &self.head));
+        match merged {
+            Some(head) => Self { head, ..self },
+            None => self,
+        }
     }
 }
 

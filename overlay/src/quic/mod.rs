@@ -58,7 +58,7 @@ pub use clock::{Clock, Sleep};
 pub use close::{DialError, DownReason};
 pub use events::Events;
 pub use executor::{Executor, others_first};
-pub use frame::{Class, Frame, PlainClass, RefusedFrame, SlotKey};
+pub use frame::{Class, Frame, Merge, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
 pub use notary::{Forged, Notary, NotaryError};

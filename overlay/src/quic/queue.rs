@@ -1,8 +1,8 @@
 //! What waits for one peer.
 //!
 //! Maintenance frames wait in slots: a newer one of the same key replaces the
-//! older and keeps its place, so that no key starves behind another that is
-//! sent more often. Control and packet frames wait in two bounded FIFOs.
+//! older, or is merged with it, and keeps its place, so that no key starves behind
+//! another that is sent more often. Control and packet frames wait in two bounded FIFOs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -56,7 +56,8 @@ impl Queue {
         match frame.class {
             Class::Maintenance(key) => {
                 if let Some(older) = self.slots.get_mut(&key) {
-                    self.bytes[0] = self.bytes[0] - older.len() + length;
+                    let frame = frame.in_place_of(older);
+                    self.bytes[0] = self.bytes[0] - older.len() + frame.len();
                     *older = frame;
                     return Ok(());
                 }
@@ -193,6 +194,7 @@ mod tests {
             head: Bytes::from_static(body),
             payload: Bytes::new(),
             introduces: Vec::new(),
+            merge: None,
         }
     }
 
@@ -210,6 +212,21 @@ mod tests {
         let batch = queue.take(PlainClass::Maintenance, 9, 99);
         assert_eq!(heads(&batch), [b"newer".as_slice(), b"two"]);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_told_once_is_merged_in_its_slot() {
+        let both = |older: &Bytes, newer: &Bytes| Some([&older[..], &newer[..]].concat().into());
+        let mut queue = Queue::new(LIMITS);
+        for body in ["one", "two"] {
+            let mut frame = slot(1, body);
+            frame.merge = Some(both);
+            assert_eq!(queue.push(frame), Ok(()));
+        }
+        assert_eq!((queue.len(), queue.bytes()), (1, 6));
+        let batch = queue.take(PlainClass::Maintenance, 9, 99);
+        assert_eq!(heads(&batch), [b"onetwo".as_slice()]);
+        assert_eq!(queue.bytes(), 0);
     }
 
     #[test]

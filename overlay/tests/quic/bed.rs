@@ -269,6 +269,7 @@ pub(crate) fn frame(class: Class, body: &[u8]) -> Frame {
         head: Bytes::new(),
         payload: Bytes::copy_from_slice(body),
         introduces: Vec::new(),
+        merge: None,
     }
 }
 

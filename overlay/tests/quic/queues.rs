@@ -92,6 +92,24 @@ async fn frames_of_all_lengths_come_whole_and_in_order() {
     }
 }
 
+/// What waits for the dial in one slot comes as one frame that says both.
+#[tokio::test]
+async fn what_is_told_once_is_merged_while_it_waits() {
+    let authority = Authority::new("one");
+    let (a, mut b) = (authority.start("a"), authority.start("b"));
+    a.knows(&b);
+    for body in [b"one, ", b"two, ", b"six, "] {
+        let frame = Frame {
+            head: body.to_vec().into(),
+            merge: Some(|older, newer| Some([&older[..], &newer[..]].concat().into())),
+            ..slot(7, b"")
+        };
+        a.transport.send(b.id(), frame).expect("queued");
+    }
+    let received = b.received().await.2;
+    assert_eq!(received, b"one, two, six, ".as_slice());
+}
+
 #[tokio::test]
 async fn sends_that_cannot_succeed_are_errors_at_once() {
     let authority = Authority::new("one");

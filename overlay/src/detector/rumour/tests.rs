@@ -108,6 +108,21 @@ fn rumours_are_told_once_and_yellow() {
 }
 
 #[test]
+fn of_batches_that_wait_as_one_the_oldest_rumours_go() {
+    let batch = |peers: std::ops::Range<u32>| -> Vec<_> {
+        let of = |peer| Rumour {
+            peer,
+            ..says(false, 1, 0)
+        };
+        peers.map(of).collect()
+    };
+    let most = MAX_RUMOURS as u32;
+    assert_eq!(union(batch(0..3), batch(2..5)), batch(0..5));
+    let both = union(batch(0..most), batch(most..most + 2));
+    assert_eq!(both, batch(2..most + 2));
+}
+
+#[test]
 fn when_full_the_oldest_goes_and_a_flood_is_cut_off() {
     let mut rumours = Rumours::new(LIFE);
     for peer in 0..3 * MAX_RUMOURS as u32 {

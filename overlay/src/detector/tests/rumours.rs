@@ -304,9 +304,11 @@ fn a_new_life_is_announced() {
 #[test]
 fn more_rumours_than_a_message_may_hold_are_not_read() {
     let mut bed = Bed::new(Planted::NONE);
-    let flood = (100..100 + 2 * MAX_TOLD as u32).map(|peer| accusation(peer, 1, 0));
-    let verdicts = bed.hear(1, Message::Rumours(flood.collect()));
-    assert_eq!(verdicts.len(), MAX_TOLD);
+    let incredible = (0..MAX_RUMOURS as u32 - 1).map(|of| accusation(100, 1, 100 + of));
+    let told = [101, 102].map(|peer| accusation(peer, 1, 0));
+    let flood = incredible.chain(told).collect();
+    let verdicts = bed.hear(1, Message::Rumours(flood));
+    assert_eq!(verdicts, [(101, Verdict::Down)]);
 }
 
 #[test]
