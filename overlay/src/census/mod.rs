@@ -349,12 +349,27 @@ impl<I: Id> Census<I> {
         if end > u64::from(placement.population.get()) {
             return false;
         }
+        if self.is_elsewhere(&placement) {
+            return false;
+        }
         self.in_force = None;
         if matches!(&self.placed, Some((now, Some(with))) if *now == placement && *with == frozen) {
             return false;
         }
         self.place(placement, frozen, children, out);
         true
+    }
+
+    /// Whether I hold another rank of the same numbering. A member that moved while it
+    /// was counted has two, the second in the count of its new parent. It keeps the first:
+    /// others know it there, and messages of its own count the distances from there. The
+    /// other rank stays vacant, and the root names an epoch for it as for any vacancy.
+    fn is_elsewhere(&self, placement: &Placement<I>) -> bool {
+        let mine = self.placed.as_ref().map(|(mine, _)| mine);
+        mine.is_some_and(|mine| {
+            let is_same = (mine.epoch, mine.population) == (placement.epoch, placement.population);
+            is_same && mine.rank != placement.rank
+        })
     }
 
     /// As a child: the parent says which numbering is in force and cannot give

@@ -96,6 +96,29 @@ fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
 }
 
 #[test]
+fn a_member_counted_twice_keeps_its_first_rank() {
+    let mut census: Census<u32> = Census::new(0, false);
+    let mut out = Out::new();
+    let mut told = |counter, rank| {
+        let placement = Placement {
+            epoch: epoch(counter),
+            population: population(6),
+            rank: Rank(rank),
+        };
+        let is_new = census.on_place(placement, 0, &[], &mut out);
+        (is_new, census.placement().map(|mine| mine.rank.0))
+    };
+    assert_eq!(told(1, 3), (true, Some(3)));
+    assert_eq!(
+        told(1, 5),
+        (false, Some(3)),
+        "its new parent counted it too"
+    );
+    assert_eq!(told(1, 3), (false, Some(3)));
+    assert_eq!(told(2, 5), (true, Some(5)), "an epoch numbers anew");
+}
+
+#[test]
 fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
     let back = || {
         let mut census: Census<u32> = Census::new(0, false);

@@ -238,6 +238,32 @@ fn after_a_pause_of_its_own_a_node_asks_what_it_missed() {
 }
 
 #[test]
+fn after_a_pause_of_its_own_a_word_undoes_what_a_node_had_witnessed() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    assert!(bed.detector.is_down(1));
+    bed.boots.remove(&1);
+    bed.claimed.remove(&1);
+    let answer = Message::Rumours(vec![Rumour {
+        incarnation: 1,
+        is_up: true,
+        ..accusation(1, 10, 0)
+    }]);
+    assert!(
+        bed.hear(2, answer.clone()).is_empty(),
+        "it was witnessed, and hearsay does not undo it"
+    );
+    bed.sent();
+    bed.pause();
+    let is_doubt = |(_, message): &(u32, Message<u32>)| matches!(message, Message::Doubts(doubts) if doubts[0].peer == 1);
+    assert!(bed.sent().iter().any(is_doubt));
+    assert_eq!(bed.hear(2, answer), [(1, Verdict::Up)]);
+}
+
+#[test]
 fn one_beat_that_is_late_by_an_eighth_makes_nobody_suspect() {
     let mut bed = Bed::new(Planted::NONE);
     // Heard just before one look and a beat and an eighth later, just after
