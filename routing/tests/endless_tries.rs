@@ -212,6 +212,29 @@ fn members_that_never_were_cost_little() {
     );
 }
 
+/// A liar has invented a hundred members of a cluster of seven, and all broadcast without
+/// a deadline. A search takes some ten steps: if these earned further searches, as sends
+/// do, the nodes would keep each other busy.
+#[test]
+fn the_steps_of_a_search_earn_no_further_one() {
+    let mut network = Network::unplaced(107, 7, Conditions::default(), Config::default());
+    let members = network.members.clone();
+    let (real, unreal) = members.split_at(7);
+    network.place_without(&members, unreal);
+    network.run_for(4_000_000);
+    for _ in 0..6 {
+        for origin in real {
+            network.publish(*origin, 16).unwrap();
+        }
+        network.run_for(500_000);
+    }
+    network.run_for(20_000_000);
+    let before = network.packets;
+    network.run_for(10_000_000);
+    let per_second = (network.packets - before) / 10;
+    assert!(per_second < 1_000, "{per_second} packets each second");
+}
+
 /// Nobody ever finds some members, dead or false. Those who stand behind them on the
 /// ring get every broadcast all the same, in the epoch in which it was published.
 #[test]

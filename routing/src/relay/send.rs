@@ -6,7 +6,7 @@ use binomesh_overlay::Id;
 
 use super::duty::{Duty, Phase};
 use super::{Effects, Relay, Timer};
-use crate::packet::Message;
+use crate::packet::{Message, Part};
 
 impl<I: Id> Relay<I> {
     /// Send a delegation of which no copy was sent yet, or the offer of it: now, or when
@@ -102,8 +102,12 @@ impl<I: Id> Relay<I> {
         if let Some(handed) = duty.delegations.get(&delegation) {
             self.stats.packets_sent += 1;
             self.budget.earn();
-            self.searches.earn();
-            self.skips.earn();
+            // The steps of a search earn no further one: otherwise ranks that nobody holds
+            // would keep all nodes searching for each other.
+            if matches!(handed.part, Part::Range(_)) {
+                self.searches.earn();
+                self.skips.earn();
+            }
             out.send(
                 handed.to,
                 Message::Packet(Box::new(duty.packet_for(handed))),
