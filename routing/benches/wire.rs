@@ -61,6 +61,7 @@ fn packet(payload: usize) -> Message<PeerId> {
         topic: Topic::new("test").expect("a topic"),
         order: None,
         names: Vec::new(),
+        stood: None,
         signature: None,
     };
     let payloads = Bytes::from(vec![7; payload]).into();

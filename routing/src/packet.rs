@@ -227,8 +227,20 @@ pub struct Header<I> {
     /// Who is meant at each distance of the part, in order; empty if whoever stands
     /// there is meant. Of one message, epoch and round every copy has the same.
     pub names: Vec<I>,
+    /// Where they stood when the origin counted them, if that was in another place of
+    /// its own: a name is hearsay, and whoever never stood there is not the one.
+    pub stood: Option<Stood<I>>,
     /// The origin's word for the content, checked before it came here.
     pub signature: Option<Signature>,
+}
+
+/// The ranks of those who are meant by name, in the numbering in which they were counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Stood<I> {
+    /// Which numbering.
+    pub epoch: Epoch<I>,
+    /// One for each name, in order; `None` for whoever was no member and is awaited.
+    pub ranks: Vec<Option<Rank>>,
 }
 
 impl<I: Copy> Header<I> {
@@ -236,10 +248,14 @@ impl<I: Copy> Header<I> {
     /// the others in later rounds.
     pub const MAX_NAMES: usize = 2048;
 
-    /// Whether all distances of the part have a name, or none, within the bound.
+    /// Whether all distances of the part have a name, or none, within the bound; and as
+    /// many places, if any.
     pub fn is_named_in_full(&self) -> bool {
         let count = self.names.len() as u64;
-        count == 0 || (count <= Self::MAX_NAMES as u64 && count == self.errand.part.count())
+        let stood = self.stood.as_ref();
+        let is_full =
+            count == 0 || (count <= Self::MAX_NAMES as u64 && count == self.errand.part.count());
+        is_full && stood.is_none_or(|stood| stood.ranks.len() == self.names.len())
     }
 
     /// Who is meant at which distance.
@@ -247,6 +263,16 @@ impl<I: Copy> Header<I> {
         let spans = self.errand.part.spans().iter();
         let distances = spans.flat_map(|span| span.start..span.end);
         distances.zip(self.names.iter().copied())
+    }
+
+    /// Who is meant at which distance stood at which rank.
+    pub fn places(&self) -> impl Iterator<Item = (u32, Rank)> + '_ {
+        let spans = self.errand.part.spans().iter();
+        let distances = spans.flat_map(|span| span.start..span.end);
+        let ranks = self.stood.iter().flat_map(|stood| &stood.ranks);
+        distances
+            .zip(ranks)
+            .filter_map(|(at, rank)| Some((at, (*rank)?)))
     }
 }
 
@@ -272,9 +298,11 @@ impl<I: Copy> Packet<I> {
         }
     }
 
-    /// What payloads, names and signature take in memory.
+    /// What payloads, names, places and signature take in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let names = names_bytes::<I>(self.header.names.len());
+        let stood = self.header.stood.as_ref();
+        let places = stood.map_or(0, |stood| stood.ranks.len());
+        let names = names_bytes::<I>(self.header.names.len(), places);
         self.payloads
             .len()
             .saturating_add(names)
@@ -287,7 +315,10 @@ pub(crate) fn signature_bytes(signature: Option<&Signature>) -> usize {
     signature.map_or(0, |signature| signature.bytes().len())
 }
 
-/// What this many names take in memory, with their distances.
-pub(crate) const fn names_bytes<I>(count: usize) -> usize {
-    count.saturating_mul(size_of::<(u32, I)>())
+/// What this many names and places take in memory, with their distances.
+pub(crate) const fn names_bytes<I>(names: usize, places: usize) -> usize {
+    let places = places.saturating_mul(size_of::<(u32, Rank)>());
+    names
+        .saturating_mul(size_of::<(u32, I)>())
+        .saturating_add(places)
 }

@@ -1,7 +1,7 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 8 | head (postcard) | payload, to the end of the frame |
+//!   | version 9 | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
 //! Encoding gives head and payload apart, so that a vectored write sends the
@@ -18,7 +18,7 @@ use crate::packet::{Errand, Exception, Message, Part};
 use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.

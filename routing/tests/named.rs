@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::network::single::{ORIGIN, Single, errand, header, placed, view};
 use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{Header, Message, Packet, PacketId, Part, Refusal, Span};
+use binomesh_routing::packet::{
+    Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
+};
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
 
@@ -79,6 +81,47 @@ fn another_peer_at_the_rank_does_not_answer_for_a_missed_member() {
         network.assert_sound();
         assert!(network.receipts[&id][0].is_complete(), "seed {seed}");
         network.assert_survivors_delivered(id);
+    }
+    assert!(deceived > 0);
+}
+
+/// The origin takes ranks 9 and 10 for each other in the epoch of a broadcast that 9
+/// misses: in the next one 10 says that it never stood there, and does not count for 9.
+#[test]
+fn a_name_that_never_stood_at_a_rank_does_not_count_for_it() {
+    let mut deceived = 0;
+    for seed in seeds(100) {
+        let config = Config::default();
+        let mut network = Network::unplaced(16, seed, Conditions::default(), config);
+        let members = network.members.clone();
+        network.liar = Some((members[8], swap));
+        network.place(&members);
+        network.run_for(3_000_000);
+        if !is_deceived(&network) {
+            continue;
+        }
+        deceived += 1;
+        network.liar = None;
+        let cuts = members.iter().map(|from| (*from, members[9]));
+        network.cuts.extend(cuts);
+        let id = network.publish(members[0], 16).unwrap();
+        network.run_for(50_000);
+        for _ in 0..2 {
+            network.place(&members);
+            network.run_for(300_000);
+        }
+        network.run_until_receipts(20_000_000);
+        let receipt = &network.receipts[&id][0];
+        let line = receipt
+            .unreached
+            .iter()
+            .find(|line| line.rank == Some(Rank(9)));
+        let line = line.unwrap_or_else(|| panic!("seed {seed}: {receipt:?}"));
+        let said = (line.peer, line.state, line.reason);
+        let nameless = (None, State::Unconfirmed, Reason::Epoch);
+        assert_eq!(said, nameless, "seed {seed}");
+        assert_eq!(receipt.reached_count, 14, "seed {seed}");
+        assert_eq!(network.stats(members[0]).misnamed, 1, "seed {seed}");
     }
     assert!(deceived > 0);
 }
@@ -165,7 +208,7 @@ fn two_members_at_one_rank_have_a_round_each() {
             meant.extend(packet.header.named());
             let errand = packet.header.errand;
             let answer = if to == 1003 {
-                // It knows that rank 2 is not its own.
+                // It says that it never stood where its name was heard.
                 let reason = Refusal::NotThatPeer;
                 Message::Refused { errand, reason }
             } else {
@@ -185,7 +228,8 @@ fn two_members_at_one_rank_have_a_round_each() {
     origin.perform();
     let receipt = &origin.receipts[0];
     assert_eq!(receipt.reached_peers, [1001, 1002]);
-    assert_eq!(receipt.unreached[0].peer, Some(1003));
+    let left = &receipt.unreached[0];
+    assert_eq!((left.rank, left.peer), (Some(Rank(3)), None));
 }
 
 /// More members than a packet names: the others have their turn right after.

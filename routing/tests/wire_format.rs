@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::packet::{
     Confirmation, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
-    Refusal, Signature, Span, State,
+    Refusal, Signature, Span, State, Stood,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
@@ -124,6 +124,12 @@ fn packet() -> impl Strategy<Value = Relayed> {
                 let count = errand.part.count();
                 let fits = is_named && count <= Header::<PeerId>::MAX_NAMES as u64;
                 let count = if fits { count as usize } else { 0 };
+                let stood = Stood {
+                    epoch: errand.epoch,
+                    ranks: (0..count)
+                        .map(|at| (at % 2 == 0).then_some(Rank(to)))
+                        .collect(),
+                };
                 let header = Header {
                     errand,
                     origin_rank: Rank(origin_rank),
@@ -134,6 +140,7 @@ fn packet() -> impl Strategy<Value = Relayed> {
                     topic,
                     order,
                     names: vec![name; count],
+                    stood: (count > 0).then_some(stood),
                     signature: signature(count % 100),
                 };
                 Message::Packet(Box::new(Packet { header, payloads }))
@@ -265,6 +272,7 @@ fn golden_vectors_do_not_change() {
             topic: Topic::new("hi").unwrap(),
             order: None,
             names: Vec::new(),
+            stood: None,
             signature: None,
         },
         payloads: Bytes::from_static(b"payload").into(),
@@ -452,6 +460,10 @@ fn names_that_do_not_fit_their_part_are_refused() {
             round: u32::MAX,
             part,
         };
+        let stood = Stood {
+            epoch: errand.epoch,
+            ranks: vec![Some(Rank(u32::MAX)); names],
+        };
         let header = Header {
             errand,
             origin_rank: Rank(u32::MAX),
@@ -462,6 +474,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
             topic: Topic::new("x".repeat(255)).unwrap(),
             order: None,
             names: vec![PeerId::from_bytes([255; 16]); names],
+            stood: Some(stood),
             signature,
         };
         let payloads = Payloads::default();
@@ -518,6 +531,7 @@ fn numbers_without_an_end_are_refused() {
             topic: Topic::new("x").unwrap(),
             order: Some(Order { stream: 0, number }),
             names: Vec::new(),
+            stood: None,
             signature: None,
         };
         let payloads = Payloads::join(&vec![Bytes::new(); count]).unwrap();
@@ -541,6 +555,7 @@ fn a_signature_out_of_its_bounds_is_refused() {
         topic: Topic::new("x").unwrap(),
         order: None,
         names: Vec::new(),
+        stood: None,
         signature: None,
     };
     let payloads = Payloads::default();
@@ -575,6 +590,7 @@ fn a_topic_is_checked_when_it_is_read() {
             topic: Topic::new("x").unwrap(),
             order: None,
             names: Vec::new(),
+            stood: None,
             signature: None,
         },
         payloads: Default::default(),

@@ -131,6 +131,7 @@ impl Host {
             ("waited_in_vain", stats.waited_in_vain),
             ("refusals_checked", stats.refusals_checked),
             ("hearsay_undone", stats.hearsay_undone),
+            ("misnamed", stats.misnamed),
             ("roster_doubted", stats.roster_doubted),
         ] {
             metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);

@@ -62,6 +62,7 @@ pub(crate) fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId>
         topic: Topic::new("t").expect("a topic"),
         order: None,
         names: Vec::new(),
+        stood: None,
         signature: None,
     };
     let payloads = Payloads::from(Bytes::from_static(TRUE.as_bytes()));

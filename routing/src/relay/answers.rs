@@ -202,6 +202,7 @@ impl<I: Id> Relay<I> {
         duty.payloads.clear();
         duty.signature = None;
         duty.names.clear();
+        duty.stood.clear();
         for (waiter, errand) in std::mem::take(&mut duty.waiters) {
             let done = Message::Done {
                 errand: answer_to(&duty, &errand),
@@ -398,6 +399,11 @@ impl<I: Id> Relay<I> {
             // The rank is right, and who is meant is not there in this epoch.
             Refusal::NotThatPeer => {
                 peer = duty.name_at(span.start);
+                // It is who is named, so the name was wrong when the message was accepted.
+                if duty.is_own && peer == Some(handed.to) {
+                    self.stats.misnamed += 1;
+                    self.open.misname(&duty.key, span.start);
+                }
                 (State::Unconfirmed, Reason::Epoch)
             }
             Refusal::Window => (State::Unconfirmed, Reason::Window),

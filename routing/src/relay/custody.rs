@@ -8,7 +8,7 @@ use super::delivery::Delivery;
 use super::duty::{Duty, DutyKey};
 use super::window::{Said, Source, Verdict};
 use super::{Effects, Event, Relay, Timer};
-use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+use crate::packet::{Errand, Message, Packet, Part, Refusal, Span, Stood};
 use crate::strategy::Strategy;
 
 impl<I: Id> Relay<I> {
@@ -171,12 +171,21 @@ impl<I: Id> Relay<I> {
         }
         let is_step = matches!(errand.part, Part::Routed { .. });
         let mut named = header.names.first().filter(|_| !is_step).into_iter();
-        // Two peers may claim one rank: what is for the one is not for the other.
-        if named.all(|name| *name == self.me) {
+        let stood = header.stood.as_ref().filter(|_| !is_step);
+        // Two peers may claim one rank: what is for the one is not for the other, neither
+        // now nor when the message was for whoever held a rank.
+        if named.all(|name| *name == self.me) && !stood.is_some_and(|stood| self.denies(stood)) {
             Ok(())
         } else {
             Err(Refusal::NotThatPeer)
         }
+    }
+
+    /// Whether this node knows that it stood elsewhere when it was counted.
+    fn denies(&self, stood: &Stood<I>) -> bool {
+        let said = stood.ranks.first().copied().flatten();
+        let is_known = |rank| self.epochs.has_stood(stood.epoch, rank) == Some(false);
+        said.is_some_and(is_known)
     }
 
     fn hold(&mut self, from: I, packet: Box<Packet<I>>, out: &mut Effects<I>) {
@@ -366,6 +375,7 @@ impl<I: Id> Relay<I> {
         duty.is_finished = false;
         duty.renew(packet);
         duty.names.extend(packet.header.named());
+        duty.stood.extend(packet.header.places());
         duty.closed_below = duty.closed_below.max(packet.header.closed_below);
         duty.is_kept |= packet.header.is_kept;
         for span in again {

@@ -9,7 +9,7 @@ use super::exceptions::Exceptions;
 use crate::order::Order;
 use crate::packet::{
     Confirmation, Errand, Header, Message, Packet, PacketId, Part, Payloads, Reason, Signature,
-    Span, Topic, names_bytes, signature_bytes,
+    Span, Stood, Topic, names_bytes, signature_bytes,
 };
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
@@ -136,6 +136,9 @@ pub(super) struct Duty<I> {
     /// Who is meant at each distance; empty if whoever stands there is, and once
     /// finished.
     pub(super) names: BTreeMap<u32, I>,
+    /// Where these stood when the origin counted them, and in which numbering.
+    pub(super) stood: BTreeMap<u32, Rank>,
+    pub(super) stood_in: Option<Epoch<I>>,
     /// The newest round that was served.
     pub(super) round: u32,
     /// Of a range: my own distance from the origin.
@@ -181,6 +184,8 @@ impl<I: Id> Duty<I> {
             payloads: packet.payloads.clone(),
             signature: header.signature.clone(),
             names: header.named().collect(),
+            stood: header.places().collect(),
+            stood_in: header.stood.as_ref().map(|stood| stood.epoch),
             round: header.errand.round,
             start: range.start,
             end: range.end,
@@ -246,7 +251,7 @@ impl<I: Id> Duty<I> {
 
     /// What payloads, names and signature take in memory.
     pub(super) fn bytes(&self) -> usize {
-        let names = names_bytes::<I>(self.names.len());
+        let names = names_bytes::<I>(self.names.len(), self.stood.len());
         self.payloads
             .len()
             .saturating_add(names)
@@ -300,6 +305,15 @@ impl<I: Id> Duty<I> {
         named.map(|(_, name)| *name).collect()
     }
 
+    /// The ranks of the members that a part names, as of the time they were counted.
+    fn stood_of(&self, part: &Part) -> Option<Stood<I>> {
+        let epoch = self.stood_in?;
+        let spans = part.spans().iter();
+        let named = spans.flat_map(|span| self.names.range(span.start..span.end));
+        let ranks = named.map(|(at, _)| self.stood.get(at).copied()).collect();
+        Some(Stood { epoch, ranks })
+    }
+
     /// The question how a delegation is.
     pub(super) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
         let name = match &delegation.part {
@@ -325,6 +339,7 @@ impl<I: Id> Duty<I> {
                 topic: self.topic.clone(),
                 order: self.order,
                 names: self.names_of(&delegation.part),
+                stood: self.stood_of(&delegation.part),
                 signature: self.signature.clone(),
             },
             payloads: self.payloads.clone(),

@@ -14,8 +14,9 @@ use crate::roster::Roster;
 /// are kept. Nobody may ever have held one of its ranks; then its names come one after
 /// another, and nobody needs them any more.
 const PREVIOUS_FOR: Duration = Duration::from_secs(12);
-/// How many names of epochs that are kept no longer are remembered, to refuse
-/// their packets at once; older ones count as unknown.
+/// How many epochs that are kept no longer are remembered with this node's place, to
+/// refuse their packets at once, and what is for somebody else by its name; older ones
+/// count as unknown.
 const MAX_GONE: usize = 8;
 
 /// Place, tables and roster in one epoch.
@@ -172,7 +173,7 @@ pub(super) struct Change<I> {
 pub(super) struct Epochs<I> {
     newest: Option<EpochView<I>>,
     previous: Option<EpochView<I>>,
-    gone: VecDeque<Epoch<I>>,
+    gone: VecDeque<Placement<I>>,
     /// The wait until rosters are asked for again, and how often the newest was in vain.
     wait: Duration,
     attempt: u32,
@@ -221,7 +222,17 @@ impl<I: Id> Epochs<I> {
 
     /// Whether this epoch was kept once.
     pub(super) fn is_gone(&self, epoch: Epoch<I>) -> bool {
-        self.gone.contains(&epoch)
+        self.find(epoch).is_none() && self.gone.iter().any(|place| place.epoch == epoch)
+    }
+
+    /// Whether this node stood at a rank of an epoch; `None` if it does not remember.
+    pub(super) fn has_stood(&self, epoch: Epoch<I>, rank: Rank) -> Option<bool> {
+        let kept = [&self.newest, &self.previous];
+        let kept = kept.into_iter().flatten().map(|view| view.placement());
+        let places = kept.chain(self.gone.iter().copied());
+        let mut mine = places.filter(|place| place.epoch == epoch).peekable();
+        mine.peek()?;
+        Some(mine.any(|place| place.rank == rank))
     }
 
     /// Whether a peer is a member of a kept epoch, as far as rosters can tell: above
@@ -251,7 +262,7 @@ impl<I: Id> Epochs<I> {
             };
         }
         (self.previous_for, self.previous_attempts) = (Duration::ZERO, 0);
-        self.gone.retain(|epoch| *epoch != view.placement.epoch);
+        self.gone.retain(|place| *place != view.placement);
         let roster = Roster::new(me, view.placement, config.roster_max);
         let mut next = EpochView { view, roster };
         next.learn_from_fingers();
@@ -261,25 +272,23 @@ impl<I: Id> Epochs<I> {
             Some(old) => self.previous.replace(old),
             None => None,
         };
-        let mut gone = dropped.map(|old| old.placement().epoch);
+        let mut gone = dropped.map(|old| old.placement());
         if let Some(previous) = &self.previous
             && self.is_newest(previous.placement().epoch)
         {
             // An earlier epoch has come back under its own name.
-            gone = gone.or(Some(previous.placement().epoch));
+            gone = gone.or(Some(previous.placement()));
             self.previous = None;
         }
-        if let Some(epoch) = gone
-            && !self.is_newest(epoch)
-        {
-            self.gone.push_back(epoch);
+        if let Some(place) = gone {
+            self.gone.push_back(place);
             if self.gone.len() > MAX_GONE {
                 self.gone.pop_front();
             }
         }
         Change {
             is_new_epoch: true,
-            gone,
+            gone: gone.map(|place| place.epoch),
         }
     }
 

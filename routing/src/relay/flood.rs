@@ -42,6 +42,7 @@ impl<I: Id> Relay<I> {
         let mut duty = Duty::of_packet(key, packet, placement.population, false);
         // Whoever stands beside me is meant.
         duty.names.clear();
+        duty.stood.clear();
         for span in next {
             self.delegate(number, &mut duty, span, 0, out);
         }

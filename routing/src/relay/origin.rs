@@ -45,6 +45,9 @@ pub(super) struct OpenMessage<I> {
     members: Option<Arc<Vec<Option<I>>>>,
     /// Of a message to some members: who is meant at which distance.
     names: BTreeMap<u32, I>,
+    /// Distances whose supposed holders said that they never stood there: nobody is
+    /// known by name there.
+    misnamed: BTreeSet<u32>,
     expected: Runs,
     reached: Runs,
     /// Refused, or gone from the membership: no further try.
@@ -138,6 +141,9 @@ impl<I: Id> OpenMessage<I> {
         if let Some(meant) = self.names.get(&at) {
             return Some(*meant);
         }
+        if self.misnamed.contains(&at) {
+            return None;
+        }
         let rank = self.accepted.rank.ahead(at, self.accepted.population);
         let kept = epochs.find(self.accepted.epoch);
         kept.and_then(|view| view.name_at(rank)).or_else(|| {
@@ -170,6 +176,23 @@ impl<I: Id> OpenMessage<I> {
             },
             None if accepted.is_some_and(may_learn) => Whereabouts::Nameless,
             None => Whereabouts::Gone(Reason::Epoch),
+        }
+    }
+
+    /// Where the member stood that is meant at a distance of the round that was issued
+    /// last; `None` if it is meant by its name alone.
+    pub(super) fn stood_at(&self, issued: u32) -> Option<Rank> {
+        let at = *self.issued.get(&issued)?;
+        let is_by_rank = self.names.is_empty() && !self.is_awaited(at);
+        is_by_rank.then(|| self.accepted.rank.ahead(at, self.accepted.population))
+    }
+
+    /// Whoever was named at a distance of the round that was issued last never stood
+    /// where the message was for whoever stood.
+    fn misname(&mut self, epoch: Epoch<I>, issued: u32) {
+        let is_current = self.issued_in == Some(epoch) && self.stood_at(issued).is_some();
+        if let Some(at) = self.issued.get(&issued).filter(|_| is_current) {
+            self.misnamed.insert(*at);
         }
     }
 
@@ -517,6 +540,7 @@ impl<I: Id> OpenMessages<I> {
             strategy,
             members: None,
             names,
+            misnamed: BTreeSet::new(),
             expected,
             reached: Runs::new(),
             settled: BTreeMap::new(),
@@ -568,6 +592,14 @@ impl<I: Id> OpenMessages<I> {
 
     pub(super) fn sequences(&self) -> Vec<u64> {
         self.messages.keys().copied().collect()
+    }
+
+    /// Whoever was named at a distance of an own duty says that it is not the one.
+    pub(super) fn misname(&mut self, key: &DutyKey<I>, at: u32) {
+        let message = self.messages.get_mut(&key.id.sequence);
+        if let Some(message) = message.filter(|message| message.id == key.id) {
+            message.misname(key.epoch, at);
+        }
     }
 
     /// Members of a duty's part have delivered.

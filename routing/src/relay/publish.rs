@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh_overlay::Id;
+use binomesh_overlay::{Id, Rank};
 
 use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
@@ -420,15 +420,19 @@ impl<I: Id> Relay<I> {
                 topic: message.topic.clone(),
                 order: message.order,
                 names: Vec::new(),
+                stood: None,
                 signature: message.signature.clone(),
             },
             payloads: message.payloads.clone(),
         };
+        let stood_at = |at: &u32| Some((*at, message.stood_at(*at)?));
+        let stood: BTreeMap<u32, Rank> = names.keys().filter_map(stood_at).collect();
+        let stood_in = Some(message.accepted.epoch).filter(|_| !stood.is_empty());
         let number = self.duties.find(&key);
         let number = number.unwrap_or_else(|| self.duties.number());
         self.forget(number, out);
         let mut duty = Duty::of_packet(key, &packet, placement.population, true);
-        duty.names = names;
+        (duty.names, duty.stood, duty.stood_in) = (names, stood, stood_in);
         if is_routed {
             self.route(number, &mut duty, spans.spans(), 0, &[], out);
         } else {

@@ -173,6 +173,7 @@ pub fn header(errand: Errand<u32>, to: Rank) -> Header<u32> {
         topic: Topic::new("test").unwrap(),
         order: None,
         names: Vec::new(),
+        stood: None,
         signature: None,
     }
 }
