@@ -9,7 +9,8 @@
 //! about honest members. While somebody's state is corrupted or somebody lies
 //! about the overlay, and until the graph is exact again, numberings may
 //! contradict each other: nothing is demanded then but that no rank is called
-//! delivered whose holder is not; names are hearsay. A liar may take the place of
+//! delivered whose holder is not, and no rank that nobody ever held unless somebody else
+//! is named who has; other names are hearsay. A liar may take the place of
 //! one member that is gone, by claiming its rank, but of nobody who is there.
 //! While somebody lies about user messages, what its
 //! reports say cannot be told from what is so, and receipts are not judged.
@@ -369,8 +370,8 @@ impl Checker {
         }
     }
 
-    /// The origin's place in the epoch that a receipt names, if it stood there
-    /// between acceptance and receipt. A broadcast is issued when the roster of
+    /// The place of the origin that a receipt names, if it stood there between acceptance
+    /// and receipt. A broadcast is issued when the roster of
     /// an epoch is complete, which may be a later one than that of acceptance.
     fn issued_in(
         &self,
@@ -378,11 +379,14 @@ impl Checker {
         closed: Duration,
         receipt: &Receipt<Id>,
     ) -> Option<Placement<Id>> {
-        let first = Some(accepted.placement).filter(|first| first.epoch == receipt.epoch);
+        let is_named = |placement: &Placement<Id>| {
+            (placement.epoch, placement.rank) == (receipt.epoch, receipt.origin_rank)
+        };
+        let first = Some(accepted.placement).filter(is_named);
         let mut later = self.stood(receipt.id, accepted.at, closed);
         first.or_else(|| {
             let is_broadcast = accepted.audience == Audience::Members;
-            let found = later.find(|placement| placement.epoch == receipt.epoch);
+            let found = later.find(|placement| is_named(placement));
             found.filter(|_| is_broadcast).copied()
         })
     }
@@ -427,11 +431,15 @@ impl Checker {
         found: &mut Vec<Violation>,
     ) {
         let message = Name(receipt.id);
+        let mut named_alone = self.named_alone(accepted, receipt);
         for rank in reached(receipt) {
-            let mut holders = self.at(receipt.epoch, rank, accepted.at);
-            if !holders.any(|id| self.has_delivered(receipt.id, id)) {
-                let peer = self.at(receipt.epoch, rank, accepted.at).next();
-                let rank = rank.0;
+            let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
+            let is_true = match holders.is_empty() {
+                true => named_alone.next().is_some(),
+                false => holders.iter().any(|id| self.has_delivered(receipt.id, *id)),
+            };
+            if !is_true {
+                let (rank, peer) = (rank.0, holders.first().copied());
                 found.push(Violation::FalselyDelivered {
                     message,
                     rank,
@@ -449,6 +457,23 @@ impl Checker {
                 });
             }
         }
+    }
+
+    /// The peers that a receipt rightly names as reached and that held none of its reached
+    /// ranks. Each may stand for a rank that nobody ever held: in an epoch that corruption
+    /// made up the origin means the peers that its corrupted tables name.
+    fn named_alone(
+        &self,
+        accepted: &Accepted,
+        receipt: &Receipt<Id>,
+    ) -> impl Iterator<Item = Id> + '_ {
+        let holders = reached(receipt).flat_map(|rank| self.at(receipt.epoch, rank, accepted.at));
+        let holders: BTreeSet<Id> = holders.collect();
+        let named: BTreeSet<Id> = receipt.reached_peers.iter().copied().collect();
+        let alone: Vec<Id> = named.difference(&holders).copied().collect();
+        let message = receipt.id;
+        let has_delivered = move |id: &Id| self.has_delivered(message, *id);
+        alone.into_iter().filter(has_delivered)
     }
 
     /// Each liar that has delivered may stand for one member that is gone.

@@ -121,7 +121,9 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
         };
         if files.is_empty() {
             let path = path.display();
-            return Err(Failure::Usage(format!("{path}: no scenario in this folder")));
+            return Err(Failure::Usage(format!(
+                "{path}: no scenario in this folder"
+            )));
         }
         files.sort_unstable();
         for file in files {
