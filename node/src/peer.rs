@@ -307,6 +307,7 @@ impl<I: Id> Peer<I> {
                 // The relay may still want it.
                 Effect::Disconnect(peer) if self.relay_links.contains(&peer) => {}
                 Effect::Disconnect(peer) => out.disconnect(peer),
+                Effect::Doubt(peer) => out.doubt(peer),
                 Effect::Event(event) => {
                     match event {
                         overlay::Event::View => is_view_new = true,
@@ -362,6 +363,7 @@ impl<I: Id> Peer<I> {
                         out.disconnect(peer);
                     }
                 }
+                Effect::Doubt(peer) => out.doubt(peer),
                 Effect::Event(event) => {
                     is_roster_new |= matches!(event, routing::Event::RosterComplete(_));
                     out.event(Event::Relay(event));

@@ -58,6 +58,9 @@ pub struct NodeReport {
     /// [`SlowPeer::MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowPeer>,
+    /// The addresses that it tells others, and that its host had and has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
     /// What is missing, when not healthy.

@@ -312,6 +312,7 @@ pub(crate) mod tests {
                 down: Vec::new(),
                 slow: Vec::new(),
                 relayed: Vec::new(),
+                addresses_gone: Vec::new(),
                 healthy: true,
                 reason: None,
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Fault, Lie, Network, Shape, World};
+use binomesh::world::{Fault, Lie, Memory, Network, Shape, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
@@ -265,6 +265,32 @@ fn a_root_that_returns_is_found_by_those_who_were_deployed_under_it() {
     settle(&mut world, seconds(120));
     world.restart(0);
     settle(&mut world, seconds(300));
+}
+
+/// Nothing tells the others that their links to its former life are dead, and it knows
+/// nobody: only what they have found out themselves makes them dial it.
+#[test]
+fn a_root_that_lost_its_state_is_dialled_beside_its_former_links() {
+    for (nodes, away) in [(2, 0), (2, 3), (3, 1), (3, 6), (9, 1), (9, 20)] {
+        let mut network = Network::local();
+        network.idle_timeout = seconds(45);
+        let mut world = World::new(nodes, network);
+        for id in 0..nodes as u32 {
+            let parent = id.checked_sub(1).map(|id| id / 2);
+            let config = node(&mut world, id, parent, &[]);
+            world.start(config);
+        }
+        settle(&mut world, seconds(60));
+        world.run_for(seconds(3));
+        world.crash(0);
+        world.run_for(seconds(away));
+        world.restart_with(0, Memory::Lost);
+        let taken = settle(&mut world, seconds(60));
+        assert!(
+            taken <= seconds(10),
+            "{nodes} nodes, away for {away} s: {taken:?}"
+        );
+    }
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub enum Effect<I, M, T, E> {
     Connect(I),
     /// The link to this peer is no longer needed by this side.
     Disconnect(I),
+    /// This node itself has found the peer silent: the link to it, if there is one, may be
+    /// dead though nothing has closed it. Make another beside it.
+    Doubt(I),
 }
 
 /// The effects of one input, in order. Nobody reads it to decide something.
@@ -77,6 +80,11 @@ impl<I, M, T, E> Outbox<I, M, T, E> {
     /// Give up the claim on the link to `peer`.
     pub fn disconnect(&mut self, peer: I) {
         self.effects.push(Effect::Disconnect(peer));
+    }
+
+    /// Ask for another link to `peer` beside one that may be dead.
+    pub fn doubt(&mut self, peer: I) {
+        self.effects.push(Effect::Doubt(peer));
     }
 
     /// Let `change` look at every message, as the last thing before the host

@@ -238,6 +238,7 @@ impl Host {
 
     fn fire(&mut self, timer: Timer, late: Duration, now: Instant) {
         if timer.is_look() {
+            self.transport.look_at_addresses();
             self.tell_acknowledged();
             self.tell_round_trips(now);
         }
@@ -328,7 +329,8 @@ impl Host {
         if self.dial_failures.get(&peer) == Some(&reason) {
             return;
         }
-        tracing::warn!(peer = %seed, %reason, "cannot be dialled, trying on");
+        let remedy = reason.remedy();
+        tracing::warn!(peer = %seed, %reason, remedy, "cannot be dialled, trying on");
         self.dial_failures.insert(peer, reason);
     }
 

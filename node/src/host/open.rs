@@ -187,13 +187,14 @@ fn limits(config: &NodeConfig) -> Limits {
         Profile::Fast => 20,
         Profile::Quiet => 100,
     });
-    let link_idle = match config.profile {
-        Profile::Default | Profile::Quiet => defaults.link_idle,
+    let (link_idle, redial_max) = match config.profile {
+        Profile::Default | Profile::Quiet => (defaults.link_idle, defaults.redial_max),
         // A fifth, as is everything else of this profile.
-        Profile::Fast => defaults.link_idle / 5,
+        Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
     Limits {
         link_idle,
+        redial_max,
         packet_frame: PACKET_MAX,
         large_above: SHARED_MAX,
         keep_alive,

@@ -28,6 +28,7 @@ impl Host {
             Effect::Disarm { timer } => self.timers.disarm(timer),
             Effect::Connect(peer) => self.transport.connect(peer),
             Effect::Disconnect(peer) => self.transport.disconnect(peer),
+            Effect::Doubt(peer) => self.transport.doubt(peer),
             Effect::Event(Event::Overlay(event)) => self.on_overlay_event(&event),
             Effect::Event(Event::Relay(event)) => self.on_relay_event(event),
         }

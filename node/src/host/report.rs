@@ -41,6 +41,7 @@ impl Host {
             down: overlay.down().map(name).collect(),
             relayed: overlay.relayed().map(|(peer, _)| name(peer)).collect(),
             slow: self.slow_peers(SlowPeer::MAX),
+            addresses_gone: self.transport.addresses_gone(),
             healthy: reason.is_none(),
             reason,
         }

@@ -26,10 +26,25 @@ impl World {
         self.link(id, peer);
     }
 
+    /// A process takes its link to a peer for dead, and dials beside it: with this and with
+    /// whatever it says to that peer from now on.
+    pub(super) fn doubt(&mut self, id: Id, peer: Id) {
+        if let Some(host) = self.hosts.get_mut(&id)
+            && host.linked.contains_key(&peer)
+        {
+            host.doubted.insert(peer);
+            self.link(id, peer);
+        }
+    }
+
     /// Make a link to a live peer, if there is none.
     pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Connection> {
         if let Some(link) = self.network.connection(from, to) {
             return Some(link);
+        }
+        let is_stale = |host: &Host| host.stale.contains(&to) && !host.doubted.contains(&to);
+        if self.hosts.get(&from).is_some_and(|host| is_stale(host)) {
+            return None;
         }
         let now = self.now;
         let answers = self.hosts.get(&to);
@@ -63,6 +78,8 @@ impl World {
             return;
         };
         let former = host.linked.insert(peer, (number, boot));
+        host.stale.remove(&peer);
+        host.doubted.remove(&peer);
         if former.is_some() {
             self.feed(at, Input::LinkDown { peer });
         }

@@ -39,6 +39,11 @@ pub(super) struct Host {
     /// The links that the process knows to be up: their number and the boot at
     /// the other end.
     pub(super) linked: BTreeMap<Id, (u64, u64)>,
+    /// The peers whose former life is behind the link, and whose present one has lost the
+    /// secret by which it would say so: all that goes over the link is lost.
+    pub(super) stale: BTreeSet<Id>,
+    /// The peers that it dials beside the link.
+    pub(super) doubted: BTreeSet<Id>,
     /// The peers that have received something of it since it was looked at last.
     pub(super) acknowledged: BTreeSet<Id>,
     /// The peers that it wants links to.
@@ -64,6 +69,8 @@ impl Host {
             paused_until: Duration::ZERO,
             timers: BTreeMap::new(),
             linked: BTreeMap::new(),
+            stale: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
             claimed: BTreeSet::new(),
             lines: BTreeMap::new(),
@@ -85,7 +92,7 @@ impl Host {
     }
 
     /// The next life, with what is left of this one.
-    fn reborn(&mut self, memory: Memory) -> Config<Id> {
+    fn reborn(&self, memory: Memory) -> Config<Id> {
         let mut config = self.config.clone();
         config.returns = memory != Memory::Lost;
         config.boot = match memory {
@@ -119,6 +126,8 @@ impl World {
         host.paused_until = Duration::ZERO;
         host.is_leaving = false;
         host.linked.clear();
+        host.stale.clear();
+        host.doubted.clear();
         host.acknowledged.clear();
         self.turn(id, true);
         self.feed(id, Input::Start);
@@ -131,8 +140,15 @@ impl World {
 
     /// Start a process again with what is left of its former life.
     pub fn restart_with(&mut self, id: Id, memory: Memory) {
-        if let Some(host) = self.hosts.get_mut(&id) {
+        if let Some(host) = self.hosts.get(&id) {
             let config = host.reborn(memory);
+            if memory == Memory::Lost {
+                for host in self.hosts.values_mut() {
+                    if host.linked.contains_key(&id) {
+                        host.stale.insert(id);
+                    }
+                }
+            }
             self.start(config);
         }
     }

@@ -372,6 +372,8 @@ impl World {
                     return;
                 }
                 host.linked.remove(&peer);
+                host.stale.remove(&peer);
+                host.doubted.remove(&peer);
                 Input::LinkDown { peer }
             }
             Happening::Alarm { timer, armed, .. } => match host.timers.get(&timer) {
@@ -420,6 +422,7 @@ impl World {
                     host.claimed.remove(&peer);
                 }
             }
+            Effect::Doubt(peer) => self.doubt(id, peer),
         }
     }
 

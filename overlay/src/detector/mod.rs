@@ -78,8 +78,10 @@ pub enum Message<I> {
 /// What has become of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Nobody has heard of it.
+    /// Nobody has heard of it: this node has found that out for itself.
     Down,
+    /// It is down by another's word, or by its own as it left.
+    ToldDown,
     /// Others have; this node has not for a long time.
     Cut,
     /// It was taken for down and is no longer.
@@ -388,7 +390,7 @@ impl<I: Id> Detector<I> {
                 }
                 None
             }
-            (News::Accused, None) => Some((peer, Verdict::Down)),
+            (News::Accused, None) => Some((peer, Verdict::ToldDown)),
             (News::Cleared, _) => Some((peer, Verdict::Up)),
             (News::Stale, _) => None,
         }

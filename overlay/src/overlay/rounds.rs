@@ -148,9 +148,15 @@ impl<I: Id> Overlay<I> {
     ) {
         for (peer, verdict) in verdicts {
             match verdict {
-                Verdict::Down => self.lose(peer, moved, out),
+                Verdict::Down => {
+                    out.doubt(peer);
+                    self.lose(peer, moved, out);
+                }
+                // Whoever says so may lie, or have lost its own way to that peer.
+                Verdict::ToldDown => self.lose(peer, moved, out),
                 // Alive, but not for this node: a tree edge must be spoken over.
                 Verdict::Cut => {
+                    out.doubt(peer);
                     moved.family |=
                         self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
                     self.note_unlinked(peer);
@@ -177,7 +183,7 @@ impl<I: Id> Overlay<I> {
         if let Some(boot) = self.boots.get(&peer).copied()
             && self.detector.on_leave(peer, boot, out)
         {
-            self.on_verdicts(vec![(peer, Verdict::Down)], moved, out);
+            self.on_verdicts(vec![(peer, Verdict::ToldDown)], moved, out);
         }
     }
 
@@ -346,6 +352,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::overlay::Input;
+    use crate::{Effect, tree};
 
     #[test]
     fn silence_behind_a_late_timer_is_not_held_against_anybody() {
@@ -368,6 +375,89 @@ mod tests {
         let late = beat * 2;
         node.handle(Input::Timer { timer, late }, &mut out);
         assert!(!node.detector.is_suspect(1), "a pause forgives all");
+    }
+
+    /// Whom the node calls down with this input, and beside whose links it dials.
+    fn judged(node: &mut Overlay<u32>, input: Input<u32>) -> (Vec<u32>, Vec<u32>) {
+        let mut out = Out::new();
+        node.handle(input, &mut out);
+        let (mut down, mut doubted) = (Vec::new(), Vec::new());
+        for effect in out {
+            match effect {
+                Effect::Event(Event::Down(peer)) => down.push(peer),
+                Effect::Doubt(peer) => doubted.push(peer),
+                _ => {}
+            }
+        }
+        (down, doubted)
+    }
+
+    fn accusation_of(peer: u32) -> Input<u32> {
+        let accusation = detector::Rumour {
+            peer,
+            boot: 10,
+            incarnation: 0,
+            mark: None,
+            is_up: false,
+        };
+        let message = detector::Message::Rumours(vec![accusation]).into();
+        Input::Message { from: 2, message }
+    }
+
+    fn fired(timer: Timer) -> Input<u32> {
+        let late = Duration::ZERO;
+        Input::Timer { timer, late }
+    }
+
+    #[test]
+    fn an_own_verdict_makes_a_node_dial_beside_the_link() {
+        let mut node = Overlay::new(Config::new(0, 1, 1));
+        node.detector.watch(&[1].into());
+        let mut looks = (0..10).map(|_| judged(&mut node, fired(Timer::Watch)));
+        let found = looks.find(|(down, _)| !down.is_empty());
+        assert_eq!(found, Some((vec![1], vec![1])));
+        // It was accused by another, asked, and has not answered here either.
+        let mut node = Overlay::new(Config::new(0, 1, 1));
+        node.boots.insert(3, 10);
+        node.claimed.insert(3);
+        assert_eq!(judged(&mut node, accusation_of(3)), (vec![], vec![]));
+        assert_eq!(judged(&mut node, fired(Timer::Judge)), (vec![], vec![]));
+        assert_eq!(judged(&mut node, fired(Timer::Judge)), (vec![3], vec![3]));
+    }
+
+    #[test]
+    fn a_told_verdict_and_a_goodbye_make_a_node_dial_nobody() {
+        let mut node = Overlay::new(Config::new(0, 1, 1));
+        assert_eq!(judged(&mut node, accusation_of(3)), (vec![3], vec![]));
+        let mut config = Config::new(0, 1, 1);
+        config.parent = Some(9);
+        let mut node = Overlay::new(config);
+        judged(&mut node, Input::Start);
+        judged(&mut node, Input::LinkUp { peer: 9, boot: 1 });
+        let lead = tree::Lead {
+            path: [tree::Step {
+                id: 9,
+                order: tree::Order::default(),
+            }]
+            .into_iter()
+            .collect(),
+            order: tree::Order::slot(1),
+            root: tree::RootKey {
+                weight: 1,
+                priority: 100,
+                id: 9,
+            },
+            heirs: [0].into_iter().collect(),
+            anchored: true,
+        };
+        for (message, down) in [
+            (tree::Message::Lead(lead), vec![]),
+            (tree::Message::Leave, vec![9]),
+        ] {
+            let message = message.into();
+            let input = Input::Message { from: 9, message };
+            assert_eq!(judged(&mut node, input), (down, vec![]));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! certificate decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use metrics::Counter;
 use serde::{Deserialize, Serialize};
@@ -198,6 +198,30 @@ impl Book {
         })
     }
 
+    /// Whether the operator has named this peer.
+    pub(super) fn is_configured(&self, id: PeerId) -> bool {
+        let entry = self.entries.get(&id);
+        entry.is_some_and(|entry| !entry.configured.is_empty())
+    }
+
+    /// What this peer is called.
+    pub(super) fn name(&self, id: PeerId) -> Option<String> {
+        let entry = self.entries.get(&id).filter(|entry| !entry.name.is_empty());
+        entry.map(|entry| entry.name.clone())
+    }
+
+    /// The name of a peer that has said itself, or of which the operator has said, that it
+    /// is at this address; none if several have.
+    pub(super) fn name_at(&self, ip: IpAddr) -> Option<String> {
+        let is_there = |entry: &&Entry| {
+            let said = entry.authenticated.iter().chain(&entry.configured);
+            said.into_iter().any(|address| address.ip() == ip)
+        };
+        let mut there = self.entries.values().filter(is_there);
+        let first = there.next()?;
+        there.next().is_none().then(|| first.name.clone())
+    }
+
     /// Whether there is an address to dial.
     pub(super) fn is_known(&self, id: PeerId) -> bool {
         let entry = self.entries.get(&id);
@@ -256,6 +280,21 @@ mod tests {
     fn ports(book: &mut Book, id: u8) -> Vec<u16> {
         let addresses = book.addresses(PeerId::from_bytes([id; 16]));
         addresses.iter().map(SocketAddr::port).collect()
+    }
+
+    #[test]
+    fn a_stranger_is_likely_the_one_peer_at_its_address() {
+        let mut book = Book::new(4, Counter::noop());
+        let here = IpAddr::from([127, 0, 0, 1]);
+        assert!(book.hear(contact(3, 30)));
+        assert_eq!(book.name_at(here), None, "hearsay says nothing");
+        assert!(book.authenticate(contact(1, 10)));
+        assert_eq!(book.name_at(here).as_deref(), Some("node-1"));
+        assert_eq!(book.name_at([127, 0, 0, 2].into()), None);
+        assert!(book.configure(contact(2, 20)));
+        assert_eq!(book.name_at(here), None, "two are there");
+        assert!(book.is_configured(contact(2, 20).id));
+        assert!(!book.is_configured(contact(1, 10).id));
     }
 
     #[test]

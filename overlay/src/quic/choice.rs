@@ -3,7 +3,9 @@
 //! Two nodes may dial each other at once; both then see both connections and
 //! must keep the same one. So the choice depends only on what both know: of two
 //! dials in one direction the later wins; of opposite dials the one made by the
-//! greater id, unless its maker is told that it ended.
+//! greater id. A connection that either side takes for gone stands against none.
+
+use serde::{Deserialize, Serialize};
 
 use super::book::EndedDial;
 use crate::PeerId;
@@ -24,6 +26,18 @@ pub(super) struct Dial {
     pub(super) attempt: u64,
 }
 
+impl Dial {
+    /// The same dial from the other end.
+    const fn seen_by_peer(self) -> Self {
+        let direction = match self.direction {
+            Direction::Outgoing => Direction::Incoming,
+            Direction::Incoming => Direction::Outgoing,
+        };
+        let attempt = self.attempt;
+        Self { direction, attempt }
+    }
+}
+
 /// The two ends of a link, and the boot of this one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
@@ -32,16 +46,61 @@ pub(super) struct Ends {
     pub(super) peer: PeerId,
 }
 
-/// Whether a new connection of the same boot takes the place of the current one.
-/// `ended` is which of this node's dials the peer saw end.
-pub(super) fn wins(ends: Ends, new: Dial, current: Dial, ended: Option<EndedDial>) -> bool {
+/// The connections that one side takes for gone: to the other side they are, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Gone {
+    /// The newest dial of the *other* side that has ended here, or is silent and in doubt.
+    pub(super) ended: Option<EndedDial>,
+    /// The newest of its own dials to the other side that is silent and in doubt; 0 if none
+    /// is.
+    pub(super) given_up: u64,
+}
+
+impl Gone {
+    /// Whether the side that says this means `dial`, as the *other* side sees it. `boot` is
+    /// that of the other side.
+    const fn covers(self, boot: u64, dial: Dial) -> bool {
+        match (dial.direction, self.ended) {
+            (Direction::Incoming, _) => dial.attempt <= self.given_up,
+            (Direction::Outgoing, Some((of, newest))) => of == boot && dial.attempt <= newest,
+            (Direction::Outgoing, None) => false,
+        }
+    }
+}
+
+/// What becomes of two connections to the same process of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// The current one stays.
+    Stays,
+    /// The new one takes its place, and the current one drains.
+    Drains,
+    /// The new one takes its place, and the current one is gone: nothing would drain.
+    IsGone,
+}
+
+/// Judge a new connection of the boot that is linked. `said` is what this side takes for gone,
+/// `heard` what the peer does, both as the greetings over the new connection have it: so both
+/// ends judge by the same facts. `boot` is the peer's.
+pub(super) fn choose(
+    ends: Ends,
+    boot: u64,
+    new: Dial,
+    current: Dial,
+    (said, heard): (Gone, Gone),
+) -> Choice {
     use Direction::{Incoming, Outgoing};
-    match (new.direction, current.direction) {
+    if heard.covers(ends.boot, current) || said.covers(boot, current.seen_by_peer()) {
+        return Choice::IsGone;
+    }
+    let wins = match (new.direction, current.direction) {
         (Outgoing, Outgoing) | (Incoming, Incoming) => new.attempt > current.attempt,
-        // My dial stands here, and the peer says that it is gone.
-        (Incoming, Outgoing) if ended >= Some((ends.boot, current.attempt)) => true,
         (Outgoing, Incoming) => ends.me > ends.peer,
         (Incoming, Outgoing) => ends.peer > ends.me,
+    };
+    match wins {
+        true => Choice::Drains,
+        false => Choice::Stays,
     }
 }
 
@@ -49,6 +108,11 @@ pub(super) fn wins(ends: Ends, new: Dial, current: Dial, ended: Option<EndedDial
 mod tests {
     use super::*;
     use Direction::{Incoming, Outgoing};
+
+    const NOTHING: Gone = Gone {
+        ended: None,
+        given_up: 0,
+    };
 
     fn ends(me: u8, peer: u8) -> Ends {
         Ends {
@@ -62,13 +126,20 @@ mod tests {
         Dial { direction, attempt }
     }
 
+    fn chosen(ends: Ends, new: Dial, current: Dial) -> Choice {
+        choose(ends, 8, new, current, (NOTHING, NOTHING))
+    }
+
     /// Whatever order the two see the connections in, both keep the same one.
     #[test]
     fn both_ends_keep_the_dial_by_the_greater_id() {
-        for (me, mine_wins) in [(1, false), (3, true)] {
-            let (mine, theirs) = (dial(Outgoing, 5), dial(Incoming, 9));
-            assert_eq!(wins(ends(me, 2), mine, theirs, None), mine_wins);
-            assert_eq!(wins(ends(me, 2), theirs, mine, None), !mine_wins);
+        for (me, mine, theirs) in [
+            (1, Choice::Stays, Choice::Drains),
+            (3, Choice::Drains, Choice::Stays),
+        ] {
+            let (own, other) = (dial(Outgoing, 5), dial(Incoming, 9));
+            assert_eq!(chosen(ends(me, 2), own, other), mine);
+            assert_eq!(chosen(ends(me, 2), other, own), theirs);
         }
     }
 
@@ -76,8 +147,8 @@ mod tests {
     fn of_two_dials_in_one_direction_the_later_wins() {
         for direction in [Incoming, Outgoing] {
             let (early, late) = (dial(direction, 5), dial(direction, 6));
-            assert!(wins(ends(1, 2), late, early, None));
-            assert!(!wins(ends(1, 2), early, late, None));
+            assert_eq!(chosen(ends(1, 2), late, early), Choice::Drains);
+            assert_eq!(chosen(ends(1, 2), early, late), Choice::Stays);
         }
     }
 
@@ -85,15 +156,68 @@ mod tests {
     fn a_dial_that_the_peer_saw_end_does_not_stand() {
         let (mine, theirs) = (dial(Outgoing, 5), dial(Incoming, 1));
         for (ended, expected) in [
-            (None, false),
-            (Some((7, 4)), false),
-            (Some((7, 5)), true),
-            (Some((7, 6)), true),
-            // Of an earlier process of mine.
-            (Some((6, 9)), false),
+            (None, Choice::Stays),
+            (Some((7, 4)), Choice::Stays),
+            (Some((7, 5)), Choice::IsGone),
+            (Some((7, 6)), Choice::IsGone),
+            // Of another process of mine.
+            (Some((6, 9)), Choice::Stays),
+            (Some((8, 9)), Choice::Stays),
         ] {
-            let won = wins(ends(3, 2), theirs, mine, ended);
-            assert_eq!(won, expected, "{ended:?}");
+            let heard = Gone { ended, ..NOTHING };
+            let chosen = choose(ends(3, 2), 8, theirs, mine, (NOTHING, heard));
+            assert_eq!(chosen, expected, "{ended:?}");
+        }
+    }
+
+    /// One side doubts the link, whoever dialled it, and either dials beside it.
+    #[test]
+    fn both_ends_take_a_link_for_gone_if_either_doubts_it() {
+        let (low, high) = (PeerId::from_bytes([1; 16]), PeerId::from_bytes([2; 16]));
+        for (me, peer) in [(low, high), (high, low)] {
+            let here = Ends { me, boot: 7, peer };
+            let there = Ends {
+                me: peer,
+                boot: 8,
+                peer: me,
+            };
+            for current in [Outgoing, Incoming] {
+                for new in [Outgoing, Incoming] {
+                    let (current, new) = (dial(current, 5), dial(new, 6));
+                    let doubt = match current.direction {
+                        Outgoing => Gone {
+                            given_up: 5,
+                            ..NOTHING
+                        },
+                        Incoming => Gone {
+                            ended: Some((8, 5)),
+                            ..NOTHING
+                        },
+                    };
+                    let here = choose(here, 8, new, current, (doubt, NOTHING));
+                    let [new, current] = [new, current].map(Dial::seen_by_peer);
+                    let there = choose(there, 7, new, current, (NOTHING, doubt));
+                    assert_eq!((here, there), (Choice::IsGone, Choice::IsGone));
+                }
+            }
+        }
+    }
+
+    /// Both doubt the link, and both dial: the doubts say nothing of the new connections.
+    #[test]
+    fn of_two_dials_beside_a_link_in_doubt_both_ends_keep_the_same_one() {
+        let doubt = Gone {
+            ended: None,
+            given_up: 5,
+        };
+        let same = Gone {
+            ended: Some((8, 5)),
+            given_up: 0,
+        };
+        let (mine, theirs) = (dial(Outgoing, 6), dial(Incoming, 3));
+        for (me, kept) in [(1, Choice::Stays), (3, Choice::Drains)] {
+            let chosen = choose(ends(me, 2), 8, mine, theirs, (doubt, same));
+            assert_eq!(chosen, kept);
         }
     }
 }

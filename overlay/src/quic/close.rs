@@ -3,6 +3,7 @@
 use quinn::{Connection, ConnectionError, VarInt};
 
 use super::frame::RefusedFrame;
+use super::words;
 use crate::PeerId;
 
 /// The code with which a connection is closed.
@@ -27,6 +28,8 @@ pub(super) enum CloseCode {
     Stopping = 7,
     /// The certificate is no longer accepted.
     Certificate = 8,
+    /// Nothing came over it, and another connection took its place.
+    Silent = 9,
 }
 
 impl CloseCode {
@@ -41,6 +44,7 @@ impl CloseCode {
             Self::TooSlow => b"too slow",
             Self::Stopping => b"stopping",
             Self::Certificate => b"certificate",
+            Self::Silent => b"silent",
         };
         connection.close(VarInt::from_u32(self as u32), name);
     }
@@ -105,10 +109,14 @@ pub enum DialError {
         /// What its certificate calls it.
         name: String,
     },
-    /// One side did not accept the other's certificate: the metric label of the
-    /// cause.
-    #[error("certificate refused: {0}")]
+    /// This node did not accept the other side's certificate: the metric label of
+    /// the cause.
+    #[error("its certificate is refused: {}", words::of(.0))]
     Certificate(&'static str),
+    /// The other side did not accept this node's certificate: the metric label of
+    /// the cause.
+    #[error("it refuses this node's certificate: {}", words::of(.0))]
+    OwnCertificate(&'static str),
     /// The other side speaks another protocol version.
     #[error("it speaks another protocol version")]
     Version,
@@ -118,6 +126,12 @@ pub enum DialError {
     /// The other side has no room.
     #[error("it has no room for another link")]
     Busy,
+    /// The other side is about to end.
+    #[error("it is stopping")]
+    Stopping,
+    /// The other side did not even begin a handshake.
+    #[error("it takes no new connections: it has just stopped, or too many arrive at once")]
+    Refused,
     /// The greeting was not understood.
     #[error("the greeting was refused")]
     Greeting,
@@ -137,17 +151,37 @@ impl DialError {
                 code if code == CloseCode::Version as u64 => Self::Version,
                 code if code == CloseCode::OldBoot as u64 => Self::OldBoot,
                 code if code == CloseCode::Busy as u64 => Self::Busy,
-                _ => Self::Broken(error.to_string()),
+                code if code == CloseCode::Stopping as u64 => Self::Stopping,
+                _ => Self::Broken(plain(error)),
             },
             ConnectionError::TransportError(_) | ConnectionError::ConnectionClosed(_) => {
+                let is_own = matches!(error, ConnectionError::ConnectionClosed(_));
                 match handshake_label(error) {
-                    "refused" => Self::Busy,
-                    "quic" => Self::Broken(error.to_string()),
+                    "refused" => Self::Refused,
+                    "quic" => Self::Broken(plain(error)),
+                    label if is_own => Self::OwnCertificate(label),
                     label => Self::Certificate(label),
                 }
             }
-            _ => Self::Broken(error.to_string()),
+            _ => Self::Broken(plain(error)),
         }
+    }
+
+    /// What an operator can do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::OwnCertificate(label) => words::own_remedy(label),
+            Self::OldBoot => words::OLD_BOOT_REMEDY,
+            other => words::remedy(other.label()),
+        }
+    }
+
+    /// Whether somebody has answered: that says more than silence at another address.
+    pub(super) const fn is_answer(&self) -> bool {
+        !matches!(
+            self,
+            Self::NoContact | Self::NoRoute | Self::TimedOut | Self::NoRoom
+        )
     }
 
     /// The metric label.
@@ -157,10 +191,12 @@ impl DialError {
             Self::NoRoute => "no_route",
             Self::TimedOut => "timed_out",
             Self::WrongPeer { .. } => "wrong_peer",
-            Self::Certificate(label) => label,
+            Self::Certificate(label) | Self::OwnCertificate(label) => label,
             Self::Version => "version",
             Self::OldBoot => "old_boot",
             Self::Busy => "busy",
+            Self::Stopping => "stopping",
+            Self::Refused => "refused",
             Self::Greeting => "greeting",
             Self::Broken(_) => "broken",
             Self::NoRoom => "no_room",
@@ -171,9 +207,11 @@ impl DialError {
 /// The metric label of a handshake that failed: TLS alerts (RFC 8446, 6.2) come
 /// as QUIC codes 0x100 + alert, whichever side raised them.
 pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
-    let code = match error {
-        ConnectionError::TransportError(error) => u64::from(error.code),
-        ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+    let (code, text) = match error {
+        ConnectionError::TransportError(error) => (u64::from(error.code), error.reason.as_bytes()),
+        ConnectionError::ConnectionClosed(close) => {
+            (u64::from(close.error_code), &close.reason[..])
+        }
         ConnectionError::TimedOut => return "timed_out",
         ConnectionError::ApplicationClosed(_) => return "closed_by_peer",
         _ => return "quic",
@@ -182,6 +220,8 @@ pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
         0x02 => "refused",
         0x12a | 0x12b | 0x12e => "bad_certificate",
         0x12c => "revoked",
+        // TLS has one alert for both; the words beside it tell them apart.
+        0x12d if is_early(text) => "not_yet_valid",
         0x12d => "expired",
         0x130 => "unknown_authority",
         0x131 => "not_a_peer",
@@ -191,4 +231,18 @@ pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
         0x100..=0x1ff => "tls",
         _ => "quic",
     }
+}
+
+/// Whether the verifier found a certificate that is not valid yet.
+fn is_early(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).contains("not valid yet")
+}
+
+/// The words of an error, which may be a peer's own: nothing that a terminal obeys, and no
+/// more than a line.
+fn plain(error: &ConnectionError) -> String {
+    const LINE: usize = 120;
+    let text = error.to_string();
+    let printable = text.chars().filter(|letter| !letter.is_control());
+    printable.take(LINE).collect()
 }

@@ -2,28 +2,34 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
-use super::choice::Direction;
+use super::choice::{Direction, Gone};
 use super::close::{CloseCode, DialError, handshake_label};
 use super::frame::RefusedFrame;
 use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
 use super::identity::{Subject, valid_for};
 use super::link::{self, Greeted};
 use super::peer::{Link, Peer, Standing};
+use super::warnings::Refusal;
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
 const GREETING_PRIORITY: i32 = 4;
+/// How often it is looked whether a link in doubt is heard again, and how many times at
+/// least. Guess: ten times as long as an acknowledgement may wait.
+const LOOK: Duration = Duration::from_millis(5);
+const LOOKS: u32 = 10;
 
-/// Dial a peer until there is a link or nobody wants one.
+/// Dial a peer until there is a link that is not in doubt, or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let mut failures = peer.failures();
     while peer.goes_on_dialling(shared.is_stopping()) {
@@ -36,13 +42,20 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
             dialled = dial_once(&shared, &peer) => dialled,
             () = shared.stop.cancelled() => continue,
         };
-        let Err(reason) = dialled else { continue };
-        shared.metrics.handshake_failed(reason.label());
-        tracing::debug!(peer = %peer.id, %reason, "dial failed");
-        let Some((dropped, writable)) = peer.fail_dial() else {
+        let Err(Failed { reason, address }) = dialled else {
             continue;
         };
+        shared.metrics.handshake_failed(reason.label());
+        tracing::debug!(peer = %peer.id, %reason, "dial failed");
+        // Whoever is called down, and does not answer, needs no line for each dial.
+        if !peer.is_linked() || reason.is_answer() {
+            shared.warn_of_dial(peer.id, address, &reason);
+        }
+        let dropped = peer.fail_dial();
         failures = peer.failures();
+        let Some((dropped, writable)) = dropped else {
+            continue;
+        };
         shared.metrics.dropped_frames.increment(dropped as u64);
         let id = peer.id;
         let failed = TransportEvent::DialFailed { peer: id, reason };
@@ -72,24 +85,49 @@ async fn pause(shared: &Shared, peer: &Peer) {
     }
 }
 
+/// No address of a peer has led to a link.
+struct Failed {
+    /// The first answer; without any, what came of the last address.
+    reason: DialError,
+    /// The address that it is about.
+    address: Option<SocketAddr>,
+}
+
+impl From<DialError> for Failed {
+    fn from(reason: DialError) -> Self {
+        let address = None;
+        Self { reason, address }
+    }
+}
+
 /// Try the peer's addresses, the best known first, until one leads to a link.
-async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialError> {
-    if shared.has_no_room() {
-        return Err(DialError::NoRoom);
+async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed> {
+    if shared.has_no_room() && !peer.is_linked() {
+        return Err(DialError::NoRoom.into());
     }
     let addresses = shared.book().addresses(peer.id);
-    let mut failure = DialError::NoContact;
+    let mut failure = Failed::from(DialError::NoContact);
     for address in addresses {
         let permit = shared.dials.acquire().await;
         let _permit = permit.map_err(|_| DialError::NoRoom)?;
         shared.metrics.dials.increment(1);
-        let limit = shared.limits.handshake_timeout;
-        let dialled = tokio::time::timeout(limit, dial_address(shared, peer, address)).await;
+        let is_beside = peer.is_linked();
+        let limit = match is_beside {
+            // The next of its first packets would come so late that a new dial is sooner.
+            true => shared.limits.handshake_timeout / 2,
+            false => shared.limits.handshake_timeout,
+        };
+        let dialling = dial_address(shared, peer, address, is_beside);
+        let dialled = tokio::time::timeout(limit, dialling).await;
         match dialled.unwrap_or(Err(DialError::TimedOut)) {
             Ok(()) => return Ok(()),
-            Err(error) => failure = error,
+            Err(reason) if !failure.reason.is_answer() => {
+                let address = Some(address);
+                failure = Failed { reason, address };
+            }
+            Err(_) => {}
         }
-        if peer.is_linked() {
+        if !peer.wants_dial() {
             return Ok(());
         }
     }
@@ -100,6 +138,7 @@ async fn dial_address(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
     address: SocketAddr,
+    is_beside: bool,
 ) -> Result<(), DialError> {
     let trust = shared.trust();
     let connecting = shared
@@ -122,10 +161,15 @@ async fn dial_address(
         } = subject;
         return Err(DialError::WrongPeer { found, name });
     }
+    if is_beside && !stays_in_doubt(peer, &connection).await {
+        guard.close(CloseCode::Done);
+        return Ok(());
+    }
     let (mut say, mut hear) = connection.open_bi().await.map_err(|e| DialError::of(&e))?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let attempt = shared.attempts.fetch_add(1, Ordering::Relaxed);
     let hello = shared.hello(peer.id, attempt);
+    let said = hello.gone;
     let answer = match greeting::say(&mut say, &Greeting::Hello(hello)).await {
         Ok(()) => greeting::hear(&mut hear).await,
         Err(error) => Err(error),
@@ -150,24 +194,37 @@ async fn dial_address(
         hear,
         direction: Direction::Outgoing,
         attempt,
+        said,
         trust,
     };
     guard.disarm();
     greeted.register(shared, ack, None)
 }
 
-/// Accept connections until the transport stops. No handshake is waited for
+/// The peer answers at all, so it has a moment to answer over the link in doubt, too: after
+/// a pause, or once a route is back, that link is as good as it was.
+async fn stays_in_doubt(peer: &Peer, beside: &Connection) -> bool {
+    if let Some(link) = peer.doubted() {
+        link.probe.notify_one();
+    }
+    let looks = LOOKS + (beside.rtt() * 3).as_millis() as u32 / LOOK.as_millis() as u32;
+    for _ in 0..looks {
+        if peer.doubted().is_none() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    peer.wants_dial()
+}
+
+/// Accept connections until the endpoint is closed; while the transport stops, only to tell
+/// the diallers so. No handshake is waited for
 /// here. Once half of the places are taken, the others are for those who show
 /// that they receive at the address from which they seem to send: whoever makes
 /// addresses up cannot take all.
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
-    loop {
-        let incoming = tokio::select! {
-            incoming = endpoint.accept() => incoming,
-            () = shared.stop.cancelled() => None,
-        };
-        let Some(incoming) = incoming else { break };
+    while let Some(incoming) = endpoint.accept().await {
         let is_crowded = handshakes.available_permits() <= shared.limits.handshakes / 2;
         if is_crowded && !incoming.remote_address_validated() {
             shared.metrics.retried.increment(1);
@@ -175,19 +232,20 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             let _ = incoming.retry();
             continue;
         }
+        let address = incoming.remote_address();
         let Ok(permit) = handshakes.clone().try_acquire_owned() else {
-            shared.metrics.handshake_failed("busy");
+            shared.note_refusal(address, "busy".into());
             incoming.refuse();
             continue;
         };
         let accepting = shared.clone();
-        shared.spawn(async move {
+        // Not tracked: whoever stops does not wait for strangers.
+        shared.executor.spawn(async move {
             let limit = accepting.limits.handshake_timeout;
             let accepted = tokio::time::timeout(limit, accept_one(&accepting, incoming)).await;
             drop(permit);
-            if let Err(reason) = accepted.unwrap_or(Err("timed_out")) {
-                accepting.metrics.handshake_failed(reason);
-                tracing::debug!(reason, "incoming connection refused");
+            if let Err(refusal) = accepted.unwrap_or(Err("timed_out".into())) {
+                accepting.note_refusal(address, refusal);
             }
         });
     }
@@ -198,16 +256,21 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     }
 }
 
-/// Judge and greet one incoming connection; fails with a metric label.
-async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'static str> {
-    let label = |error: ConnectionError| handshake_label(&error);
+/// Judge and greet one incoming connection.
+async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), Refusal> {
+    let label = |error: ConnectionError| Refusal::from(handshake_label(&error));
     let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
+    let (id, name) = (subject.id, subject.name.clone());
+    let refused = |label| Refusal {
+        label,
+        peer: Some((id, name.clone())),
+    };
     if subject.id == shared.me {
         guard.close(CloseCode::WrongPeer);
-        return Err("self");
+        return Err(refused("self"));
     }
     let (say, mut hear) = connection.accept_bi().await.map_err(label)?;
     let _ = say.set_priority(GREETING_PRIORITY);
@@ -215,21 +278,26 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         Ok(Greeting::Hello(hello)) => hello,
         Err(GreetingError::Version) => {
             guard.close(CloseCode::Version);
-            return Err("version");
+            return Err(refused("version"));
         }
         Ok(_) | Err(GreetingError::Malformed) => {
             guard.close(CloseCode::Protocol);
             shared.metrics.frame_refused(RefusedFrame::Malformed);
-            return Err("greeting");
+            return Err(refused("greeting"));
         }
-        Err(GreetingError::Ended) => return Err("closed_by_peer"),
+        Err(GreetingError::Ended) => return Err(refused("closed_by_peer")),
     };
+    if shared.is_stopping() {
+        guard.close(CloseCode::Stopping);
+        return Err(refused("stopping"));
+    }
     let known = shared.table.find(subject.id);
     if shared.has_no_room() && !known.is_some_and(|peer| peer.is_linked()) {
         guard.close(CloseCode::Busy);
-        return Err("busy");
+        return Err(refused("busy"));
     }
     shared.metrics.accepted.increment(1);
+    let ack = shared.hello(id, 0);
     let greeted = Handshake {
         connection,
         chain,
@@ -238,14 +306,14 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), &'st
         hear,
         direction: Direction::Incoming,
         attempt: hello.attempt,
+        said: ack.gone,
         trust,
     };
     guard.disarm();
     // Registered before the HelloAck is written: when the peer, having it, says
     // goodbye on another connection, this one is known here.
-    let ack = Greeting::Hello(shared.hello(greeted.subject.id, 0));
-    let registered = greeted.register(shared, hello, Some(ack));
-    registered.map_err(|error| error.label())
+    let registered = greeted.register(shared, hello, Some(Greeting::Hello(ack)));
+    registered.map_err(|error| refused(error.label()))
 }
 
 /// A connection over which both have greeted.
@@ -257,6 +325,8 @@ struct Handshake {
     hear: RecvStream,
     direction: Direction,
     attempt: u64,
+    /// What this node has said of other connections.
+    said: Gone,
     /// Whom this node believed when TLS began.
     trust: u64,
 }
@@ -271,10 +341,15 @@ impl Handshake {
         ack: Option<Greeting>,
     ) -> Result<(), DialError> {
         let id = self.subject.id;
+        let said = said_addresses(&hello);
+        let is_seen_only = said.is_empty();
         let contact = Contact {
             id,
             name: self.subject.name.clone(),
-            addresses: dialable(&hello, &self.connection),
+            addresses: match is_seen_only {
+                true => vec![seen(&self.connection)],
+                false => said,
+            },
         };
         let limits = &shared.limits;
         let link = Arc::new(Link {
@@ -295,13 +370,17 @@ impl Handshake {
             drain: watch::Sender::new(None),
             settled: CancellationToken::new(),
             large: Arc::new(Semaphore::new(limits.large_streams)),
+            is_seen_only,
+            is_given_up: AtomicBool::new(false),
+            probe: Notify::new(),
         });
         let (peer, standing) = loop {
             let Some(peer) = shared.enter(id) else {
                 CloseCode::Busy.close(&link.connection);
                 return Err(DialError::NoRoom);
             };
-            let standing = peer.register(shared.me, shared.boot, &link, hello.ended);
+            let gone = (self.said, hello.gone);
+            let standing = peer.register(shared.me, shared.boot, &link, gone);
             if let Ok(standing) = standing {
                 break (peer, standing);
             }
@@ -368,15 +447,11 @@ fn subject_of(connection: &Connection) -> Option<(Subject, Vec<CertificateDer<'s
     Some((subject, *chain))
 }
 
-/// Where the peer says it can be dialled; if it does not, where it is seen, for
-/// it dials from the socket on which it listens.
-fn dialable(hello: &Hello, connection: &Connection) -> Vec<SocketAddr> {
+/// Where the peer says it can be dialled. One that says nothing is dialled where it is seen,
+/// for it dials from the socket on which it listens.
+fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
     let said = hello.addresses.iter().copied().filter(is_dialable);
-    let mut addresses: Vec<_> = said.take(ADDRESSES_MAX).collect();
-    if addresses.is_empty() {
-        addresses.push(seen(connection));
-    }
-    addresses
+    said.take(ADDRESSES_MAX).collect()
 }
 
 /// The peer's address; one that a dual-stack socket maps into IPv6 is given as
@@ -392,8 +467,25 @@ impl Shared {
         Hello {
             boot: self.boot,
             attempt,
-            ended: self.book().ended(to),
+            gone: self.gone(to),
             addresses: self.advertised.clone(),
         }
+    }
+
+    /// The connections to this peer that are gone: those that have ended, and a link in doubt.
+    fn gone(&self, peer: PeerId) -> Gone {
+        let mut gone = Gone {
+            ended: self.book().ended(peer),
+            given_up: 0,
+        };
+        let doubted = self.table.find(peer).and_then(|peer| peer.doubted());
+        match doubted.map(|link| (link.direction, link.boot, link.attempt)) {
+            Some((Direction::Incoming, boot, attempt)) => {
+                gone.ended = gone.ended.max(Some((boot, attempt)));
+            }
+            Some((Direction::Outgoing, _, attempt)) => gone.given_up = attempt,
+            None => {}
+        }
+        gone
     }
 }

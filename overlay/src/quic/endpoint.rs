@@ -57,7 +57,8 @@ pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, 
     let mut server = ServerConfig::with_crypto(tls.server.clone());
     server
         .transport_config(transport(limits)?)
-        .migration(false)
+        // A dialler whose address changes, or whose translator forgets it, keeps its links.
+        .migration(true)
         .max_incoming(limits.incoming)
         .incoming_buffer_size_total(limits.incoming_bytes);
     Ok(server)

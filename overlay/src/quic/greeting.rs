@@ -17,9 +17,11 @@ use std::net::SocketAddr;
 use quinn::{RecvStream, SendStream};
 use serde::{Deserialize, Serialize};
 
-use super::book::{ADDRESSES_MAX, EndedDial};
-use super::frame::VERSION;
+use super::book::ADDRESSES_MAX;
+use super::choice::Gone;
 
+/// The version of all that is said here.
+const VERSION: u8 = 2;
 /// The longest message after its header, in bytes.
 const MESSAGE_MAX: usize = 1024;
 
@@ -30,9 +32,9 @@ pub(super) struct Hello {
     pub(super) boot: u64,
     /// In a Hello the number of this dial in its boot; 0 in a HelloAck.
     pub(super) attempt: u64,
-    /// The newest dial of the *other* side that ended on this side, so that a
-    /// link which one side still takes for alive does not win against a new one.
-    pub(super) ended: Option<EndedDial>,
+    /// What the greeter takes for gone, so that a link which one side still takes for alive
+    /// does not win against a new one.
+    pub(super) gone: Gone,
     /// Where the greeter can be dialled. None: where it is seen.
     pub(super) addresses: Vec<SocketAddr>,
 }

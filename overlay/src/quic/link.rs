@@ -14,9 +14,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
+use super::book::Contact;
 use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
+use super::dial;
 use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
@@ -201,7 +203,8 @@ struct Watch {
 impl Watch {
     /// Returns whether the link ended drained.
     async fn run(&mut self) -> bool {
-        let connection = self.link.connection.clone();
+        let link = self.link.clone();
+        let connection = link.connection.clone();
         let mut drain = self.link.drain.subscribe();
         if drain.borrow().is_some() {
             // It drains from the start.
@@ -216,6 +219,8 @@ impl Watch {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
                 () = &mut expiry => {
+                    let address = dial::seen(&connection);
+                    tracing::warn!(peer = %self.link.name, %address, "the certificate has expired: cutting a link");
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
@@ -243,6 +248,8 @@ impl Watch {
                     };
                     self.readers.spawn(reader.run(stream));
                 }
+                // What it says is known: it is said for the acknowledgement.
+                () = link.probe.notified() => self.say(Greeting::Needed(self.need.said)).await,
                 () = &mut round => {
                     self.on_round().await;
                     round = self.shared.next_round();
@@ -351,6 +358,15 @@ impl Watch {
         }
         if !needed && !self.need.heard {
             self.link.start_drain(Farewell::Idle);
+        }
+        if self.link.is_seen_only && self.peer.is_current(&self.link) {
+            // It may have moved.
+            let contact = Contact {
+                id: self.link.peer,
+                name: self.link.name.clone(),
+                addresses: vec![dial::seen(&self.link.connection)],
+            };
+            self.shared.book().authenticate(contact);
         }
     }
 

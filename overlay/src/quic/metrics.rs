@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::frame::{PlainClass, RefusedFrame};
 
 /// Labels of `binomesh_transport_handshake_failures_total`.
-const HANDSHAKE_FAILURES: [&str; 24] = [
+pub(super) const HANDSHAKE_FAILURES: [&str; 26] = [
     "bad_certificate",
     "bad_signature",
     "broken",
@@ -21,11 +21,13 @@ const HANDSHAKE_FAILURES: [&str; 24] = [
     "no_room",
     "no_route",
     "not_a_peer",
+    "not_yet_valid",
     "old_boot",
     "quic",
     "refused",
     "revoked",
     "self",
+    "stopping",
     "timed_out",
     "tls",
     "unknown_authority",
@@ -58,6 +60,7 @@ pub(super) struct Metrics {
     pub(super) links_down: Counter,
     pub(super) dropped_frames: Counter,
     pub(super) replaced_links: Counter,
+    pub(super) doubts: Counter,
     pub(super) drains_overdue: Counter,
     pub(super) contacts_told: Counter,
     pub(super) contacts_unknown: Counter,
@@ -94,6 +97,7 @@ impl Metrics {
             links_down: counter!("binomesh_transport_links_down_total"),
             dropped_frames: counter!("binomesh_transport_dropped_frames_total"),
             replaced_links: counter!("binomesh_transport_replaced_links_total"),
+            doubts: counter!("binomesh_transport_doubts_total"),
             drains_overdue: counter!("binomesh_transport_drains_overdue_total"),
             contacts_told: counter!("binomesh_transport_contacts_told_total"),
             contacts_unknown: counter!("binomesh_transport_contacts_unknown_total"),

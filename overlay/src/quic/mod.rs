@@ -18,6 +18,7 @@
 //! Not here: the overlay's messages and timers, what a beat says, retransmission
 //! beyond QUIC's own.
 
+mod addresses;
 mod assembly;
 #[cfg(feature = "bare")]
 pub mod bare;
@@ -51,6 +52,8 @@ mod table;
 mod tls;
 mod told;
 mod transport;
+mod warnings;
+mod words;
 
 pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};
 pub use choice::Direction;

@@ -4,8 +4,12 @@
 //! arrives, and what still waits goes over the winner, which starts to write
 //! after the loser was read to its end, so that each class stays in order. A
 //! newer boot of the peer wins at once, for behind the other nobody is left.
+//!
+//! A link in doubt is one that the host, or a look at this node's addresses, takes for
+//! dead though QUIC has not given it up. It is dialled beside until another connection
+//! takes its place, it ends, or the peer is heard over it.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::task::AtomicWaker;
@@ -15,9 +19,8 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::book::EndedDial;
-use super::choice::{Dial, Direction, Ends, wins};
-use super::close::DownReason;
+use super::choice::{Choice, Dial, Direction, Ends, Gone, choose};
+use super::close::{CloseCode, DownReason};
 use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
 use super::greeting::Farewell;
@@ -71,6 +74,12 @@ pub(super) struct Link {
     pub(super) settled: CancellationToken,
     /// Streams of their own that may be written at once.
     pub(super) large: Arc<Semaphore>,
+    /// The peer has not said where it can be dialled: where it is seen.
+    pub(super) is_seen_only: bool,
+    /// Another connection has taken its place without a drain; the host knows.
+    pub(super) is_given_up: AtomicBool,
+    /// Has something said over it that the peer acknowledges.
+    pub(super) probe: Notify,
 }
 
 impl Link {
@@ -93,6 +102,12 @@ impl Link {
 
     fn is_alive(&self) -> bool {
         self.connection.close_reason().is_none()
+    }
+
+    /// A number that rises with what the peer's process says, and with nothing else.
+    fn heard(&self) -> u64 {
+        let heard = self.connection.stats().frame_rx;
+        heard.acks + heard.ping + heard.datagram + heard.stream
     }
 }
 
@@ -133,6 +148,8 @@ struct State {
     /// Taken out of the table; whoever still holds it looks it up again.
     removed: bool,
     current: Option<Arc<Link>>,
+    /// What had been heard over the current link when it was doubted last.
+    doubt: Option<u64>,
     /// Of the last link that was drained.
     settled: Option<CancellationToken>,
     /// Rises whenever frames may have been lost with a link.
@@ -152,6 +169,35 @@ impl State {
         let current = self.current.as_ref();
         current.is_some_and(|current| Arc::ptr_eq(current, link))
     }
+
+    /// The current link, if it is in doubt and nothing has been heard over it since.
+    fn doubted(&self) -> Option<&Arc<Link>> {
+        let current = self.current.as_ref()?;
+        let is_silent = |heard: u64| current.heard() == heard;
+        self.doubt.is_some_and(is_silent).then_some(current)
+    }
+
+    /// Whether a dial is of use.
+    fn wants_dial(&self) -> bool {
+        match self.current {
+            None => self.is_wanted(),
+            Some(_) => self.doubted().is_some(),
+        }
+    }
+
+    /// Nothing comes over this link any more, and another takes its place: what was in
+    /// flight on it may be lost.
+    fn give_up(&mut self, link: &Link) {
+        self.generation += 1;
+        self.down = DownReason::TimedOut;
+        link.is_given_up.store(true, Ordering::Relaxed);
+        CloseCode::Silent.close(&link.connection);
+    }
+
+    fn set_current(&mut self, link: Option<Arc<Link>>) {
+        self.current = link;
+        self.doubt = None;
+    }
 }
 
 /// The peer left the table meanwhile.
@@ -166,6 +212,7 @@ impl Peer {
             failures: 0,
             removed: false,
             current: None,
+            doubt: None,
             settled: None,
             generation: 0,
             running: 0,
@@ -238,16 +285,40 @@ impl Peer {
     /// Begin a dial, if one is wanted and none is under way.
     pub(super) fn start_dial(&self) -> bool {
         let mut state = self.lock();
-        let start = state.is_wanted() && !state.dialling && state.current.is_none();
+        let start = !state.dialling && state.wants_dial();
         state.dialling |= start;
         start
+    }
+
+    /// Doubt the current link. Returns whether it was not in doubt before.
+    pub(super) fn doubt(&self) -> bool {
+        let mut state = self.lock();
+        let Some(heard) = state.current.as_ref().map(|link| link.heard()) else {
+            return false;
+        };
+        let is_new = state.doubt.replace(heard) != Some(heard);
+        if is_new {
+            // The pauses between the dials begin anew.
+            state.failures = 0;
+        }
+        is_new
+    }
+
+    /// The current link, if it is in doubt.
+    pub(super) fn doubted(&self) -> Option<Arc<Link>> {
+        self.lock().doubted().cloned()
     }
 
     /// Whether the dial goes on; if not, it has ended.
     pub(super) fn goes_on_dialling(&self, stopped: bool) -> bool {
         let mut state = self.lock();
-        state.dialling = !stopped && state.is_wanted() && state.current.is_none();
+        state.dialling = !stopped && state.wants_dial();
         state.dialling
+    }
+
+    /// Whether a dial is still of use.
+    pub(super) fn wants_dial(&self) -> bool {
+        self.lock().wants_dial()
     }
 
     /// How often in a row there was no lasting link.
@@ -255,14 +326,16 @@ impl Peer {
         self.lock().failures
     }
 
-    /// A dial failed: unless a link came up meanwhile, drop what waits. Returns
+    /// A dial failed: unless there is a link, drop what waits. Returns
     /// how many frames were dropped and whether the sender hears of room.
     pub(super) fn fail_dial(&self) -> Option<(usize, bool)> {
         let mut state = self.lock();
+        if state.wants_dial() {
+            state.failures = state.failures.saturating_add(1);
+        }
         if state.current.is_some() {
             return None;
         }
-        state.failures = state.failures.saturating_add(1);
         self.decided.notify_waiters();
         let dropped = state.queue.clear();
         Some((dropped, state.queue.take_writable()))
@@ -270,13 +343,13 @@ impl Peer {
 
     /// Decide what a greeted connection is to be. Unless it is of an old boot, it runs until
     /// [`Self::end_link`]. `me` is this node, `boot` its
-    /// own boot, `ended` which of this node's dials the peer saw end.
+    /// own boot, `gone` what this node has said over it is gone, and what the peer has.
     pub(super) fn register(
         &self,
         me: PeerId,
         boot: u64,
         link: &Arc<Link>,
-        ended: Option<EndedDial>,
+        gone: (Gone, Gone),
     ) -> Result<Standing, Removed> {
         let mut state = self.lock();
         if state.removed {
@@ -285,7 +358,7 @@ impl Peer {
         let current = state.current.clone().filter(|current| current.is_alive());
         let Some(current) = current else {
             let after = state.settled.take();
-            state.current = Some(link.clone());
+            state.set_current(Some(link.clone()));
             state.running += 1;
             self.decided.notify_waiters();
             return Ok(Standing::Current(after));
@@ -296,16 +369,23 @@ impl Peer {
         if link.boot > current.boot {
             // The process behind the current link is gone: nothing to drain.
             state.down = DownReason::Restarted;
-            super::close::CloseCode::OldBoot.close(&current.connection);
+            CloseCode::OldBoot.close(&current.connection);
         } else {
-            let peer = self.id;
-            if !wins(Ends { me, boot, peer }, link.dial(), current.dial(), ended) {
-                state.running += 1;
-                return Ok(Standing::Superfluous);
+            let ends = Ends {
+                me,
+                boot,
+                peer: self.id,
+            };
+            match choose(ends, link.boot, link.dial(), current.dial(), gone) {
+                Choice::Stays => {
+                    state.running += 1;
+                    return Ok(Standing::Superfluous);
+                }
+                Choice::Drains => current.start_drain(Farewell::Replaced),
+                Choice::IsGone => state.give_up(&current),
             }
-            current.start_drain(Farewell::Replaced);
         }
-        state.current = Some(link.clone());
+        state.set_current(Some(link.clone()));
         state.running += 1;
         Ok(Standing::Current(Some(current.settled.clone())))
     }
@@ -318,6 +398,11 @@ impl Peer {
         if !self.is_linked() {
             decided.await;
         }
+    }
+
+    /// Whether `link` is the current one.
+    pub(super) fn is_current(&self, link: &Arc<Link>) -> bool {
+        self.lock().is_current(link)
     }
 
     /// Whether there is a link.
@@ -334,7 +419,7 @@ impl Peer {
     pub(super) fn set_aside(&self, link: &Arc<Link>) {
         let mut state = self.lock();
         if state.is_current(link) {
-            state.current = None;
+            state.set_current(None);
             state.settled = Some(link.settled.clone());
             state.down = DownReason::Idle;
         }
@@ -355,10 +440,11 @@ impl Peer {
             false => 0,
         };
         if state.is_current(link) {
-            state.current = None;
+            state.set_current(None);
             state.generation += 1;
             state.down = reason;
         } else if !clean
+            && !link.is_given_up.load(Ordering::Relaxed)
             && link.traffic.frames() > 0
             && state
                 .current

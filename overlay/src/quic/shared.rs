@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::addresses::OwnAddresses;
 use super::book::{Book, Contact};
 use super::choice::Direction;
 use super::clock::{Clock, Sleep};
@@ -26,6 +27,7 @@ use super::metrics::Metrics;
 use super::peer::{Link, Peer};
 use super::table::Table;
 use super::tls;
+use super::warnings::Warnings;
 use super::{BindError, TransportEvent};
 use crate::PeerId;
 
@@ -44,6 +46,10 @@ pub(super) struct Shared {
     pub(super) advertised: Vec<SocketAddr>,
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,
+    pub(super) own_addresses: Mutex<OwnAddresses>,
+    /// The lines of the log about peers, and those about strangers.
+    pub(super) peer_warnings: Mutex<Warnings>,
+    pub(super) stranger_warnings: Mutex<Warnings>,
     /// Outgoing handshakes in progress.
     pub(super) dials: Semaphore,
     /// Links that run, draining ones too.
@@ -83,11 +89,25 @@ impl Shared {
         entered
     }
 
-    /// Dial a peer if a link is wanted and none is there or under way.
-    pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) {
-        if !self.is_stopping() && peer.start_dial() {
+    /// Doubt the link to a peer, if there is one, and dial beside it.
+    pub(super) fn doubt(self: &Arc<Self>, peer: &Arc<Peer>) {
+        if peer.doubt() {
+            self.metrics.doubts.increment(1);
+            tracing::debug!(peer = %peer.id, "dialling beside a silent link");
+            if !self.dial(peer) {
+                // One that failed before may be in a pause.
+                peer.retry.notify_one();
+            }
+        }
+    }
+
+    /// Dial a peer if that is of use and no dial is under way. Returns whether one begins.
+    pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) -> bool {
+        let begins = !self.is_stopping() && peer.start_dial();
+        if begins {
             self.spawn(dial::dial(self.clone(), peer.clone()));
         }
+        begins
     }
 
     /// A link is over: forget it, and dial again if one is wanted.
@@ -173,7 +193,13 @@ impl Shared {
         let judge = self.judge.lock();
         let judge = judge.unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(error) = judge.judge(&link.chain) {
-            tracing::warn!(peer = %link.name, %error, "cutting a link");
+            let reason = tls::in_words(&error);
+            tracing::warn!(
+                peer = %link.name,
+                address = %dial::seen(&link.connection),
+                reason,
+                "the certificate is not accepted any more: cutting a link"
+            );
             link.distrusted.cancel();
             CloseCode::Certificate.close(&link.connection);
         }

@@ -20,6 +20,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::identity::{Identity, IdentityError, Subject};
+use super::words;
 
 /// The application protocol; another one fails the handshake.
 pub(super) const ALPN: &[u8] = b"binomesh/1";
@@ -86,7 +87,7 @@ pub(super) fn check_own(identity: &Identity) -> Result<(), IdentityError> {
     let judged = Judge::new(identity).and_then(|judge| judge.judge(&identity.chain));
     judged.map_err(|error| IdentityError::NotAccepted {
         name: identity.subject.name.clone(),
-        reason: error.to_string(),
+        reason: in_words(&error),
     })
 }
 
@@ -120,12 +121,39 @@ impl PeerVerifier {
         rest: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.chain.verify_client_cert(leaf, rest, now)?;
+        let verified = self.chain.verify_client_cert(leaf, rest, now);
+        let verified = verified.map_err(unknown_if_forged)?;
         match Subject::of_certificate(leaf) {
             Ok(_) => Ok(verified),
             Err(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
+}
+
+/// A certificate that claims an authority of a known name and has another one's signature:
+/// every cluster may call its authority the same, so to its operator that one is unknown.
+fn unknown_if_forged(error: Error) -> Error {
+    match error {
+        Error::InvalidCertificate(CertificateError::BadSignature) => {
+            CertificateError::UnknownIssuer.into()
+        }
+        other => other,
+    }
+}
+
+/// The verifier's judgement in an operator's words.
+pub(super) fn in_words(error: &Error) -> String {
+    use CertificateError::{
+        Expired, ExpiredContext, NotValidYet, NotValidYetContext, Revoked, UnknownIssuer,
+    };
+    let label = match error {
+        Error::InvalidCertificate(Expired | ExpiredContext { .. }) => "expired",
+        Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => "not_yet_valid",
+        Error::InvalidCertificate(Revoked) => "revoked",
+        Error::InvalidCertificate(UnknownIssuer) => "unknown_authority",
+        other => return other.to_string(),
+    };
+    words::of(label).to_owned()
 }
 
 /// Two traits of rustls ask for the same three methods; both get the same ones.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quinn::{Endpoint, Runtime};
@@ -102,6 +102,9 @@ impl Transport {
                 limits.contacts,
                 metrics.contacts_forgotten.clone(),
             )),
+            own_addresses: Mutex::default(),
+            peer_warnings: Mutex::default(),
+            stranger_warnings: Mutex::default(),
             dials: Semaphore::new(limits.handshakes),
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
@@ -117,7 +120,9 @@ impl Transport {
             limits,
         });
         for endpoint in &shared.endpoints {
-            shared.spawn(dial::accept(shared.clone(), endpoint.clone()));
+            // Not tracked: it ends with the endpoint, so that nobody waits for it.
+            let accepting = dial::accept(shared.clone(), endpoint.clone());
+            shared.executor.spawn(accepting);
         }
         let owner = Arc::new(Owner { shared });
         Ok((Self { owner }, received))
@@ -218,6 +223,30 @@ impl Transport {
             entry.retry.notify_one();
             shared.table.collect(&entry);
         }
+    }
+
+    /// Take the link to `peer`, if there is one, for dead though QUIC has not given it up:
+    /// dial beside it until another takes its place, it ends, or the peer is heard over it.
+    pub fn doubt(&self, peer: PeerId) {
+        let shared = self.shared();
+        if let Some(entry) = shared.table.find(peer) {
+            shared.doubt(&entry);
+        }
+    }
+
+    /// Look whether the addresses that links use are still those of this host, and dial
+    /// beside the links of those that are gone for a second. To be called now and then, when
+    /// the process is awake anyway.
+    pub fn look_at_addresses(&self) {
+        self.shared().look_at_addresses();
+    }
+
+    /// The advertised addresses that this host had, and has no more.
+    pub fn addresses_gone(&self) -> Vec<SocketAddr> {
+        let shared = self.shared();
+        let own = shared.own_addresses.lock();
+        let own = own.unwrap_or_else(PoisonError::into_inner);
+        own.gone_of(&shared.advertised)
     }
 
     /// Note where a peer is, as the operator says. Such a contact is kept.

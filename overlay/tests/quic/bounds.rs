@@ -65,7 +65,7 @@ async fn a_greeting_above_its_length_is_not_read() {
     let a = authority.start("a");
     let papers = authority.issue_to("raw").der();
     let raw = Raw::connect(Some(papers), a.address()).await;
-    let refused = raw.expect("connected").greet(&[1, 4, 1]).await;
+    let refused = raw.expect("connected").greet(&[GREETING, 4, 1]).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(a.meter.read(FAILURES, "greeting"), 1);
 }

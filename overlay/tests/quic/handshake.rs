@@ -4,7 +4,7 @@ use binomesh_overlay::quic::{DialError, PlainClass, TransportEvent};
 use rcgen::{SanType, SerialNumber, date_time_ymd};
 
 use crate::bed::{Authority, Node, Paper, eventually, id, name_it, packet};
-use crate::raw::{Raw, hello, knock};
+use crate::raw::{GREETING, Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
 
@@ -37,7 +37,7 @@ async fn gets_no_ack(to: &Node, paper: Option<Paper>) {
 
 #[tokio::test]
 async fn without_a_valid_certificate_nobody_gets_an_ack_and_others_are_served() {
-    let (authority, foreign) = (Authority::new("one"), Authority::new("other"));
+    let [authority, foreign, namesake] = ["one", "other", "one"].map(Authority::new);
     let serial = SerialNumber::from(77);
     let mut config = authority.config("a");
     config.identity = authority.identity_with("a", vec![authority.revoke(serial.clone())]);
@@ -71,8 +71,10 @@ async fn without_a_valid_certificate_nobody_gets_an_ack_and_others_are_served() 
     });
     let table = [
         (Some(foreign.issue_to("c")), "unknown_authority", 1),
+        // To an operator it is the same fault if that authority has the name of this one.
+        (Some(namesake.issue_to("c")), "unknown_authority", 2),
         (Some(expired), "expired", 1),
-        (Some(early), "expired", 2),
+        (Some(early), "not_yet_valid", 1),
         (Some(revoked), "revoked", 1),
         (Some(nameless), "not_a_peer", 1),
         (Some(two_names), "not_a_peer", 2),
@@ -98,7 +100,7 @@ async fn a_well_formed_raw_client_gets_an_ack() {
         .greet(&hello(9))
         .await
         .expect("an ack");
-    assert_eq!(ack[..1], [1]);
+    assert_eq!(ack[..1], [GREETING]);
     assert_eq!(a.until_up(id("raw")).await, 9);
 }
 
@@ -130,7 +132,7 @@ async fn another_protocol_version_is_refused_with_its_code() {
     let a = authority.start("a");
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
     let mut greeting = hello(1);
-    greeting[0] = 2;
+    greeting[0] = GREETING + 1;
     let refused = raw.expect("connected").greet(&greeting).await;
     let Err(quinn::ConnectionError::ApplicationClosed(close)) = refused else {
         panic!("got {refused:?}");

@@ -4,6 +4,7 @@
 mod beats;
 mod bed;
 mod bounds;
+mod doubts;
 mod frames;
 mod handshake;
 mod identity;

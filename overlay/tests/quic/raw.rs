@@ -21,8 +21,8 @@ pub(crate) type Papers = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
 /// A client that is connected, and as yet in no way greeted.
 pub(crate) struct Raw {
-    // Kept so that the connection has its driver.
-    _endpoint: Endpoint,
+    // Kept so that the connection has its driver, and to move it.
+    endpoint: Endpoint,
     pub(crate) connection: Connection,
 }
 
@@ -53,9 +53,15 @@ impl Raw {
         let connecting = endpoint.connect_with(config, to, "binomesh");
         let connection = connecting.expect("an address").await?;
         Ok(Self {
-            _endpoint: endpoint,
+            endpoint,
             connection,
         })
+    }
+
+    /// Go on from another port.
+    pub(crate) fn move_elsewhere(&self) {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        self.endpoint.rebind(socket).expect("moved");
     }
 
     /// Greet with these bytes; the answer's bytes, or why there is none.
@@ -88,10 +94,13 @@ pub(crate) async fn knock(
     Raw::connect(papers, to).await?.greet(&hello(1)).await
 }
 
+/// The version of greetings.
+pub(crate) const GREETING: u8 = 2;
+
 /// A well-formed Hello: version, length, and in postcard the variant, boot,
-/// attempt, no ended dial, no addresses.
-pub(crate) fn hello(boot: u8) -> [u8; 8] {
-    [1, 0, 5, 0, boot, 1, 0, 0]
+/// attempt, no ended dial, none given up, no addresses.
+pub(crate) fn hello(boot: u8) -> [u8; 9] {
+    [GREETING, 0, 6, 0, boot, 1, 0, 0, 0]
 }
 
 #[derive(Debug)]

@@ -548,6 +548,7 @@ impl Network {
                 Effect::Event(event) => self.note(at, event),
                 Effect::Connect(peer) => assert!(self.links.insert((at, peer))),
                 Effect::Disconnect(peer) => assert!(self.links.remove(&(at, peer))),
+                Effect::Doubt(_) => {}
             }
         }
     }

@@ -66,7 +66,10 @@ impl Single {
                 Effect::Arm { timer, after } => _ = self.timers.insert(timer, after),
                 Effect::Disarm { timer } => _ = self.timers.remove(&timer),
                 Effect::Event(Event::Receipt(receipt)) => self.receipts.push(*receipt),
-                Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
+                Effect::Event(_)
+                | Effect::Connect(_)
+                | Effect::Disconnect(_)
+                | Effect::Doubt(_) => {}
             }
         }
     }

@@ -152,7 +152,10 @@ impl Relays {
                         state.receipts[post] = Some(receipt.is_complete());
                     }
                 }
-                Effect::Event(_) | Effect::Connect(_) | Effect::Disconnect(_) => {}
+                Effect::Event(_)
+                | Effect::Connect(_)
+                | Effect::Disconnect(_)
+                | Effect::Doubt(_) => {}
             }
         }
     }

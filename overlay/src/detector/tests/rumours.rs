@@ -43,7 +43,7 @@ fn an_accused_link_that_answers_is_never_down() {
 #[test]
 fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
     let mut bed = Bed::new(Planted::NONE);
-    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::Down)]);
+    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::ToldDown)]);
     assert_eq!(bed.rumour(3, 9, 4), [], "it is no news any more");
     assert_eq!(bed.told()[&3], [accusation(9, 4, 0)]);
     let answer = Rumour {
@@ -59,7 +59,7 @@ fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
 #[test]
 fn an_accusation_expires_and_does_not_say_that_the_peer_is_up() {
     let mut bed = Bed::new(Planted::NONE);
-    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::Down)]);
+    assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::ToldDown)]);
     let life = life_of_rumours(&Pace::default());
     let verdicts: Vec<_> = (0..2 * life).flat_map(|_| bed.beat()).collect();
     let of_it: Vec<_> = verdicts.iter().filter(|(id, _)| *id == 9).collect();

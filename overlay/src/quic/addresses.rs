@@ -1,0 +1,193 @@
+//! This node's own addresses: whether those that its links use are still there.
+//!
+//! A link that this node has accepted sends from the address at which it was dialled. Once
+//! that address is gone, nothing can be sent over it, and nothing closes it. A link that
+//! this node has dialled sends from whatever address the kernel chooses, and the peer
+//! follows.
+//!
+//! Nothing here wakes the process: the host looks when it is awake for its beat.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+
+/// An address that is gone for this long is not coming back at once: an interface that
+/// flaps, or a lease that is renewed, costs no link.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The shortest pause between two looks. Each is a system call or two per address.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What the looks have found. As many entries as there are addresses of links, and those that
+/// are advertised.
+#[derive(Debug, Default)]
+pub(super) struct OwnAddresses {
+    looked: Option<Instant>,
+    /// Since when they are missing.
+    missing: BTreeMap<IpAddr, Instant>,
+    /// Those that were there at some look.
+    once: BTreeSet<IpAddr>,
+    /// Those that the log knows to be gone.
+    told: BTreeSet<IpAddr>,
+}
+
+impl OwnAddresses {
+    /// Whether it is time for a look.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self
+            .looked
+            .is_none_or(|looked| now.saturating_duration_since(looked) >= PAUSE);
+        if is_due {
+            self.looked = Some(now);
+        }
+        is_due
+    }
+
+    /// Look at these addresses. Returns those that have been there and are gone for good.
+    fn look(
+        &mut self,
+        now: Instant,
+        addresses: &BTreeSet<IpAddr>,
+        is_there: impl Fn(IpAddr) -> bool,
+    ) -> BTreeSet<IpAddr> {
+        self.missing.retain(|ip, _| addresses.contains(ip));
+        self.once.retain(|ip| addresses.contains(ip));
+        let mut gone = BTreeSet::new();
+        for ip in addresses {
+            if is_there(*ip) {
+                self.missing.remove(ip);
+                self.once.insert(*ip);
+                continue;
+            }
+            let since = *self.missing.entry(*ip).or_insert(now);
+            let is_over = now.saturating_duration_since(since) >= PATIENCE;
+            if is_over && self.once.contains(ip) {
+                gone.insert(*ip);
+            }
+        }
+        gone
+    }
+
+    /// Those of the advertised addresses that are gone: behind an address translator they
+    /// never were there, and are not missed.
+    pub(super) fn gone_of(&self, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
+        let gone = advertised.iter().filter(|at| self.told.contains(&at.ip()));
+        gone.copied().collect()
+    }
+}
+
+impl Shared {
+    /// Look whether the addresses of this node are still there, and dial beside the links of
+    /// those that are gone.
+    pub(super) fn look_at_addresses(self: &Arc<Self>) {
+        let own = self.own_addresses.lock();
+        let mut own = own.unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        if !own.is_due(now) {
+            return;
+        }
+        let linked: Vec<_> = self
+            .table
+            .all()
+            .into_iter()
+            .filter_map(|peer| {
+                let at = peer.current()?.connection.local_ip()?.to_canonical();
+                Some((peer, at))
+            })
+            .collect();
+        let used = linked.iter().map(|(_, at)| *at);
+        let said = self.advertised.iter().map(|at| at.ip().to_canonical());
+        let addresses: BTreeSet<IpAddr> = used.chain(said).collect();
+        let gone = own.look(now, &addresses, is_own);
+        for ip in gone.difference(&own.told) {
+            let is_advertised = self
+                .advertised
+                .iter()
+                .any(|at| at.ip().to_canonical() == *ip);
+            match is_advertised {
+                true => tracing::warn!(
+                    address = %ip,
+                    remedy = "correct `advertise` or `bind`, or give the address back to this host",
+                    "no interface has the advertised address any more"
+                ),
+                false => tracing::info!(address = %ip, "no interface has this address any more"),
+            }
+        }
+        for (peer, at) in &linked {
+            if gone.contains(at) {
+                self.doubt(peer);
+            }
+        }
+        own.told = gone;
+    }
+}
+
+/// Whether this host has an address. What cannot be found out is taken for so.
+fn is_own(ip: IpAddr) -> bool {
+    match UdpSocket::bind((ip, 0)) {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const NAT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    #[expect(clippy::disallowed_methods, reason = "a place in time to count from")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn an_address_is_gone_after_a_second_and_only_if_it_was_there() {
+        let (mut own, start) = (OwnAddresses::default(), start());
+        let all = BTreeSet::from([HERE, NAT]);
+        for (ms, is_here, is_gone) in [
+            (0, true, false),
+            // It flaps.
+            (500, false, false),
+            (1400, false, false),
+            (1500, true, false),
+            (2000, false, false),
+            (2900, false, false),
+            (3000, false, true),
+            (3500, false, true),
+            (4000, true, false),
+        ] {
+            let now = start + Duration::from_millis(ms);
+            let gone = own.look(now, &all, |ip| ip == HERE && is_here);
+            assert_eq!(gone.contains(&HERE), is_gone, "{ms}");
+            assert!(!gone.contains(&NAT), "it never was there");
+        }
+    }
+
+    #[test]
+    fn looks_have_a_pause_between_them() {
+        let (mut own, start) = (OwnAddresses::default(), start());
+        for (ms, is_due) in [
+            (0, true),
+            (120, false),
+            (499, false),
+            (500, true),
+            (600, false),
+        ] {
+            let now = start + Duration::from_millis(ms);
+            assert_eq!(own.is_due(now), is_due, "{ms}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_its_loopback_address_and_not_that_of_a_document() {
+        assert!(is_own([127, 0, 0, 1].into()));
+        assert!(!is_own(NAT));
+    }
+}

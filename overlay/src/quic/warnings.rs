@@ -1,0 +1,198 @@
+//! Refused handshakes in the log: a line per peer and reason and minute.
+//!
+//! Anybody who can send a packet can have a handshake refused, so the lines of a
+//! minute have a bound. Those about peers that have proven who they are, or that this
+//! node dials, have one of their own: strangers cannot use it up.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::close::DialError;
+use super::words;
+use crate::PeerId;
+
+/// What is told again after this long.
+const PERIOD: Duration = Duration::from_secs(60);
+/// The most lines of one period. Guess: each says what to do, and people read them.
+const MOST: usize = 32;
+
+/// The subject of a line. A stranger's port is easily changed, so it does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// A peer that is dialled, or has a certificate that is accepted.
+    Peer(PeerId),
+    /// Anybody at this address.
+    Stranger(IpAddr),
+}
+
+/// The lines of the last period.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    told: BTreeMap<(Subject, &'static str), Instant>,
+    /// Refusals since the last line for which there was no room.
+    untold: u64,
+}
+
+impl Warnings {
+    /// Whether the log is to be told of this refusal now; if so, for how many others
+    /// there was no room since the last line.
+    fn admit(&mut self, now: Instant, subject: Subject, reason: &'static str) -> Option<u64> {
+        self.told
+            .retain(|_, told| now.saturating_duration_since(*told) < PERIOD);
+        if self.told.contains_key(&(subject, reason)) {
+            return None;
+        }
+        if self.told.len() >= MOST {
+            self.untold = self.untold.saturating_add(1);
+            return None;
+        }
+        self.told.insert((subject, reason), now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+/// A handshake with somebody who dialled this node came to nothing.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The metric label.
+    pub(super) label: &'static str,
+    /// Id and name, if the certificate was accepted.
+    pub(super) peer: Option<(PeerId, String)>,
+}
+
+impl From<&'static str> for Refusal {
+    fn from(label: &'static str) -> Self {
+        Self { label, peer: None }
+    }
+}
+
+impl Shared {
+    /// Count a handshake with somebody who dialled this node and was refused, and tell the log.
+    pub(super) fn note_refusal(&self, address: SocketAddr, refusal: Refusal) {
+        let Refusal { label, peer } = refusal;
+        self.metrics.handshake_failed(label);
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        tracing::debug!(%address, reason = label, "incoming connection refused");
+        // The dialler gave it up and knows why; a node that stops refuses everybody; and
+        // nothing is known of a sender that falls silent.
+        if matches!(label, "closed_by_peer" | "stopping" | "timed_out" | "quic") {
+            return;
+        }
+        let subject = match &peer {
+            Some((id, _)) => Subject::Peer(*id),
+            None => Subject::Stranger(address.ip()),
+        };
+        let Some(untold) = self.admit_warning(subject, label) else {
+            return;
+        };
+        // The address of a stranger may be that of a peer whose certificate has expired.
+        let likely = match &peer {
+            None => self.book().name_at(address.ip()),
+            Some(_) => None,
+        };
+        tracing::warn!(
+            peer = peer.map(|(_, name)| name),
+            likely,
+            %address,
+            reason = words::of(label),
+            remedy = words::remedy(label),
+            untold,
+            "refused an incoming connection"
+        );
+    }
+
+    /// A peer that the operator has not configured cannot be dialled: tell the log. Of the
+    /// configured ones the host does.
+    pub(super) fn warn_of_dial(&self, peer: PeerId, at: Option<SocketAddr>, reason: &DialError) {
+        let (is_configured, name) = {
+            let book = self.book();
+            (book.is_configured(peer), book.name(peer))
+        };
+        if is_configured || *reason == DialError::NoContact {
+            return;
+        }
+        let subject = Subject::Peer(peer);
+        let Some(untold) = self.admit_warning(subject, reason.label()) else {
+            return;
+        };
+        tracing::warn!(
+            peer = name.unwrap_or_else(|| peer.to_string()),
+            address = at.map(tracing::field::display),
+            %reason,
+            remedy = reason.remedy(),
+            untold,
+            "cannot be dialled, trying on"
+        );
+    }
+
+    fn admit_warning(&self, subject: Subject, label: &'static str) -> Option<u64> {
+        let now = self.now();
+        let warnings = match subject {
+            Subject::Peer(_) => &self.peer_warnings,
+            Subject::Stranger(_) => &self.stranger_warnings,
+        };
+        let mut warnings = warnings.lock().unwrap_or_else(|error| error.into_inner());
+        warnings.admit(now, subject, label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "a place in time to count from")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    fn stranger(n: u8) -> Subject {
+        Subject::Stranger([10, 0, 0, n].into())
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_a_minute_per_subject_and_reason() {
+        let (mut warnings, start) = (Warnings::default(), start());
+        let peer = Subject::Peer(PeerId::from_bytes([1; 16]));
+        for (seconds, subject, reason, is_told) in [
+            (0, peer, "expired", true),
+            (1, peer, "expired", false),
+            (1, peer, "revoked", true),
+            (1, stranger(1), "expired", true),
+            (59, peer, "expired", false),
+            (60, peer, "expired", true),
+            (61, peer, "revoked", true),
+        ] {
+            let now = start + Duration::from_secs(seconds);
+            let told = warnings.admit(now, subject, reason);
+            assert_eq!(told, is_told.then_some(0), "{seconds} {reason}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_a_minute_have_a_bound_and_the_next_says_how_many_are_missing() {
+        let (mut warnings, start) = (Warnings::default(), start());
+        let told = (0..200).filter(|n| {
+            let told = warnings.admit(start, stranger(*n), "no_certificate");
+            told.is_some()
+        });
+        assert_eq!(told.count(), MOST);
+        let later = start + PERIOD;
+        let missing = 200 - MOST as u64;
+        assert_eq!(warnings.admit(later, stranger(1), "expired"), Some(missing));
+        assert_eq!(warnings.admit(later, stranger(2), "expired"), Some(0));
+    }
+
+    #[test]
+    fn every_label_has_words_and_a_remedy() {
+        for label in super::super::metrics::HANDSHAKE_FAILURES {
+            if matches!(label, "no_contact" | "no_route" | "other") {
+                continue;
+            }
+            assert_ne!(words::of(label), words::of("?"), "{label}");
+        }
+    }
+}

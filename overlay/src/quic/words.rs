@@ -1,0 +1,78 @@
+//! Refused handshakes in words: what each metric label means, and the remedy.
+
+/// The remedy of a node that is told of a newer process of its own identity.
+pub(super) const OLD_BOOT_REMEDY: &str =
+    "stop the other process that has this node's certificate, or correct this host's clock";
+
+/// What a label means, said of a certificate or a handshake.
+pub(super) fn of(label: &str) -> &'static str {
+    match label {
+        "bad_certificate" => "it cannot be read, or is not meant for this use",
+        "bad_signature" => "its holder does not have the key",
+        "busy" => "this node has no room for another link",
+        "closed_by_peer" => "the peer closed the connection",
+        "expired" => "expired",
+        "greeting" => "the greeting was refused",
+        "no_certificate" => "no certificate",
+        "no_common_protocol" => "another application protocol",
+        "no_room" => "this node has no room for another peer",
+        "not_a_peer" => "it does not name exactly one peer",
+        "not_yet_valid" => "not yet valid",
+        "old_boot" => "a newer process of this identity is linked",
+        "quic" | "broken" => "the connection broke",
+        "refused" => "too many handshakes are in progress",
+        "revoked" => "revoked",
+        "self" => "it has this node's own identity",
+        "stopping" => "this node is stopping",
+        "timed_out" => "no answer",
+        "tls" => "TLS failed",
+        "unknown_authority" => "unknown authority",
+        "version" => "another protocol version",
+        "wrong_peer" => "another identity",
+        _ => "for another reason",
+    }
+}
+
+/// What an operator can do about a peer that was refused.
+pub(super) fn remedy(label: &str) -> &'static str {
+    match label {
+        "expired" => "issue a new certificate for the peer, or correct the clock of this host",
+        "not_yet_valid" => "compare the clocks of both hosts",
+        "revoked" => "issue a new certificate for the peer if it is to be a member",
+        "unknown_authority" => {
+            "issue the peer's certificate from an authority in this node's `ca` file, or add \
+             its authority to that file"
+        }
+        "not_a_peer" => "issue the peer's certificate with `binomesh ca issue`",
+        "no_certificate" => "find the program that connects without a certificate: it is no node",
+        "bad_certificate" | "bad_signature" | "tls" => {
+            "issue certificate and key of the peer anew, both at once"
+        }
+        "no_common_protocol" | "version" | "greeting" => "run the same release on both hosts",
+        "wrong_peer" => "correct the name or the address of one of the two",
+        "old_boot" => "stop one of the two processes, or correct the clock of the peer's host",
+        "self" => {
+            "stop the other process that has this node's certificate, or take this node's own \
+             address out of its `seeds`"
+        }
+        "busy" | "no_room" => "see the table of bounds in docs/design.md",
+        "no_route" => "bind an address of the same family as the peer's",
+        "timed_out" => "see that the peer runs and that UDP packets reach its address",
+        _ => "none is needed unless this goes on: the peer is tried again",
+    }
+}
+
+/// What an operator can do about this node, whose certificate was refused.
+pub(super) fn own_remedy(label: &str) -> &'static str {
+    match label {
+        "expired" => "renew this node's certificate, or correct the clock of the peer's host",
+        "not_yet_valid" => "compare the clocks of both hosts",
+        "revoked" => "issue a new certificate for this node if it is to be a member",
+        "unknown_authority" => {
+            "issue this node's certificate from an authority in the peer's `ca` file, or add \
+             its authority to that file"
+        }
+        "no_common_protocol" => "run the same release on both hosts",
+        _ => "issue certificate and key of this node anew, both at once",
+    }
+}
