@@ -310,6 +310,9 @@ pub struct Status {
     pub population: Option<u32>,
     /// How many peers have a live link.
     pub links: usize,
+    /// The addresses that it tells others, and that its host had and has no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
     /// What is missing, when not healthy.
@@ -328,6 +331,7 @@ impl From<&NodeReport> for Status {
             epoch: report.epoch.clone(),
             population: report.population,
             links: report.links.len(),
+            addresses_gone: report.addresses_gone.clone(),
             healthy: report.healthy,
             reason: report.reason.clone(),
         }

@@ -111,8 +111,13 @@ fn described(status: &Status) -> String {
         links,
         ..
     } = status;
+    let gone: String = status
+        .addresses_gone
+        .iter()
+        .map(|address| format!("; this host no longer has {}", address.ip()))
+        .collect();
     format!(
-        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}"
+        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}"
     )
 }
 

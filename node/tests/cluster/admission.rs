@@ -46,17 +46,17 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
     let foreign = foreign.issue("raw", Validity::days(1)).unwrap();
     let forged = forger.issue("raw", Validity::days(1)).unwrap();
     let links = client.topology().await.unwrap().links;
-    for (papers, reason) in [
-        (Some(&foreign), "unknown_authority"),
-        (Some(&forged), "unknown_authority"),
-        (Some(&expired), "expired"),
-        (None, "no_certificate"),
+    for (papers, reason, count) in [
+        (Some(&foreign), "unknown_authority", 1),
+        (Some(&forged), "unknown_authority", 2),
+        (Some(&expired), "expired", 1),
+        (None, "no_certificate", 1),
     ] {
-        assert_eq!(refused(&client, reason).await, 0);
+        assert_eq!(refused(&client, reason).await, count - 1);
         let answer = knock(node.address, papers).await;
         assert!(answer.is_err(), "{reason}: got {answer:?}");
         eventually(reason, async || {
-            (refused(&client, reason).await == 1).then_some(())
+            (refused(&client, reason).await == count).then_some(())
         })
         .await;
     }
@@ -69,6 +69,64 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
     let answer = knock(node.address, Some(&good)).await;
     assert_eq!(answer.map(|ack| ack[..1].to_vec()), Ok(vec![GREETING]));
     stop(cluster).await;
+}
+
+/// The lines by which a node warns of incoming connections that it has refused for `reason`.
+fn told(node: &Lone, reason: &str) -> Vec<String> {
+    let log = node.log();
+    let is_told = |line: &&str| {
+        line.contains("WARN")
+            && line.contains("refused an incoming connection")
+            && line.contains(reason)
+    };
+    log.lines().filter(is_told).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_once_with_its_reason_the_address_and_a_remedy() {
+    let _alone = bed::alone().await;
+    let dir = tempfile::tempdir().unwrap();
+    let [ours, forger] = [(); 2].map(|()| {
+        let authority = Authority::generate("test.local", Validity::days(1));
+        authority.unwrap()
+    });
+    let mut node = Lone::prepare(dir.path(), "node-0", &ours);
+    let address = node.start().await.address;
+    let issued = |from, until| ours.issue("raw", Validity { from, until }).unwrap();
+    let expired = issued(1_000_000_000, 1_100_000_000);
+    let tomorrow = Validity::days(1).until;
+    let early = issued(tomorrow - 60, tomorrow);
+    let forged = forger.issue("raw", Validity::days(1)).unwrap();
+    let client = node.client();
+    for (papers, label, words, remedy) in [
+        (
+            Some(&expired),
+            "expired",
+            "expired",
+            "issue a new certificate",
+        ),
+        (Some(&early), "not_yet_valid", "not yet valid", "clocks"),
+        (
+            Some(&forged),
+            "unknown_authority",
+            "unknown authority",
+            "`ca` file",
+        ),
+        (None, "no_certificate", "no certificate", "no node"),
+    ] {
+        for count in 1..=3 {
+            assert!(knock(address, papers).await.is_err());
+            eventually(label, async || {
+                (refused(&client, label).await == count).then_some(())
+            })
+            .await;
+        }
+        let lines = told(&node, words);
+        assert_eq!(lines.len(), 1, "{label}: {lines:?}");
+        assert!(lines[0].contains("127.0.0.1:"), "{lines:?}");
+        assert!(lines[0].contains(remedy), "{lines:?}");
+    }
+    assert_eq!(node.terminate().await, Some(0));
 }
 
 #[tokio::test]
@@ -192,9 +250,13 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
     .await;
     assert!(root.log().contains("credentials renewed"), "{}", root.log());
     eventually("it tries again, in vain", async || {
-        (refused(&client, "revoked").await > 0).then_some(())
+        (refused(&client, "revoked").await > 1).then_some(())
     })
     .await;
+    // It is no seed of the root's, and is named all the same, once a minute.
+    let refusals = told(&root, "revoked");
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert!(refusals[0].contains("node-2"), "{refusals:?}");
 
     // Nothing changes for a file that cannot be read.
     std::fs::write(&root.config.certificate, "no certificate").unwrap();

@@ -120,6 +120,8 @@ pub(crate) async fn ran(arguments: &[&str], stdin: &[u8]) -> Output {
 /// One process outside any [`Cluster`].
 pub(crate) struct Lone {
     pub(crate) config: NodeConfig,
+    /// The network namespace that it is to be in; that of the test if none.
+    pub(crate) namespace: Option<PathBuf>,
     home: PathBuf,
     child: Option<Child>,
 }
@@ -137,6 +139,7 @@ impl Lone {
         config.watch_stdin = true;
         Self {
             config,
+            namespace: None,
             home,
             child: None,
         }
@@ -148,7 +151,15 @@ impl Lone {
         let text = toml::to_string(&self.config).expect("TOML");
         std::fs::write(&file, text).expect("written");
         let log = std::fs::File::create(self.home.join("log")).expect("a log");
-        let mut command = Command::new(BINARY);
+        let mut command = match &self.namespace {
+            None => Command::new(BINARY),
+            Some(namespace) => {
+                let mut command = Command::new("nsenter");
+                let option = format!("--net={}", namespace.display());
+                command.args([&option, "--", BINARY]);
+                command
+            }
+        };
         command
             .args([Path::new("run"), Path::new("--config"), &file])
             .stdin(Stdio::piped())
@@ -171,6 +182,12 @@ impl Lone {
 
     pub(crate) fn client(&self) -> Client {
         Client::new(Endpoint::Unix(self.home.join("admin.sock")))
+    }
+
+    /// SIGKILL.
+    pub(crate) async fn kill(&mut self) {
+        let mut child = self.child.take().expect("started");
+        child.kill().await.expect("killed");
     }
 
     /// SIGTERM, and the exit code.

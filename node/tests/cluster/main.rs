@@ -4,6 +4,7 @@
 mod admission;
 mod bed;
 mod confirmed;
+mod doubts;
 mod faults;
 mod forger;
 mod listeners;

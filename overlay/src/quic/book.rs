@@ -8,7 +8,7 @@
 //! certificate decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use metrics::Counter;
 use serde::{Deserialize, Serialize};
@@ -210,16 +210,19 @@ impl Book {
         entry.map(|entry| entry.name.clone())
     }
 
-    /// The name of a peer that has said itself, or of which the operator has said, that it
-    /// is at this address; none if several have.
-    pub(super) fn name_at(&self, ip: IpAddr) -> Option<String> {
-        let is_there = |entry: &&Entry| {
-            let said = entry.authenticated.iter().chain(&entry.configured);
-            said.into_iter().any(|address| address.ip() == ip)
+    /// The name of the peer that has said itself, or of which the operator has said, that it
+    /// is at this address; if none has said the port too, of the only one at this host.
+    pub(super) fn name_at(&self, at: SocketAddr) -> Option<String> {
+        let only = |is_it: &dyn Fn(&SocketAddr) -> bool| {
+            let is_there = |entry: &&Entry| {
+                let said = entry.authenticated.iter().chain(&entry.configured);
+                said.into_iter().any(is_it)
+            };
+            let mut there = self.entries.values().filter(is_there);
+            let first = there.next()?;
+            there.next().is_none().then(|| first.name.clone())
         };
-        let mut there = self.entries.values().filter(is_there);
-        let first = there.next()?;
-        there.next().is_none().then(|| first.name.clone())
+        only(&|address| *address == at).or_else(|| only(&|address| address.ip() == at.ip()))
     }
 
     /// Whether there is an address to dial.
@@ -285,14 +288,15 @@ mod tests {
     #[test]
     fn a_stranger_is_likely_the_one_peer_at_its_address() {
         let mut book = Book::new(4, Counter::noop());
-        let here = IpAddr::from([127, 0, 0, 1]);
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         assert!(book.hear(contact(3, 30)));
-        assert_eq!(book.name_at(here), None, "hearsay says nothing");
+        assert_eq!(book.name_at(at(30)), None, "hearsay says nothing");
         assert!(book.authenticate(contact(1, 10)));
-        assert_eq!(book.name_at(here).as_deref(), Some("node-1"));
-        assert_eq!(book.name_at([127, 0, 0, 2].into()), None);
+        assert_eq!(book.name_at(at(99)).as_deref(), Some("node-1"));
+        assert_eq!(book.name_at(([127, 0, 0, 2], 10).into()), None);
         assert!(book.configure(contact(2, 20)));
-        assert_eq!(book.name_at(here), None, "two are there");
+        assert_eq!(book.name_at(at(20)).as_deref(), Some("node-2"));
+        assert_eq!(book.name_at(at(99)), None, "two are there");
         assert!(book.is_configured(contact(2, 20).id));
         assert!(!book.is_configured(contact(1, 10).id));
     }

@@ -342,8 +342,8 @@ impl Peer {
     }
 
     /// Decide what a greeted connection is to be. Unless it is of an old boot, it runs until
-    /// [`Self::end_link`]. `me` is this node, `boot` its
-    /// own boot, `gone` what this node has said over it is gone, and what the peer has.
+    /// [`Self::end_link`]. `me` is this node and `boot` its
+    /// own boot. `gone` is what the two greetings say: this node's, then the peer's.
     pub(super) fn register(
         &self,
         me: PeerId,
@@ -363,10 +363,11 @@ impl Peer {
             self.decided.notify_waiters();
             return Ok(Standing::Current(after));
         };
-        if link.boot < current.boot {
+        // Silence lets any life in: its clock may be behind that of the former one.
+        if link.boot < current.boot && state.doubted().is_none() {
             return Ok(Standing::OldBoot);
         }
-        if link.boot > current.boot {
+        if link.boot != current.boot {
             // The process behind the current link is gone: nothing to drain.
             state.down = DownReason::Restarted;
             CloseCode::OldBoot.close(&current.connection);

@@ -1,8 +1,8 @@
 //! Refused handshakes in the log: a line per peer and reason and minute.
 //!
 //! Anybody who can send a packet can have a handshake refused, so the lines of a
-//! minute have a bound. Those about peers that have proven who they are, or that this
-//! node dials, have one of their own: strangers cannot use it up.
+//! minute have a bound. Peers have another one than strangers, who cannot use it up: a
+//! peer is dialled by this node, or has shown a certificate that is accepted.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -91,7 +91,7 @@ impl Shared {
         };
         // The address of a stranger may be that of a peer whose certificate has expired.
         let likely = match &peer {
-            None => self.book().name_at(address.ip()),
+            None => self.book().name_at(address),
             Some(_) => None,
         };
         tracing::warn!(
@@ -100,7 +100,7 @@ impl Shared {
             %address,
             reason = words::of(label),
             remedy = words::remedy(label),
-            untold,
+            untold = (untold > 0).then_some(untold),
             "refused an incoming connection"
         );
     }
@@ -124,7 +124,7 @@ impl Shared {
             address = at.map(tracing::field::display),
             %reason,
             remedy = reason.remedy(),
-            untold,
+            untold = (untold > 0).then_some(untold),
             "cannot be dialled, trying on"
         );
     }

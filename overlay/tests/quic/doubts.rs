@@ -120,8 +120,15 @@ async fn a_silent_link_in_doubt_is_replaced_at_both_ends_at_once() {
     }
 }
 
+/// Its clock may be ahead of that of its former life or behind it.
 #[tokio::test]
 async fn a_restart_without_the_former_secret_is_found_by_a_dial_beside() {
+    for boot in [6, 4] {
+        restart_with(boot).await;
+    }
+}
+
+async fn restart_with(boot: u64) {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     patient(&mut config.limits);
@@ -130,7 +137,9 @@ async fn a_restart_without_the_former_secret_is_found_by_a_dial_beside() {
     let process = tokio::runtime::Runtime::new().expect("a runtime");
     let first = {
         let _entered = process.enter();
-        authority.start("b")
+        let mut config = authority.config("b");
+        config.boot = 5;
+        Node::start(config)
     };
     let address = first.address();
     a.knows(&first);
@@ -145,10 +154,10 @@ async fn a_restart_without_the_former_secret_is_found_by_a_dial_beside() {
     let is_free = || std::net::UdpSocket::bind(address).is_ok();
     eventually("the port is free", is_free).await;
     let mut config = authority.config("b");
-    (config.bind, config.boot) = (vec![address], 2);
+    (config.bind, config.boot) = (vec![address], boot);
     config.node_secret = [9; 32];
     let _second = Node::start(config);
-    assert_eq!(a.until_up(id("b")).await, 2);
+    assert_eq!(a.until_up(id("b")).await, boot);
     assert_eq!(a.transport.links().len(), 1);
 }
 
@@ -293,4 +302,29 @@ async fn a_node_that_stops_says_so_to_whoever_dials_it() {
     assert_eq!(b.next().await, failed);
     raw.connection.close(0_u32.into(), b"");
     stopped.await.expect("no panic");
+}
+
+#[tokio::test]
+async fn an_answer_says_more_than_silence_at_another_address() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    config.limits.handshake_timeout = Duration::from_millis(300);
+    let mut a = Node::start(config);
+    let b = authority.start("b");
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let silent = silent.local_addr().expect("an address");
+    let contact = binomesh_overlay::quic::Contact {
+        id: id("c"),
+        name: "c".to_owned(),
+        addresses: vec![b.address(), silent],
+    };
+    a.transport.add_contact(contact).expect("room");
+    a.transport.connect(id("c"));
+    let failed = a.next().await;
+    let reason = DialError::WrongPeer {
+        found: b.id(),
+        name: "b".to_owned(),
+    };
+    let peer = id("c");
+    assert_eq!(failed, TransportEvent::DialFailed { peer, reason });
 }
