@@ -391,11 +391,11 @@ async fn healthz(State(door): State<Door>) -> Result<Response, Refusal> {
 
 async fn readyz(State(door): State<Door>) -> Result<Response, Refusal> {
     let report = door.node.report().await?;
-    if report.healthy {
+    if report.ready {
         return Ok("ready\n".into_response());
     }
     let reason = report.reason.unwrap_or_else(|| "not settled".to_owned());
-    let remedy = "wait, or look at `topology` for what is missing";
+    let remedy = "wait, or look at the contacts, and at `topology` for what is missing";
     Err(Refusal::new(
         StatusCode::SERVICE_UNAVAILABLE,
         reason,

@@ -15,7 +15,8 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 13] = [
+const PARSED: [&str; 14] = [
+    "alone",
     "advertise",
     "seeds",
     "grace_seconds",

@@ -79,6 +79,18 @@ fn describe() {
         "binomesh_healthy",
         "1 if placed and every entry is set and linked"
     );
+    describe_gauge!(
+        "binomesh_ready",
+        "1 if healthy and in the cluster's overlay rather than on an island"
+    );
+    describe_gauge!(
+        "binomesh_lost_members",
+        "former members that went without a goodbye and are not back"
+    );
+    describe_counter!(
+        "binomesh_unready_total",
+        "times that the node has been unready for 10 s and said so in the log"
+    );
     describe_gauge!("binomesh_rank", "position in the ring; -1 without a place");
     describe_gauge!(
         "binomesh_population",
@@ -141,6 +153,8 @@ fn describe() {
 fn observe(report: &NodeReport) {
     use metrics::gauge;
     gauge!("binomesh_healthy").set(if report.healthy { 1.0 } else { 0.0 });
+    gauge!("binomesh_ready").set(if report.ready { 1.0 } else { 0.0 });
+    gauge!("binomesh_lost_members").set(f64::from(report.lost_count));
     gauge!("binomesh_rank").set(report.rank.map_or(-1.0, f64::from));
     gauge!("binomesh_population").set(f64::from(report.population.unwrap_or(0)));
     gauge!("binomesh_links").set(report.links.len() as f64);

@@ -229,12 +229,13 @@ impl Node {
         self.shared.max_payload_bytes
     }
 
-    /// Wait until the node is settled in an epoch of at least `quorum` members.
+    /// Wait until the node is ready in an epoch of at least `quorum` members: settled
+    /// there, in the cluster's overlay rather than on an island.
     pub async fn ready(&self, quorum: u32) -> Result<PlacementView, Stopped> {
         let mut placement = self.placement();
         let there = |view: &Option<PlacementView>| {
             let view = view.as_ref();
-            view.is_some_and(|view| view.settled && view.population >= quorum)
+            view.is_some_and(|view| view.settled && view.anchored && view.population >= quorum)
         };
         let found = placement.wait_for(there).await.map_err(|_| Stopped)?;
         found.clone().ok_or(Stopped)

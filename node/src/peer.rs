@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
-use binomesh_overlay::{self as overlay, Effect, Id, Outbox, Overlay};
+use binomesh_overlay::{self as overlay, Effect, Health, Id, Outbox, Overlay};
 use binomesh_routing::packet::{Content, Errand, Refusal, Signature, SigningFailed};
 use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
 
@@ -172,6 +172,8 @@ pub struct Peer<I: Id> {
     relay: Relay<I>,
     /// The links that the relay wants; the overlay has its own.
     relay_links: BTreeSet<I>,
+    /// The members of the last epoch whose roster was complete.
+    members: Arc<Vec<Option<I>>>,
 }
 
 impl<I: Id> Peer<I> {
@@ -181,6 +183,7 @@ impl<I: Id> Peer<I> {
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
             relay_links: BTreeSet::new(),
+            members: Arc::default(),
         }
     }
 
@@ -192,6 +195,25 @@ impl<I: Id> Peer<I> {
     /// The relay half.
     pub const fn relay(&self) -> &Relay<I> {
         &self.relay
+    }
+
+    /// Whether this node's tables are as they should be, in the cluster's overlay rather
+    /// than on an island.
+    pub fn is_ready(&self) -> bool {
+        self.overlay.health() == Health::Healthy && self.overlay.island().is_none()
+    }
+
+    /// How many former members went without a goodbye and are not back: those that are
+    /// called down and those that the epoch does not count any more. Above the members
+    /// that a roster names, only neighbours are counted.
+    pub fn lost_count(&self) -> usize {
+        let mut lost: BTreeSet<I> = self.overlay.lost_members().collect();
+        if let Some(roster) = self.relay.roster() {
+            let is_vacant =
+                |peer: &I| roster.rank_of(*peer).is_some() && !self.overlay.has_left(*peer);
+            lost.extend(self.overlay.down().filter(is_vacant));
+        }
+        lost.len()
     }
 
     /// Leave the overlay half in an arbitrary state, as a transient fault would.
@@ -372,7 +394,19 @@ impl<I: Id> Peer<I> {
         }
         if is_roster_new {
             self.meet_members();
+            self.note_members();
         }
+    }
+
+    /// The overlay hears who is a member now and was one before.
+    fn note_members(&mut self) {
+        let Some(roster) = self.relay.roster().filter(|roster| roster.is_complete()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.members, roster.peers());
+        let before = before.iter().copied().flatten();
+        let is_member = |peer| roster.rank_of(peer).is_some();
+        self.overlay.note_members(before, is_member);
     }
 
     /// The overlay gets to know members from all over the ring, at equal

@@ -63,8 +63,16 @@ pub struct NodeReport {
     pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
-    /// What is missing, when not healthy.
+    /// Whether its overlay is the cluster's: it is none of an island that has not met the
+    /// cluster, and not the only one left.
+    pub anchored: bool,
+    /// Whether it is healthy and anchored.
+    pub ready: bool,
+    /// What is missing, when not ready, with the last refusal of each contact.
     pub reason: Option<String>,
+    /// How many former members went without a goodbye and are not back: those on the
+    /// other side of a partition, or dead.
+    pub lost_count: u32,
 }
 
 /// A peer that keeps messages waiting.
@@ -107,6 +115,8 @@ pub struct PlacementView {
     pub rank: u32,
     /// Whether every finger of this epoch is set and linked.
     pub settled: bool,
+    /// Whether the overlay is the cluster's rather than an island.
+    pub anchored: bool,
 }
 
 /// What became of one message, for every member of its epoch but the origin.
@@ -315,8 +325,16 @@ pub struct Status {
     pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
-    /// What is missing, when not healthy.
+    /// Whether its overlay is the cluster's: it is none of an island that has not met the
+    /// cluster, and not the only one left.
+    pub anchored: bool,
+    /// Whether it is healthy and anchored.
+    pub ready: bool,
+    /// What is missing, when not ready, with the last refusal of each contact.
     pub reason: Option<String>,
+    /// How many former members went without a goodbye and are not back: those on the
+    /// other side of a partition, or dead.
+    pub lost_count: u32,
 }
 
 impl From<&NodeReport> for Status {
@@ -333,7 +351,10 @@ impl From<&NodeReport> for Status {
             links: report.links.len(),
             addresses_gone: report.addresses_gone.clone(),
             healthy: report.healthy,
+            anchored: report.anchored,
+            ready: report.ready,
             reason: report.reason.clone(),
+            lost_count: report.lost_count,
         }
     }
 }

@@ -40,8 +40,13 @@ pub struct NodeConfig {
     /// Further nodes to try when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
+    /// Whether this node is a cluster by itself if neither its parent nor a seed answers
+    /// for ten seconds; otherwise it is not ready until it has met one of them.
+    #[serde(default)]
+    pub alone: bool,
     /// The hosts that ought to be members, such as `c[001-300],login-1`: receipts of
-    /// broadcasts name those that are not.
+    /// broadcasts name those that are not, and an overlay with more than half of them is
+    /// the cluster.
     #[serde(default, skip_serializing_if = "Inventory::is_empty")]
     pub expect: Inventory,
     /// The node's certificate and its chain, PEM.
@@ -183,6 +188,7 @@ impl NodeConfig {
             parent: None,
             slot: None,
             seeds: Vec::new(),
+            alone: false,
             certificate: credentials.join("node.pem"),
             key: credentials.join("node.key"),
             ca: credentials.join("ca.pem"),

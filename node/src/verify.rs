@@ -314,7 +314,10 @@ pub(crate) mod tests {
                 relayed: Vec::new(),
                 addresses_gone: Vec::new(),
                 healthy: true,
+                anchored: true,
+                ready: true,
                 reason: None,
+                lost_count: 0,
             }
         };
         (0..nodes).map(report).collect()

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::peer::Message;
 
 /// The version of maintenance messages that this node speaks.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Why a frame is no message. It is counted and dropped; the link stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -4,4 +4,5 @@ mod arbitrary_state;
 mod formation;
 mod joins_and_restarts;
 mod membership;
+mod readiness;
 mod vacancy;

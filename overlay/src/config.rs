@@ -1,6 +1,7 @@
 //! What a node is told at its start. Defaults name their source or admit to be
 //! a guess.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::planted::Planted;
@@ -16,12 +17,18 @@ pub struct Config<I> {
     pub returns: bool,
     /// The seed of all jitter and nonces.
     pub seed: u64,
-    /// The parent in the deployment tree; none makes this node a root.
+    /// The parent in the deployment tree; none makes this node a root. It and the
+    /// seeds are the node's *contacts*.
     pub parent: Option<I>,
     /// The place to ask for among the parent's children; none means behind them.
     pub slot: Option<u32>,
     /// Other peers that may be alive, for joining and for merging.
     pub seeds: Vec<I>,
+    /// Whether this node is a cluster by itself if no contact answers.
+    pub alone: bool,
+    /// Who ought to be a member. An overlay with more than half of them is the
+    /// cluster.
+    pub expect: BTreeSet<I>,
     /// Decides between two trees of equal weight; the smaller wins.
     pub priority: u32,
     /// Bounds of the tree.
@@ -43,6 +50,8 @@ impl<I> Config<I> {
             parent: None,
             slot: None,
             seeds: Vec::new(),
+            alone: false,
+            expect: BTreeSet::new(),
             priority: 100,
             limits: Limits::default(),
             pace: Pace::default(),

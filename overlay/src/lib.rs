@@ -47,6 +47,6 @@ pub use config::Config;
 pub use id::{Id, PeerId};
 pub use message::{Message, Slot};
 pub use outbox::{Effect, Outbox};
-pub use overlay::{Event, Health, Input, Overlay, Timer};
+pub use overlay::{Event, Health, Input, Island, Overlay, Timer};
 pub use placement::{Epoch, Placement, Population, Rank};
 pub use planted::{Bug, Planted};

@@ -174,6 +174,7 @@ fn a_full_node_redirects_to_its_smallest_subtree() {
                 size,
                 standing: None,
                 returning: 0,
+                evidence: census::Evidence::Unmet,
             },
         );
     }
@@ -370,6 +371,7 @@ fn a_size_from_a_stranger_is_an_attach() {
             size,
             standing: None,
             returning: 0,
+            evidence: census::Evidence::Unmet,
         },
     );
     assert_eq!(node.children(), [4]);
@@ -404,9 +406,14 @@ fn a_place_is_taken_from_the_parent_alone() {
         population,
         rank: Rank(4),
     };
-    node.hear(2, census::Message::Place { placement, version });
+    let place = census::Message::Place {
+        placement,
+        version,
+        belongs: true,
+    };
+    node.hear(2, place.clone());
     assert_eq!(node.overlay.placement(), None);
-    node.hear(1, census::Message::Place { placement, version });
+    node.hear(1, place);
     assert_eq!(node.overlay.placement(), Some(placement));
 }
 

@@ -22,7 +22,7 @@ struct Fixture {
 
 fn sick() -> NodeReport {
     let mut report = flawless(4).remove(1);
-    report.healthy = false;
+    (report.healthy, report.ready) = (false, false);
     report.reason = Some("clockwise[1] is unset".into());
     report
 }

@@ -32,7 +32,7 @@ pub(super) enum Command {
     Ca(CaCommand),
     /// Run one node.
     Run(RunFlags),
-    /// Say who the nodes are and whether they are healthy.
+    /// Say who the nodes are, whether they are ready, and why not.
     Status(LookFlags),
     /// Print the nodes' own tables.
     Topology(LookFlags),
@@ -342,6 +342,9 @@ pub(super) struct BroadcastFlags {
     /// `--confirm acknowledged`.
     #[arg(long, conflicts_with = "confirm")]
     pub(super) collect: bool,
+    /// End with status 0 though there is no other member to send to.
+    #[arg(long)]
+    pub(super) allow_none: bool,
     #[command(flatten)]
     pub(super) message: Payload,
 }
@@ -376,6 +379,9 @@ pub(super) struct PushFlags {
     /// others get nothing meanwhile, and give up what is silent for two minutes.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=90))]
     pub(super) patience_seconds: u64,
+    /// End with status 0 though there is no other member to send to.
+    #[arg(long)]
+    pub(super) allow_none: bool,
     /// Print the report as JSON.
     #[arg(long)]
     pub(super) json: bool,

@@ -81,8 +81,8 @@ pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Fa
         match bounded(client.status()).await {
             Ok(status) => {
                 output.line(&status, described)?;
-                if !status.healthy && outcome.is_ok() {
-                    outcome = Err(Failure::failed(format!("{} is not healthy", status.name)));
+                if !status.ready && outcome.is_ok() {
+                    outcome = Err(Failure::failed(format!("{} is not ready", status.name)));
                 }
             }
             Err(failure) => {
@@ -99,10 +99,15 @@ fn described(status: &Status) -> String {
         .rank
         .map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let population = status.population.unwrap_or(0);
-    let health = match (&status.reason, status.healthy) {
+    let health = match (&status.reason, status.ready) {
         (_, true) => "healthy",
         (Some(reason), false) => reason,
-        (None, false) => "not healthy",
+        (None, false) => "not ready",
+    };
+    let lost = match status.lost_count {
+        0 => String::new(),
+        1 => ", 1 former member is lost".to_owned(),
+        count => format!(", {count} former members are lost"),
     };
     let Status {
         name,
@@ -117,7 +122,7 @@ fn described(status: &Status) -> String {
         .map(|address| format!("; this host no longer has {}", address.ip()))
         .collect();
     format!(
-        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}"
+        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}{lost}"
     )
 }
 
@@ -168,7 +173,11 @@ fn drawn(node: &NodeReport) -> String {
         node.parent.as_deref().unwrap_or("(root)"),
         row(&node.clockwise),
         row(&node.counterclockwise),
-        if node.healthy { "" } else { "  not healthy" },
+        match (node.healthy, node.ready) {
+            (_, true) => "",
+            (true, false) => "  not ready",
+            (false, false) => "  not healthy",
+        },
     )
 }
 
@@ -210,7 +219,7 @@ pub(super) async fn send(flags: &SendFlags) -> Result<(), Failure> {
     let client = one(&flags.target).await?;
     let options = options(&flags.message)?;
     let sending = client.send_with(&flags.to, payload, &options);
-    receipt(sending, &flags.message).await
+    receipt(sending, &flags.message, false).await
 }
 
 pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
@@ -222,7 +231,15 @@ pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
         options.confirmation = Confirmation::Acknowledged;
     }
     let sending = client.broadcast_with(payload, &options);
-    receipt(sending, &flags.message).await
+    receipt(sending, &flags.message, flags.allow_none).await
+}
+
+/// There was no other member to send to.
+pub(super) fn nobody() -> Failure {
+    Failure::failed(
+        "sent to nobody: this node knows no other member; see `status`, or give --allow-none if \
+         that is all right",
+    )
 }
 
 fn due(message: &Payload) -> Due {
@@ -245,6 +262,7 @@ fn options(message: &Payload) -> Result<SendOptions, Failure> {
 async fn receipt(
     sending: impl Future<Output = Result<Receipt, ClientError>>,
     message: &Payload,
+    may_be_for_none: bool,
 ) -> Result<(), Failure> {
     let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
@@ -288,7 +306,11 @@ async fn receipt(
         text
     })?;
     if receipt.is_complete() {
-        return Ok(());
+        let is_for_none = receipt.expected_count == 0;
+        return match is_for_none && !may_be_for_none {
+            true => Err(nobody()),
+            false => Ok(()),
+        };
     }
     let (reached, expected) = (receipt.reached_count, receipt.expected_count);
     let mut lacks = format!("reached {reached} of {expected}");

@@ -9,7 +9,7 @@ use tokio::io::AsyncRead;
 
 use super::Failure;
 use super::arguments::PushFlags;
-use super::ask::one;
+use super::ask::{nobody, one};
 use super::fold::fold;
 use super::output::Output;
 use crate::push::{PushOptions, PushReport};
@@ -46,7 +46,10 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     let report = pushed?;
     Output::stdout(flags.json).line(&report, described)?;
     if report.is_complete() {
-        return Ok(());
+        return match report.stored_count == 0 && !flags.allow_none {
+            true => Err(nobody()),
+            false => Ok(()),
+        };
     }
     let (failed, absent) = (report.failed.len(), report.absent.len());
     Err(Failure::failed(format!(

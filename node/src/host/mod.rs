@@ -17,6 +17,7 @@ mod open;
 mod outgoing;
 mod perform;
 mod proof;
+mod readiness;
 mod receipts;
 mod refusals;
 mod report;
@@ -47,6 +48,7 @@ use answer::Answers;
 use collect::Collections;
 use inventory::Inventory;
 use outgoing::OpenMessages;
+use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
 
@@ -100,6 +102,9 @@ struct Host {
     round_trips_due: Instant,
     /// Why the configured peers could not be dialled, as told last.
     dial_failures: BTreeMap<PeerId, DialError>,
+    /// The last peer that could not be dialled, and why.
+    last_refusal: Option<(PeerId, DialError)>,
+    unreadiness: Unreadiness,
     refusals: Refusals,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
@@ -113,13 +118,16 @@ struct Host {
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
     /// What `placement` was made of.
-    shown: Option<(overlay::Placement<PeerId>, bool)>,
+    shown: Option<Shown>,
     /// The overlay may have changed since the placement was shown.
     is_placement_stale: bool,
     leaving: Option<Leaving>,
     /// The transport is of no use any more.
     has_failed: bool,
 }
+
+/// A placement, whether it is settled, and whether its overlay is the cluster's.
+type Shown = (overlay::Placement<PeerId>, bool, bool);
 
 /// A graceful leave in progress.
 struct Leaving {
@@ -320,6 +328,7 @@ impl Host {
 
     /// Say so aloud when the operator named the peer, once per reason.
     fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
+        self.note_refusal(peer, &reason);
         let mut named = self.config.parent.iter().chain(&self.config.seeds);
         let named = named.find(|seed| open::id_of(&self.trust_domain, &seed.name) == peer);
         let Some(seed) = named else {

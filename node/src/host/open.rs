@@ -15,6 +15,7 @@ use super::collect::Collections;
 use super::inventory::Inventory;
 use super::outgoing::OpenMessages;
 use super::proof;
+use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use crate::credentials::node_uri;
@@ -82,6 +83,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         round_trips: BTreeMap::new(),
         round_trips_due: super::now(),
         dial_failures: BTreeMap::new(),
+        last_refusal: None,
+        unreadiness: Unreadiness::default(),
         refusals: Refusals::default(),
         trust_domain,
         timers: TimerQueue::new(),
@@ -133,6 +136,9 @@ fn overlay_config(
     wanted.returns = state.returns;
     wanted.parent = config.parent.as_ref().map(id);
     wanted.seeds = config.seeds.iter().map(id).collect();
+    wanted.alone = config.alone;
+    let expected = config.expect.names();
+    wanted.expect = expected.map(|name| id_of(trust_domain, name)).collect();
     wanted.slot = config.slot;
     wanted.priority = config.priority;
     wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);

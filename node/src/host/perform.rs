@@ -4,7 +4,7 @@ use binomesh_overlay::quic::SendError;
 use binomesh_overlay::{self as overlay, Effect, PeerId};
 use binomesh_routing as routing;
 
-use super::Host;
+use super::{Host, now};
 use crate::peer::{Event, Message, Timer};
 use crate::report::{PlacementView, epoch_name};
 use crate::wire;
@@ -89,7 +89,7 @@ impl Host {
             }
             overlay::Event::Seeking { rounds } => {
                 let parent = self.config.parent.as_ref().map(ToString::to_string);
-                tracing::warn!(rounds, parent, "no parent can be reached yet, trying on");
+                tracing::info!(rounds, parent, "no parent can be reached yet, trying on");
             }
         }
     }
@@ -112,19 +112,22 @@ impl Host {
 
     /// Tell those who watch the placement when it has changed.
     pub(super) fn show_placement(&mut self) {
-        let placement = self.peer.overlay().placement();
+        let overlay = self.peer.overlay();
+        let (placement, anchored) = (overlay.placement(), overlay.island().is_none());
         let settled = self.unsettled().is_none();
-        let now = placement.map(|placement| (placement, settled));
+        self.attend_readiness(settled && anchored, now());
+        let now = placement.map(|placement| (placement, settled, anchored));
         if self.shown == now {
             return;
         }
         self.shown = now;
         self.note_room();
-        let view = now.map(|(placement, settled)| PlacementView {
+        let view = now.map(|(placement, settled, anchored)| PlacementView {
             epoch: epoch_name(&placement.epoch),
             population: placement.population.get(),
             rank: placement.rank.0,
             settled,
+            anchored,
         });
         tracing::debug!(?view, "placement");
         self.placement.send_replace(view);

@@ -19,7 +19,7 @@ impl Host {
         let table = |table: &[Option<PeerId>]| table.iter().map(|peer| peer.map(name)).collect();
         let fingers = overlay.fingers();
         let links = self.transport.links();
-        let reason = self.unsettled();
+        let (healthy, reason) = (self.unsettled().is_none(), self.unready());
         NodeReport {
             name: self.config.name.clone(),
             id: self.id,
@@ -42,8 +42,11 @@ impl Host {
             relayed: overlay.relayed().map(|(peer, _)| name(peer)).collect(),
             slow: self.slow_peers(SlowPeer::MAX),
             addresses_gone: self.transport.addresses_gone(),
-            healthy: reason.is_none(),
+            healthy,
+            anchored: overlay.island().is_none(),
+            ready: reason.is_none(),
             reason,
+            lost_count: u32::try_from(self.peer.lost_count()).unwrap_or(u32::MAX),
         }
     }
 

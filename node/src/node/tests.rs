@@ -75,7 +75,7 @@ pub(crate) fn receipt(reached: &[&str], expected_count: u32) -> Receipt {
 }
 
 #[tokio::test]
-async fn ready_waits_for_the_quorum_and_for_settled_fingers() {
+async fn ready_waits_for_the_quorum_for_settled_fingers_and_for_the_cluster() {
     let (steps, mut next) = mpsc::channel::<PlacementView>(1);
     let (_dir, node) = with_loop(|seat| async move {
         while let Some(view) = next.recv().await {
@@ -83,21 +83,30 @@ async fn ready_waits_for_the_quorum_and_for_settled_fingers() {
         }
         seat.stop.cancelled().await;
     });
-    let view = |population, settled| PlacementView {
+    let view = |population, settled, anchored| PlacementView {
         epoch: "e".into(),
         population,
         rank: 0,
         settled,
+        anchored,
     };
     let waiting = tokio::spawn({
         let node = node.clone();
         async move { node.ready(3).await }
     });
-    for (population, settled) in [(2, true), (3, false), (3, true)] {
+    for (population, settled, anchored) in [
+        (2, true, true),
+        (3, false, true),
+        (3, true, false),
+        (3, true, true),
+    ] {
         assert!(!waiting.is_finished());
-        steps.send(view(population, settled)).await.unwrap();
+        steps
+            .send(view(population, settled, anchored))
+            .await
+            .unwrap();
     }
-    assert_eq!(waiting.await.unwrap(), Ok(view(3, true)));
+    assert_eq!(waiting.await.unwrap(), Ok(view(3, true, true)));
     drop(steps);
     node.shutdown().await;
     assert_eq!(node.ready(4).await, Err(Stopped));

@@ -265,6 +265,7 @@ impl Liar {
                     version,
                     standing,
                     returning,
+                    evidence,
                     ..
                 },
             ) => {
@@ -276,6 +277,7 @@ impl Liar {
                     size,
                     standing,
                     returning,
+                    evidence,
                 }
             }
             (
@@ -284,6 +286,7 @@ impl Liar {
                     version,
                     standing,
                     returning,
+                    evidence,
                     ..
                 },
             ) => {
@@ -294,18 +297,41 @@ impl Liar {
                     size,
                     standing,
                     returning,
+                    evidence,
                 }
             }
-            (Lie::Ranks, census::Message::Place { placement, version }) => {
+            (
+                Lie::Ranks,
+                census::Message::Place {
+                    placement,
+                    version,
+                    belongs,
+                },
+            ) => {
                 let n = placement.population.get();
                 let rank = Rank(self.noise.next() as u32 % n);
                 let placement = Placement { rank, ..placement };
-                census::Message::Place { placement, version }
+                census::Message::Place {
+                    placement,
+                    version,
+                    belongs,
+                }
             }
-            (Lie::Epochs, census::Message::Place { placement, version }) => {
+            (
+                Lie::Epochs,
+                census::Message::Place {
+                    placement,
+                    version,
+                    belongs,
+                },
+            ) => {
                 let epoch = greatest_epoch(placement.epoch);
                 let placement = Placement { epoch, ..placement };
-                census::Message::Place { placement, version }
+                census::Message::Place {
+                    placement,
+                    version,
+                    belongs,
+                }
             }
             (_, honest) => honest,
         }

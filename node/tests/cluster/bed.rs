@@ -184,7 +184,7 @@ impl Lone {
         Client::new(Endpoint::Unix(self.home.join("admin.sock")))
     }
 
-    /// SIGKILL.
+    /// SIGKILL, and wait until it is gone.
     pub(crate) async fn kill(&mut self) {
         let mut child = self.child.take().expect("started");
         child.kill().await.expect("killed");

@@ -15,6 +15,7 @@ mod planted;
 mod push;
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
+mod readiness;
 mod renewals;
 mod sibling_tree;
 mod signatures;

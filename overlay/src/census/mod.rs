@@ -6,6 +6,8 @@
 //!   InForce{epoch, N}              parent → child  instead, to one that was not counted
 //! ```
 //!
+//! Each also says whether the overlay is the cluster's or an island (`belonging`).
+//!
 //! A size carries the version of the count behind it, and the placement echoes
 //! it: ranks are handed on from the child list that was frozen in that version.
 //! A join during the wave is therefore never given a rank that the wave has
@@ -17,6 +19,7 @@
 //!
 //! Not here: who is a child (`tree`), when the root names an epoch (`overlay`).
 
+mod belonging;
 mod standing;
 
 use std::collections::BTreeMap;
@@ -26,6 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::noise::Noise;
 use crate::overlay::{Out, scrambled_place};
 use crate::{Epoch, Id, Placement, Population, Rank};
+use belonging::Belonging;
+pub use belonging::Evidence;
 pub use standing::Standing;
 
 /// How many frozen counts a node keeps. A placement that echoes an older one is
@@ -46,6 +51,8 @@ pub enum Message<I> {
         /// How many have no rank but had an earlier life: they may yet find the
         /// rank that was theirs, and be counted a second time where they were.
         returning: u32,
+        /// How they are tied to the cluster.
+        evidence: Evidence,
     },
     /// To a child: its place.
     Place {
@@ -53,6 +60,8 @@ pub enum Message<I> {
         placement: Placement<I>,
         /// The child's version that the epoch was counted with.
         version: u64,
+        /// Whether the overlay is the cluster's, as its root says, and no island.
+        belongs: bool,
     },
     /// To a child that the sender can give no rank: what is in force. The child
     /// may hold a rank in it already, or held one before it restarted.
@@ -61,6 +70,8 @@ pub enum Message<I> {
         epoch: Epoch<I>,
         /// How many ranks it has.
         population: Population,
+        /// As in [`Message::Place`].
+        belongs: bool,
     },
 }
 
@@ -80,6 +91,7 @@ struct Report<I> {
     size: Population,
     standing: Option<Standing<I>>,
     returning: u32,
+    evidence: Evidence,
 }
 
 /// What a root has to do about its epoch.
@@ -110,10 +122,14 @@ pub struct Census<I> {
     /// My place, and the count it was handed on with; a rank that was recalled
     /// is mine alone and is handed on with none.
     placed: Option<(Placement<I>, Option<Frozen<I>>)>,
-    /// What the parent says is in force, if I have no rank in it.
-    in_force: Option<(Epoch<I>, Population)>,
+    /// What the parent says is in force, if I have no rank in it, and whether that
+    /// overlay is the cluster's.
+    in_force: Option<(Epoch<I>, Population, bool)>,
     /// The rank in it that the parent says was mine.
     former: Option<Rank>,
+    belonging: Belonging,
+    /// Whether all children have reported.
+    is_whole: bool,
 }
 
 impl<I: Id> Census<I> {
@@ -133,6 +149,8 @@ impl<I: Id> Census<I> {
             placed: None,
             in_force: None,
             former: None,
+            belonging: Belonging::default(),
+            is_whole: true,
         }
     }
 
@@ -154,6 +172,7 @@ impl<I: Id> Census<I> {
                     size,
                     standing,
                     returning: noise.next() as u32 % 4,
+                    evidence: Evidence::scrambled(version),
                 };
                 census.reports.insert(peer, report);
                 census.frozen[0]
@@ -166,8 +185,14 @@ impl<I: Id> Census<I> {
         let handed = noise.one_in(2).then(|| census.newest().clone());
         census.placed = root.map(|root| (scrambled_place(noise, root), handed));
         let in_force = root.map(|root| scrambled_place(noise, root));
-        census.in_force = in_force.map(|place| (place.epoch, place.population));
+        // A copy: what is drawn after this does not depend on it.
+        let noise = &mut noise.clone();
+        census.in_force = in_force.map(|place| (place.epoch, place.population, noise.one_in(2)));
         census.former = in_force.map(|place| place.rank);
+        census.belonging = Belonging {
+            is_told: noise.one_in(2),
+            own: Evidence::scrambled(noise.next()),
+        };
         census
     }
 
@@ -257,6 +282,7 @@ impl<I: Id> Census<I> {
         size: Population,
         standing: Option<Standing<I>>,
         returning: u32,
+        evidence: Evidence,
     ) -> bool {
         let standing = standing.filter(|standing| standing.is_possible(size));
         let report = Report {
@@ -264,6 +290,7 @@ impl<I: Id> Census<I> {
             size,
             standing,
             returning: returning.min(size.get()),
+            evidence,
         };
         self.reports.insert(child, report).is_none()
     }
@@ -272,9 +299,12 @@ impl<I: Id> Census<I> {
     /// former ones. Returns whether the count changed; the parent must then be
     /// told.
     pub fn recount(&mut self, children: impl Iterator<Item = I>) -> bool {
+        let mut members = 0;
+        let children = children.inspect(|_| members += 1);
         let counted: Vec<_> = children
             .filter_map(|id| self.reports.get(&id).map(|r| (id, r.version, r.size)))
             .collect();
+        self.is_whole = counted.len() == members;
         if counted.len() < self.reports.len() {
             self.reports
                 .retain(|id, _| counted.iter().any(|(child, ..)| child == id));
@@ -310,6 +340,7 @@ impl<I: Id> Census<I> {
                 size,
                 standing,
                 returning: self.returning().min(size.get()),
+                evidence: self.evidence(),
             },
         );
     }
@@ -325,13 +356,13 @@ impl<I: Id> Census<I> {
         self.place(placement, frozen, children, out);
     }
 
-    /// As a child: the parent says where I am. Returns whether my place
-    /// changed. A place from a count that I do not have, or that my subtree
-    /// does not fit into, is ignored.
+    /// As a child: the parent says where I am, and whether the overlay is the
+    /// cluster's. Returns whether my place changed. A place from a count that I do
+    /// not have, or that my subtree does not fit into, is ignored.
     pub fn on_place(
         &mut self,
         placement: Placement<I>,
-        version: u64,
+        (version, belongs): (u64, bool),
         children: &[I],
         out: &mut Out<I>,
     ) -> bool {
@@ -341,7 +372,8 @@ impl<I: Id> Census<I> {
         let Some(frozen) = known.or(current).cloned() else {
             // It was given to this node by that count: in an earlier life, or
             // before more was counted than is kept.
-            self.on_in_force(placement.epoch, placement.population);
+            let in_force = (placement.epoch, placement.population, belongs);
+            self.on_in_force(in_force, children, out);
             self.former = Some(placement.rank);
             return false;
         };
@@ -350,12 +382,15 @@ impl<I: Id> Census<I> {
             return false;
         }
         if self.is_elsewhere(&placement) {
+            self.set_belongs(belongs, children, out);
             return false;
         }
         self.in_force = None;
         if matches!(&self.placed, Some((now, Some(with))) if *now == placement && *with == frozen) {
+            self.set_belongs(belongs, children, out);
             return false;
         }
+        self.belonging.hear(belongs);
         self.place(placement, frozen, children, out);
         true
     }
@@ -372,20 +407,56 @@ impl<I: Id> Census<I> {
         })
     }
 
-    /// As a child: the parent says which numbering is in force and cannot give
-    /// me a rank in it.
-    pub fn on_in_force(&mut self, epoch: Epoch<I>, population: Population) {
+    /// As a child: the parent says which numbering is in force, whether that overlay
+    /// is the cluster's, and that it cannot give me a rank there.
+    pub fn on_in_force(
+        &mut self,
+        (epoch, population, belongs): (Epoch<I>, Population, bool),
+        children: &[I],
+        out: &mut Out<I>,
+    ) {
         let mine = self.placement().map(|mine| (mine.epoch, mine.population));
-        let in_force = Some((epoch, population)).filter(|told| mine != Some(*told));
-        if self.in_force != in_force {
-            self.in_force = in_force;
+        let is_mine = mine == Some((epoch, population));
+        if is_mine {
+            self.set_belongs(belongs, children, out);
+        }
+        let before = self.in_force();
+        self.in_force = (!is_mine).then_some((epoch, population, belongs));
+        if self.in_force() != before {
             self.former = None;
         }
     }
 
     /// The numbering that is in force around me while I have no rank in it.
-    pub const fn in_force(&self) -> Option<(Epoch<I>, Population)> {
-        self.in_force
+    pub fn in_force(&self) -> Option<(Epoch<I>, Population)> {
+        let (epoch, population, _) = self.in_force?;
+        Some((epoch, population))
+    }
+
+    /// Whether the overlay in whose epoch I stand is the cluster's, by its root's word.
+    pub const fn belongs(&self) -> bool {
+        self.belonging.is_told
+    }
+
+    /// How my subtree is tied to the cluster.
+    pub fn evidence(&self) -> Evidence {
+        let reports = self.reports.values().map(|report| report.evidence);
+        let unknown = (!self.is_whole).then_some(Evidence::Unmet);
+        let others = reports.chain(unknown);
+        others.fold(self.belonging.own, Evidence::joined)
+    }
+
+    /// How I am tied to the cluster. Whoever has been a member of it stays one.
+    pub fn find(&mut self, own: Evidence) {
+        self.belonging.find(own);
+    }
+
+    /// The overlay is the cluster's, or an island: the children are told if that is
+    /// news.
+    pub fn set_belongs(&mut self, belongs: bool, children: &[I], out: &mut Out<I>) {
+        if self.belonging.hear(belongs) {
+            self.beat(children, out);
+        }
     }
 
     /// Take back the rank that was mine in the numbering in force, if one of
@@ -393,7 +464,7 @@ impl<I: Id> Census<I> {
     /// neighbours. Nobody else was ever given it; that it lies there shows that
     /// nobody else claims it. Returns whether I have a place now.
     pub fn recall(&mut self, claims: &[Rank], before: Rank, after: Rank) -> bool {
-        let Some((epoch, population)) = self.in_force else {
+        let Some((epoch, population, belongs)) = self.in_force else {
             return false;
         };
         let fits = |rank: &Rank| rank.is_between(before, after, population);
@@ -407,6 +478,7 @@ impl<I: Id> Census<I> {
             rank,
         };
         self.placed = Some((placement, None));
+        self.belonging.hear(belongs);
         (self.in_force, self.former) = (None, None);
         true
     }
@@ -414,7 +486,8 @@ impl<I: Id> Census<I> {
     /// Repeat to the children where they are.
     pub fn beat(&self, children: &[I], out: &mut Out<I>) {
         if let Some((placement, frozen)) = &self.placed {
-            hand_out(*placement, frozen.as_ref(), children, out);
+            let told = (*placement, self.belonging.is_told);
+            hand_out(told, frozen.as_ref(), children, out);
         }
     }
 
@@ -425,7 +498,8 @@ impl<I: Id> Census<I> {
         children: &[I],
         out: &mut Out<I>,
     ) {
-        hand_out(placement, Some(&frozen), children, out);
+        let told = (placement, self.belonging.is_told);
+        hand_out(told, Some(&frozen), children, out);
         self.placed = Some((placement, Some(frozen)));
         (self.in_force, self.former) = (None, None);
     }
@@ -449,7 +523,7 @@ impl<I: Id> Census<I> {
 /// Tell the children that were counted in `frozen` their places, and the others
 /// what is in force.
 fn hand_out<I: Id>(
-    placement: Placement<I>,
+    (placement, belongs): (Placement<I>, bool),
     frozen: Option<&Frozen<I>>,
     children: &[I],
     out: &mut Out<I>,
@@ -469,10 +543,12 @@ fn hand_out<I: Id>(
                     ..placement
                 },
                 version: *version,
+                belongs,
             },
             None => Message::InForce {
                 epoch: placement.epoch,
                 population: placement.population,
+                belongs,
             },
         };
         out.send(*child, message);

@@ -28,7 +28,9 @@ fn sent(out: &mut Out<u32>) -> impl Iterator<Item = (u32, Message<u32>)> + '_ {
 
 fn places(out: &mut Out<u32>) -> Vec<(u32, u32, u64)> {
     let places = sent(out).filter_map(|(to, message)| match message {
-        Message::Place { placement, version } => Some((to, placement.rank.0, version)),
+        Message::Place {
+            placement, version, ..
+        } => Some((to, placement.rank.0, version)),
         _ => None,
     });
     places.collect()
@@ -51,23 +53,23 @@ fn standing(first: u32, last: u32, count: u32) -> Option<Standing<u32>> {
 /// A root at rank 0 of 6 with children at 1 (three members) and 4 (two).
 fn root_of_six() -> Census<u32> {
     let mut census = Census::new(0, false);
-    census.on_size(7, 70, population(3), None, 0);
-    census.on_size(5, 50, population(2), None, 0);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
+    census.on_size(5, 50, population(2), None, 0, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     census.open_epoch(epoch(1), &[7, 5], &mut Out::new());
-    census.on_size(7, 70, population(3), standing(1, 3, 3), 0);
-    census.on_size(5, 50, population(2), standing(4, 5, 2), 0);
+    census.on_size(7, 70, population(3), standing(1, 3, 3), 0, Evidence::Unmet);
+    census.on_size(5, 50, population(2), standing(4, 5, 2), 0, Evidence::Unmet);
     census
 }
 
 #[test]
 fn a_death_leaves_a_rank_vacant() {
     let mut census = root_of_six();
-    census.on_size(7, 71, population(2), standing(1, 2, 2), 0);
+    census.on_size(7, 71, population(2), standing(1, 2, 2), 0, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Vacant(1));
     // It is back, under another parent, and has no rank yet.
-    census.on_size(5, 51, population(3), standing(4, 5, 2), 0);
+    census.on_size(5, 51, population(3), standing(4, 5, 2), 0, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Recall);
 }
@@ -75,11 +77,11 @@ fn a_death_leaves_a_rank_vacant() {
 #[test]
 fn what_no_vacancy_explains_needs_an_epoch() {
     let mut newcomer = root_of_six();
-    newcomer.on_size(5, 51, population(3), standing(4, 5, 2), 0);
+    newcomer.on_size(5, 51, population(3), standing(4, 5, 2), 0, Evidence::Unmet);
     newcomer.recount([7, 5].into_iter());
     assert_eq!(newcomer.need(), Need::Epoch);
     let mut disorder = root_of_six();
-    disorder.on_size(7, 71, population(3), standing(1, 5, 3), 0);
+    disorder.on_size(7, 71, population(3), standing(1, 5, 3), 0, Evidence::Unmet);
     disorder.recount([7, 5].into_iter());
     assert_eq!(disorder.need(), Need::Disorder);
 }
@@ -88,10 +90,10 @@ fn what_no_vacancy_explains_needs_an_epoch() {
 fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
     let mut census = root_of_six();
     // It and its child hang under another parent, and are counted where they were.
-    census.on_size(5, 51, population(4), standing(4, 5, 2), 1);
+    census.on_size(5, 51, population(4), standing(4, 5, 2), 1, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Recall);
-    census.on_size(5, 52, population(4), standing(4, 5, 2), 0);
+    census.on_size(5, 52, population(4), standing(4, 5, 2), 0, Evidence::Unmet);
     assert_eq!(census.need(), Need::Epoch);
 }
 
@@ -122,7 +124,7 @@ fn a_member_counted_twice_keeps_its_first_rank() {
 fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
     let back = || {
         let mut census: Census<u32> = Census::new(0, false);
-        census.on_in_force(epoch(1), population(6));
+        census.on_in_force((epoch(1), population(6), false), &[], &mut Out::new());
         census
     };
     for (claim, before, after, is_taken) in [
@@ -152,7 +154,7 @@ fn the_place_of_an_unknown_count_is_one_to_recall() {
         population: population(6),
         rank: Rank(3),
     };
-    assert!(!census.on_place(placement, 9, &[], &mut Out::new()));
+    assert!(!census.on_place(placement, (9, false), &[], &mut Out::new()));
     assert!(census.recall(&[], Rank(2), Rank(4)));
     // A recalled rank is mine alone: children are told what is in force.
     let mut out = Out::new();
@@ -161,6 +163,7 @@ fn the_place_of_an_unknown_count_is_one_to_recall() {
     let expected = Message::InForce {
         epoch: epoch(1),
         population: population(6),
+        belongs: false,
     };
     assert_eq!(told, [(8, expected)]);
 }
@@ -168,8 +171,8 @@ fn the_place_of_an_unknown_count_is_one_to_recall() {
 #[test]
 fn ranks_follow_the_order_of_children_and_their_sizes() {
     let mut census = Census::new(0, false);
-    census.on_size(7, 70, population(3), None, 0);
-    census.on_size(5, 50, population(2), None, 0);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
+    census.on_size(5, 50, population(2), None, 0, Evidence::Unmet);
     assert!(census.recount([7, 5].into_iter()));
     assert_eq!(census.size(), population(6));
     let mut out = Out::new();
@@ -181,9 +184,9 @@ fn ranks_follow_the_order_of_children_and_their_sizes() {
 #[test]
 fn a_join_during_the_wave_is_given_no_rank() {
     let mut census = Census::new(100, false);
-    census.on_size(7, 70, population(3), None, 0);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
     census.recount([7].into_iter());
-    census.on_size(5, 50, population(2), None, 0);
+    census.on_size(5, 50, population(2), None, 0, Evidence::Unmet);
     census.recount([5, 7].into_iter());
     let placement = Placement {
         epoch: epoch(1),
@@ -192,20 +195,24 @@ fn a_join_during_the_wave_is_given_no_rank() {
     };
     let mut out = Out::new();
     // The root counted with version 101, in which 5 was not yet.
-    assert!(census.on_place(placement, 101, &[5, 7], &mut out));
+    assert!(census.on_place(placement, (101, false), &[5, 7], &mut out));
     assert_eq!(places(&mut out), [(7, 5, 70)]);
     let (epoch, population) = (placement.epoch, placement.population);
     assert!(out.is_empty() && census.in_force().is_none());
     census.beat(&[5, 7], &mut out);
     let told: Vec<_> = sent(&mut out).collect();
-    let unknown = Message::InForce { epoch, population };
+    let unknown = Message::InForce {
+        epoch,
+        population,
+        belongs: false,
+    };
     assert!(told.contains(&(5, unknown)), "{told:?}");
 }
 
 #[test]
 fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
     let mut census: Census<u32> = Census::new(100, false);
-    census.on_size(7, 70, population(3), None, 0);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
     census.recount([7].into_iter());
     let mut out = Out::new();
     let place = |rank| Placement {
@@ -213,15 +220,15 @@ fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
         population: population(9),
         rank: Rank(rank),
     };
-    assert!(!census.on_place(place(4), 99, &[7], &mut out));
-    assert!(!census.on_place(place(6), 101, &[7], &mut out));
+    assert!(!census.on_place(place(4), (99, false), &[7], &mut out));
+    assert!(!census.on_place(place(6), (101, false), &[7], &mut out));
     assert!(census.placement().is_none() && out.is_empty());
 }
 
 #[test]
 fn the_report_of_a_former_child_is_forgotten() {
     let mut census = Census::new(0, false);
-    census.on_size(7, 70, population(3), None, 0);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
     census.recount([7].into_iter());
     assert!(census.recount(std::iter::empty()));
     assert_eq!((census.size(), census.size_of(7)), (Population::ONE, 0));

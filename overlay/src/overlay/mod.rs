@@ -9,6 +9,7 @@
 //! Not here: rules of the layers, user messages, addresses.
 
 mod acquaintances;
+mod island;
 mod lateness;
 mod relay;
 mod rounds;
@@ -22,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acquaintances::Acquaintances;
 pub use acquaintances::MAX_ACQUAINTANCES;
+use island::Shore;
+pub use island::{Island, MAX_LOST_MEMBERS};
 use lateness::Lateness;
 pub(crate) use rounds::beats;
 pub use scramble::garbage;
@@ -112,6 +115,9 @@ pub struct Overlay<I: Id> {
     /// Who has vouched last for a silent neighbour.
     vouchers: BTreeMap<I, I>,
     lateness: Lateness,
+    shore: Shore<I>,
+    /// How the parent was last told that this subtree is tied to the cluster.
+    reported_evidence: census::Evidence,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -173,6 +179,8 @@ impl<I: Id> Overlay<I> {
             relayed: BTreeMap::new(),
             vouchers: BTreeMap::new(),
             lateness: Lateness::default(),
+            shore: Shore::new(),
+            reported_evidence: census::Evidence::Unmet,
             noise,
             config,
         }
@@ -312,6 +320,8 @@ impl<I: Id> Overlay<I> {
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
+            // Its place is one of another overlay, which has joined this one.
+            Some(_) if !self.tree.is_root() && self.census.in_force().is_some() => Health::Unplaced,
             Some(_)
                 if self.tree.is_root()
                     && matches!(self.census.need(), Need::Epoch | Need::Disorder) =>
@@ -364,7 +374,7 @@ impl<I: Id> Overlay<I> {
     fn take(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
         match message {
             Message::Relayed(message) => self.on_relayed(from, message, moved, out),
-            Message::Tree(tree::Message::Together) => self.lost.retain(|id| *id != from),
+            Message::Tree(tree::Message::Together) => moved.count |= self.on_together(from),
             Message::Tree(tree::Message::Leave) => self.on_leave(from, moved, out),
             Message::Tree(message) => {
                 moved.family |= self.with_tree(out, |tree, around, out| {
@@ -425,18 +435,23 @@ impl<I: Id> Overlay<I> {
                 size,
                 standing,
                 returning,
+                evidence,
             } => {
                 moved.family |=
                     self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
                 if self.tree.has_child(from) {
                     let census = &mut self.census;
-                    if census.on_size(from, version, size, standing, returning) {
+                    if census.on_size(from, version, size, standing, returning, evidence) {
                         census.beat(&[from], out);
                     }
                     moved.count = true;
                 }
             }
-            census::Message::Place { placement, version } => {
+            census::Message::Place {
+                placement,
+                version,
+                belongs,
+            } => {
                 let planted = self.config.planted;
                 let mine = self.placement().map(|mine| mine.epoch.counter);
                 let is_larger = mine.is_some_and(|mine| mine < placement.epoch.counter);
@@ -448,13 +463,20 @@ impl<I: Id> Overlay<I> {
                         false => version,
                     };
                     let children: Vec<I> = self.tree.children().collect();
-                    moved.place |= self.census.on_place(placement, version, &children, out);
+                    let counted = (version, belongs);
+                    moved.place |= self.census.on_place(placement, counted, &children, out);
                 }
             }
-            census::Message::InForce { epoch, population } => {
+            census::Message::InForce {
+                epoch,
+                population,
+                belongs,
+            } => {
                 if self.tree.parent() == Some(from) {
                     self.parentless_beats = 0;
-                    self.census.on_in_force(epoch, population);
+                    let in_force = (epoch, population, belongs);
+                    let children: Vec<I> = self.tree.children().collect();
+                    self.census.on_in_force(in_force, &children, out);
                 }
             }
         }

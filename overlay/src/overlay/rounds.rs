@@ -80,6 +80,7 @@ impl<I: Id> Overlay<I> {
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
         let is_in_full = self.beats.is_multiple_of(IN_FULL);
+        self.count_vain_beats();
         moved.family |= self.with_tree(out, |tree, around, out| {
             tree.beat(stalled, is_in_full, around, out)
         });
@@ -180,9 +181,11 @@ impl<I: Id> Overlay<I> {
         }
         self.note_fallen(peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
-        if let Some(boot) = self.boots.get(&peer).copied()
-            && self.detector.on_leave(peer, boot, out)
-        {
+        let Some(boot) = self.boots.get(&peer).copied() else {
+            return;
+        };
+        self.shore.note_left(peer, boot);
+        if self.detector.on_leave(peer, boot, out) {
             self.on_verdicts(vec![(peer, Verdict::ToldDown)], moved, out);
         }
     }
@@ -190,6 +193,7 @@ impl<I: Id> Overlay<I> {
     pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
         self.relayed.remove(&peer);
         self.unlinked.remove(&peer);
+        self.shore.note_heard(peer);
         if self.detector.on_heard(peer, out) {
             self.regain(peer, out);
         }
@@ -212,6 +216,7 @@ impl<I: Id> Overlay<I> {
         self.relayed
             .retain(|unreached, by| *unreached != peer && *by != peer);
         self.remember(peer);
+        self.shore.note_lost(peer);
         (self.probes, self.has_lost) = (0, true);
         self.boots.remove(&peer);
         self.unlinked.remove(&peer);
@@ -239,6 +244,7 @@ impl<I: Id> Overlay<I> {
             self.boots.insert(peer, boot);
             self.regain(peer, out);
         }
+        self.shore.note_linked(peer, boot);
         if self.detector.on_link_up(peer, boot, out) {
             self.regain(peer, out);
         }
@@ -299,6 +305,11 @@ impl<I: Id> Overlay<I> {
         let tree = &self.tree;
         let is_near = |id: I| tree.parent() == Some(id) || tree.has_child(id);
         targets.retain(|id| *id != self.config.me && !is_near(*id));
+        if self.seeks_contacts() {
+            for contact in self.own_contacts().filter(|id| !is_near(*id)) {
+                tree.probe(contact, out);
+            }
+        }
         for _ in 0..targets.len().div_ceil(TURNS) {
             self.next_probe = (self.next_probe + 1) % targets.len();
             self.tree.probe(targets[self.next_probe], out);

@@ -60,6 +60,13 @@ impl<I: Id> Overlay<I> {
             }
         }
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
+        // A copy: what is drawn after this does not depend on it.
+        let noise = &mut noise.clone();
+        self.reported_evidence = census::Evidence::scrambled(noise.next());
+        self.shore.vain_beats = noise.next() as u32;
+        self.shore.lost = noise.pick(peers).into_iter().collect();
+        self.shore.met = noise.pick(peers).into_iter().collect();
+        self.shore.left.clear();
     }
 }
 
@@ -97,9 +104,15 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             size: placement.population,
             standing: None,
             returning: noise.next() as u32 % 4,
+            evidence: census::Evidence::scrambled(version),
         }
         .into(),
-        7 => census::Message::Place { placement, version }.into(),
+        7 => census::Message::Place {
+            placement,
+            version,
+            belongs: version.is_multiple_of(2),
+        }
+        .into(),
         8 => detector::Message::Beat {
             mark: Some(mark),
             reply: true,
@@ -116,6 +129,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         13 => census::Message::InForce {
             epoch: placement.epoch,
             population: placement.population,
+            belongs: version.is_multiple_of(2),
         }
         .into(),
         15 => relayed::Message::From {

@@ -20,6 +20,7 @@ impl<I: Id> Overlay<I> {
         }
         if moved.family || moved.count {
             self.on_count(moved.family, out);
+            self.decide_belonging(out);
         }
         self.recall(&mut moved);
         if moved.place {
@@ -89,14 +90,17 @@ impl<I: Id> Overlay<I> {
 
     pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
         self.reported = self.census.standing();
+        self.reported_evidence = self.census.evidence();
         self.census.report(parent, out);
     }
 
     /// Tell the parent at once when all of the subtree has found its ranks, or
-    /// has them in the wrong order; anything else has time until the beat.
+    /// has them in the wrong order, or when it is tied to the cluster in another way;
+    /// anything else has time until the beat.
     fn report_ranks(&mut self, out: &mut Out<I>) {
         let news = self.census.news().filter(|now| self.reported != Some(*now));
-        if let Some(parent) = self.tree.parent().filter(|_| news.is_some()) {
+        let is_news = news.is_some() || self.reported_evidence != self.census.evidence();
+        if let Some(parent) = self.tree.parent().filter(|_| is_news) {
             self.report(parent, out);
         }
     }

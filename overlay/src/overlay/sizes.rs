@@ -1,6 +1,7 @@
 //! How much an overlay remembers, for whoever checks that it is bounded.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
+use super::island::{MAX_LEFT, MAX_LOST_MEMBERS};
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
 use crate::placement::MAX_LEVELS;
@@ -23,7 +24,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 12] {
+    pub fn sizes(&self) -> [Size; 15] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -40,6 +41,9 @@ impl<I: Id> Overlay<I> {
             size("marks", self.marks.len(), 2),
             size("early", self.early.len(), FINGER_KINDS * MAX_LEVELS),
             size("lost", self.lost.len(), super::rounds::MAX_LOST),
+            size("lost members", self.shore.lost.len(), MAX_LOST_MEMBERS),
+            size("met", self.shore.met.len(), self.config.seeds.len() + 1),
+            size("left", self.shore.left.len(), MAX_LEFT),
             size("relayed", self.relayed.len(), links),
             size("vouchers", self.vouchers.len(), links),
             size("unlinked", self.unlinked.len(), MAX_BOOTS + links),

@@ -142,7 +142,8 @@ pub(crate) mod tests {
                 "children": if number == 0 { vec!["b", "c"] } else { vec![] },
                 "successor": near(1), "predecessor": near(2),
                 "clockwise": [near(1), near(2)], "counterclockwise": [near(2), near(1)],
-                "links": [near(1), near(2)], "healthy": true, "reason": null,
+                "links": [near(1), near(2)], "healthy": true,
+                "anchored": true, "ready": true, "reason": null, "lost_count": 0,
             });
             Sight::understand(answer.to_string().as_bytes()).unwrap()
         };

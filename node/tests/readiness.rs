@@ -1,0 +1,313 @@
+//! Who is ready: members of the cluster's overlay, and nobody on an island, in the
+//! seeded world.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh::world::{Network, Shape, World};
+use binomesh_overlay::{Config, Island};
+use rand::Rng;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn start(world: &mut World, id: u32, parent: Option<u32>, seeds: &[u32]) {
+    start_with(world, id, parent, seeds, |_| {});
+}
+
+fn start_with(
+    world: &mut World,
+    id: u32,
+    parent: Option<u32>,
+    seeds: &[u32],
+    adjust: impl FnOnce(&mut Config<u32>),
+) {
+    let mut config = Config::new(id, 1, world.rng().random());
+    config.parent = parent;
+    config.seeds = seeds.to_vec();
+    adjust(&mut config);
+    world.start(config);
+}
+
+fn ready(world: &World) -> Vec<u32> {
+    let ready = world.peers().filter(|(_, peer)| peer.is_ready());
+    ready.map(|(id, _)| id).collect()
+}
+
+fn island(world: &World, id: u32) -> Option<Island> {
+    world.peer(id).and_then(|peer| peer.overlay().island())
+}
+
+fn lost(world: &World, id: u32) -> usize {
+    world.peer(id).map_or(0, |peer| peer.lost_count())
+}
+
+fn are_all_ready(world: &World) -> bool {
+    world.defect().is_none() && ready(world).len() == world.peers().count()
+}
+
+/// Wait until all live nodes are one overlay and ready.
+#[track_caller]
+fn all_ready(world: &mut World, limit: Duration) {
+    let end = world.now() + limit;
+    let is_so = world.run_until(end, are_all_ready);
+    let islands: Vec<_> = world
+        .peers()
+        .map(|(id, peer)| (id, peer.overlay().health(), peer.overlay().island()))
+        .collect();
+    let (seed, defect) = (world.seed(), world.defect());
+    assert!(is_so, "seed {seed}: {defect:?}, {islands:?}");
+}
+
+/// For so long nobody is ready, at any moment.
+#[track_caller]
+fn none_ready(world: &mut World, length: Duration) {
+    let end = world.now() + length;
+    let is_any = world.run_until(end, |world| !ready(world).is_empty());
+    let (seed, now) = (world.seed(), world.now());
+    assert!(!is_any, "seed {seed}: {:?} at {now:?}", ready(world));
+}
+
+/// 3 is deployed under 2, that under 1, and that under 0, which is dead: in every order
+/// and with every pause, whoever becomes the root.
+#[test]
+fn an_island_is_unready_as_one_until_the_cluster_is_met() {
+    let orders = [
+        [1, 2, 3],
+        [1, 3, 2],
+        [2, 1, 3],
+        [2, 3, 1],
+        [3, 1, 2],
+        [3, 2, 1],
+    ];
+    for (seed, order) in (0..).zip(orders) {
+        for pause in [0, 3, 45] {
+            let mut world = World::new(seed, Network::local());
+            for id in order {
+                start(&mut world, id, Some(id - 1), &[]);
+                none_ready(&mut world, seconds(pause));
+            }
+            none_ready(&mut world, seconds(120));
+            assert_eq!(world.defect(), None, "one island, {order:?}");
+            assert_eq!(island(&world, 3), Some(Island::Unmet));
+            // What is left of it is an island as well.
+            world.crash(order[0]);
+            none_ready(&mut world, seconds(120));
+            world.restart(order[0]);
+            none_ready(&mut world, seconds(60));
+            start(&mut world, 0, None, &[]);
+            all_ready(&mut world, seconds(60));
+        }
+    }
+}
+
+#[test]
+fn the_first_is_ready_at_once_and_one_that_may_be_alone_after_ten_seconds() {
+    let mut world = World::new(1, Network::local());
+    start(&mut world, 0, None, &[0]);
+    all_ready(&mut world, seconds(2));
+    for (parent, seeds) in [(None, vec![7, 8, 9]), (Some(7), vec![]), (Some(7), vec![8])] {
+        let mut world = World::new(1, Network::local());
+        start_with(&mut world, 1, parent, &seeds, |config| config.alone = true);
+        start(&mut world, 2, Some(1), &[]);
+        none_ready(&mut world, seconds(10));
+        all_ready(&mut world, seconds(60));
+        let mut world = World::new(1, Network::local());
+        start(&mut world, 1, parent, &seeds);
+        none_ready(&mut world, seconds(120));
+    }
+}
+
+/// A chain with its children started before their parents.
+#[test]
+fn of_an_ordered_start_nobody_is_ready_before_the_first() {
+    for (seed, pause) in [(1, 0), (2, 1), (3, 30)] {
+        let mut world = World::new(seed, Network::local());
+        for id in (1..6).rev() {
+            start(&mut world, id, Some(id - 1), &[0]);
+            none_ready(&mut world, seconds(pause));
+        }
+        none_ready(&mut world, seconds(40));
+        start(&mut world, 0, None, &[]);
+        all_ready(&mut world, seconds(60));
+    }
+}
+
+#[test]
+fn past_a_dead_parent_a_node_is_ready_as_its_root_is() {
+    let mut world = World::new(1, Network::local());
+    world.deploy(4, Shape::Binomial, |_| {});
+    all_ready(&mut world, seconds(60));
+    start(&mut world, 9, Some(99), &[2]);
+    all_ready(&mut world, seconds(60));
+}
+
+/// The others never take their overlay for an island, and a root that has seeds is one
+/// until it has found them.
+#[test]
+fn a_rolling_restart_keeps_the_others_ready() {
+    for seed in 0..4 {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(7, Shape::Binary, |config| {
+            config.seeds = vec![0, 1, 2];
+        });
+        all_ready(&mut world, seconds(60));
+        for id in 0..7 {
+            world.restart(id);
+            assert_eq!(island(&world, id), Some(Island::Unmet));
+            let end = world.now() + seconds(15);
+            let is_back = world.run_until(end, |world| {
+                let others = world.peers().filter(|(other, _)| *other != id);
+                let unmet = others
+                    .map(|(other, peer)| (other, peer.overlay().island()))
+                    .find(|(_, island)| island.is_some());
+                assert_eq!(unmet, None, "seed {seed}: while {id} restarts");
+                are_all_ready(world)
+            });
+            assert!(is_back, "seed {seed}: {id}, {:?}", world.defect());
+        }
+    }
+}
+
+#[test]
+fn after_a_power_cut_without_the_first_seeds_or_expected_hosts_make_ready() {
+    type Adjust = fn(&mut Config<u32>);
+    let by_seeds: Adjust = |config| config.seeds = vec![0, 1, 2, 3];
+    let by_expect: Adjust = |config| {
+        config.seeds = Vec::new();
+        config.expect = (0..7).collect();
+    };
+    let by_nothing: Adjust = |config| config.seeds = Vec::new();
+    for (seed, adjust, is_ready) in [
+        (1, by_seeds, true),
+        (2, by_expect, true),
+        (3, by_nothing, false),
+    ] {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(7, Shape::Chain, adjust);
+        all_ready(&mut world, seconds(60));
+        (0..7).for_each(|id| world.crash(id));
+        world.run_for(seconds(1));
+        (1..7).for_each(|id| world.restart(id));
+        if is_ready {
+            all_ready(&mut world, seconds(120));
+        } else {
+            none_ready(&mut world, seconds(120));
+        }
+    }
+}
+
+/// Half of those expected, or fewer, are not the cluster.
+#[test]
+fn more_than_half_of_the_expected_are_needed() {
+    for (members, is_ready) in [(3, false), (4, true)] {
+        let mut world = World::new(1, Network::local());
+        for id in 1..=members {
+            start_with(&mut world, id, Some(id - 1), &[], |config| {
+                config.expect = (1..7).collect();
+            });
+        }
+        if is_ready {
+            all_ready(&mut world, seconds(120));
+        } else {
+            none_ready(&mut world, seconds(120));
+        }
+    }
+}
+
+#[test]
+fn both_parts_of_a_partition_stay_ready_and_count_the_lost() {
+    for (seed, count, cut) in [(1, 12, 5), (2, 12, 10), (3, 4, 2), (4, 40, 20)] {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(count, Shape::Binomial, |_| {});
+        all_ready(&mut world, seconds(60));
+        let groups: [Vec<u32>; 2] = [(0..cut).collect(), (cut..count).collect()];
+        let until = world.now() + seconds(90);
+        world.network().partition_until(&groups, until);
+        let is_island = world.run_until(until - seconds(1), |world| {
+            world
+                .peers()
+                .any(|(_, peer)| peer.overlay().island().is_some())
+        });
+        assert!(!is_island, "seed {seed}");
+        assert_eq!(ready(&world).len(), count as usize, "seed {seed}");
+        for id in 0..count {
+            let other = if id < cut { count - cut } else { cut };
+            assert_eq!(lost(&world, id), other as usize, "seed {seed}: {id}");
+        }
+        world.run_for(seconds(1));
+        all_ready(&mut world, seconds(60));
+        world.run_for(seconds(10));
+        let lost: BTreeSet<usize> = (0..count).map(|id| lost(&world, id)).collect();
+        assert_eq!(lost, BTreeSet::from([0]), "seed {seed}");
+    }
+}
+
+/// The last of two or three is cut off if another died, and alone if all said goodbye.
+#[test]
+fn a_former_member_is_unready_alone_unless_all_others_said_goodbye() {
+    for survivor in 0..2 {
+        let other = 1 - survivor;
+        let pair = |seeds: &[u32]| {
+            let mut world = World::new(1, Network::local());
+            start(&mut world, 0, None, seeds);
+            start(&mut world, 1, Some(0), &[]);
+            all_ready(&mut world, seconds(60));
+            world
+        };
+        let mut world = pair(&[]);
+        world.crash(other);
+        world.run_for(seconds(60));
+        none_ready(&mut world, seconds(10));
+        assert_eq!(island(&world, survivor), Some(Island::Deserted));
+        assert_eq!(lost(&world, survivor), 1);
+        world.restart(other);
+        all_ready(&mut world, seconds(60));
+        assert_eq!(lost(&world, survivor), 0);
+
+        let mut world = pair(&[]);
+        world.leave(other, seconds(1));
+        world.run_for(seconds(3));
+        all_ready(&mut world, seconds(60));
+        assert_eq!(lost(&world, survivor), 0);
+        // Back and dead: the goodbye of an earlier life says nothing of this one.
+        world.restart(other);
+        all_ready(&mut world, seconds(60));
+        world.crash(other);
+        world.run_for(seconds(60));
+        none_ready(&mut world, seconds(10));
+    }
+}
+
+#[test]
+fn a_member_whose_network_is_gone_is_unready_and_the_others_are_not() {
+    let mut world = World::new(1, Network::local());
+    world.deploy(6, Shape::Binomial, |_| {});
+    all_ready(&mut world, seconds(60));
+    for cut in [0, 3] {
+        let others: Vec<u32> = (0..6).filter(|id| *id != cut).collect();
+        let until = world.now() + seconds(120);
+        world
+            .network()
+            .partition_until(&[vec![cut], others.clone()], until);
+        world.run_for(seconds(60));
+        assert_eq!(ready(&world), others);
+        assert_eq!(island(&world, cut), Some(Island::Deserted));
+        world.run_for(seconds(60));
+        all_ready(&mut world, seconds(60));
+    }
+}
+
+/// The words of the census are mended from the root, whatever they were.
+#[test]
+fn scrambled_members_are_ready_again() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Network::local());
+        world.deploy(8, Shape::Binomial, |_| {});
+        all_ready(&mut world, seconds(60));
+        let nodes = (0..8).filter(|_| world.rng().random()).collect();
+        world.act(&binomesh::world::Fault::Scramble { nodes, seed }, |_| {});
+        all_ready(&mut world, seconds(300));
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether this node's overlay is the cluster or an island beside it.
+//!
+//! A tree that hangs together is sound in itself: nothing in its tables tells the
+//! cluster from a few nodes that have never met it. So a root takes its overlay for the
+//! cluster only with evidence:
+//!
+//! * one of its members has been a member of the cluster in this life, as far as it was
+//!   told; or sees more than half of the expected hosts ([`Config::expect`]); or has no
+//!   contacts, so that it is the first; or may be alone ([`Config::alone`]) and has tried
+//!   its contacts in vain for [`IN_VAIN`];
+//! * or each of its members has one of its own contacts in the overlay: after a power
+//!   cut nobody remembers anything.
+//!
+//! Of nodes that hang under one whose contacts are all dead, that one has none beside
+//! it, whoever of them is the root. The census carries evidence and word. Each member
+//! judges for itself whether it is *deserted*: alone, while others have gone without a
+//! goodbye.
+//!
+//! [`Config::alone`]: crate::Config::alone
+//! [`Config::expect`]: crate::Config::expect
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use super::{Out, Overlay, beats};
+use crate::Id;
+use crate::census::Evidence;
+
+/// How long the contacts of a root that may be alone are tried (issue: 10 s).
+const IN_VAIN: Duration = Duration::from_secs(10);
+/// How many former members a node counts as lost: as many as a roster names. Further
+/// ones are not counted.
+pub const MAX_LOST_MEMBERS: usize = 4096;
+/// How many goodbyes a node remembers; the oldest is forgotten, and its sender counted
+/// as lost.
+pub(super) const MAX_LEFT: usize = 256;
+
+/// Why a node's overlay is not taken for the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Island {
+    /// One of it has none of its contacts beside it, and nobody in it has been a member.
+    Unmet,
+    /// This node is alone: all other members went, and not all with a goodbye.
+    Deserted,
+}
+
+impl fmt::Display for Island {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unmet => "an island, which has not met the cluster",
+            Self::Deserted => "cut off: all other members are lost",
+        })
+    }
+}
+
+/// What a node knows of the cluster outside its tables.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Shore<I> {
+    /// Beats since the start in which no contact was met.
+    pub(super) vain_beats: u32,
+    /// Contacts that are in this overlay, as far as is known of those that are neither
+    /// parent nor child.
+    pub(super) met: BTreeSet<I>,
+    /// Members that went and are not back.
+    pub(super) lost: BTreeSet<I>,
+    /// Peers that have said goodbye, and in which life, the latest last.
+    pub(super) left: Vec<(I, u64)>,
+}
+
+impl<I: Id> Shore<I> {
+    /// That of a node that starts.
+    pub(super) const fn new() -> Self {
+        Self {
+            vain_beats: 0,
+            met: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// A member went.
+    pub(super) fn note_lost(&mut self, peer: I) {
+        self.met.remove(&peer);
+        if self.lost.len() < MAX_LOST_MEMBERS && !self.has_left(peer) {
+            self.lost.insert(peer);
+        }
+    }
+
+    /// There is contact with a peer.
+    pub(super) fn note_heard(&mut self, peer: I) {
+        self.lost.remove(&peer);
+    }
+
+    /// A link to this life of a peer is up.
+    pub(super) fn note_linked(&mut self, peer: I, boot: u64) {
+        self.note_heard(peer);
+        self.left.retain(|(id, left)| *id != peer || *left == boot);
+    }
+
+    /// This life of a peer says goodbye.
+    pub(super) fn note_left(&mut self, peer: I, boot: u64) {
+        self.left.retain(|(id, _)| *id != peer);
+        if self.left.len() >= MAX_LEFT {
+            self.left.remove(0);
+        }
+        self.left.push((peer, boot));
+    }
+
+    fn has_left(&self, peer: I) -> bool {
+        self.left.iter().any(|(id, _)| *id == peer)
+    }
+}
+
+impl<I: Id> Overlay<I> {
+    /// Why this node's overlay is not taken for the cluster, if it is not.
+    pub fn island(&self) -> Option<Island> {
+        let is_alone = self.tree.is_root() && self.tree.children().len() == 0;
+        if is_alone && self.lost_members().next().is_some() {
+            return Some(Island::Deserted);
+        }
+        (!self.census.belongs()).then_some(Island::Unmet)
+    }
+
+    /// The former members that went without a goodbye and are not back, as far as this
+    /// node knows; [`MAX_LOST_MEMBERS`] at most.
+    pub fn lost_members(&self) -> impl Iterator<Item = I> + '_ {
+        let lost = self.shore.lost.iter().copied();
+        lost.filter(|peer| !self.has_left(*peer))
+    }
+
+    /// Whether a peer has said goodbye and has not been linked in another life since.
+    pub fn has_left(&self, peer: I) -> bool {
+        self.shore.has_left(peer)
+    }
+
+    /// The members are known by name: `before` were members, and `is_member` tells who
+    /// is one now.
+    pub fn note_members(&mut self, before: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
+        self.shore.lost.retain(|peer| !is_member(*peer));
+        let me = self.config.me;
+        for peer in before.filter(|peer| *peer != me && !is_member(*peer)) {
+            self.shore.note_lost(peer);
+        }
+        let expected = &self.config.expect;
+        let present = expected
+            .iter()
+            .filter(|peer| **peer == me || is_member(**peer));
+        if present.count() * 2 > expected.len() {
+            self.census.find(Evidence::Member);
+        }
+        self.shore.met = self.own_contacts().filter(|id| is_member(*id)).collect();
+    }
+
+    /// Look at this node's evidence; as a root, decide what the overlay is and tell the
+    /// children.
+    pub(super) fn decide_belonging(&mut self, out: &mut Out<I>) {
+        self.census
+            .find(match (self.may_be_first(), self.has_met()) {
+                (true, _) => Evidence::Member,
+                (false, true) => Evidence::Met,
+                (false, false) => Evidence::Unmet,
+            });
+        if self.tree.is_root() {
+            let belongs = self.census.evidence() != Evidence::Unmet;
+            let children: Vec<I> = self.tree.children().collect();
+            self.census.set_belongs(belongs, &children, out);
+        }
+    }
+
+    /// A peer says that it is in this overlay. Returns whether it is a contact.
+    pub(super) fn on_together(&mut self, from: I) -> bool {
+        self.lost.retain(|id| *id != from);
+        let is_contact = self.own_contacts().any(|contact| contact == from);
+        is_contact && self.shore.met.insert(from)
+    }
+
+    /// Count how long the contacts have been tried in vain.
+    pub(super) fn count_vain_beats(&mut self) {
+        self.shore.vain_beats = match self.seeks_contacts() {
+            true => self.shore.vain_beats.saturating_add(1),
+            false => 0,
+        };
+    }
+
+    /// Whether this node is on an island and has none of its contacts beside it.
+    pub(super) fn seeks_contacts(&self) -> bool {
+        !self.census.belongs() && !self.has_met()
+    }
+
+    fn has_met(&self) -> bool {
+        let is_beside = |contact: I| {
+            let is_near = self.tree.parent() == Some(contact) || self.tree.has_child(contact);
+            let is_far = self.shore.met.contains(&contact) && !self.detector.is_down(contact);
+            is_near || is_far
+        };
+        self.tree.is_anchored() && self.own_contacts().any(is_beside)
+    }
+
+    fn may_be_first(&self) -> bool {
+        let tried = self.shore.vain_beats > beats(IN_VAIN, self.config.pace.beat);
+        self.own_contacts().next().is_none() || self.config.alone && tried
+    }
+
+    /// The parent and the seeds that this node was configured with.
+    pub(super) fn own_contacts(&self) -> impl Iterator<Item = I> + '_ {
+        let configured = self.config.seeds.iter().chain(&self.config.parent);
+        configured.copied().filter(|id| *id != self.config.me)
+    }
+}
