@@ -63,12 +63,12 @@ pub struct NodeReport {
     pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
-    /// Whether its overlay is the cluster's: it is none of an island that has not met the
-    /// cluster, and not the only one left.
+    /// Whether its overlay is the cluster's: no island that has not met the cluster, and
+    /// no member that is alone after others were lost.
     pub anchored: bool,
     /// Whether it is healthy and anchored.
     pub ready: bool,
-    /// What is missing, when not ready, with the last refusal of each contact.
+    /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,
     /// How many former members went without a goodbye and are not back: those on the
     /// other side of a partition, or dead.
@@ -325,12 +325,12 @@ pub struct Status {
     pub addresses_gone: Vec<SocketAddr>,
     /// Whether this node is placed, all its entries are set and linked.
     pub healthy: bool,
-    /// Whether its overlay is the cluster's: it is none of an island that has not met the
-    /// cluster, and not the only one left.
+    /// Whether its overlay is the cluster's: no island that has not met the cluster, and
+    /// no member that is alone after others were lost.
     pub anchored: bool,
     /// Whether it is healthy and anchored.
     pub ready: bool,
-    /// What is missing, when not ready, with the last refusal of each contact.
+    /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,
     /// How many former members went without a goodbye and are not back: those on the
     /// other side of a partition, or dead.

@@ -1,5 +1,5 @@
-//! Who is ready: members of the cluster's overlay, and nobody on an island, in the
-//! seeded world.
+//! Readiness: members of the cluster's overlay are ready, nodes on an island are not, in
+//! the seeded world.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -119,6 +119,42 @@ fn the_first_is_ready_at_once_and_one_that_may_be_alone_after_ten_seconds() {
     }
 }
 
+/// All contacts are tried before a node that may be alone takes itself for the cluster.
+#[test]
+fn a_node_that_may_be_alone_finds_the_last_of_its_contacts_first() {
+    let mut world = World::new(1, Network::local());
+    start(&mut world, 0, None, &[]);
+    all_ready(&mut world, seconds(10));
+    let seeds: Vec<u32> = (20..40).chain([0]).collect();
+    start_with(&mut world, 1, None, &seeds, |config| config.alone = true);
+    let end = world.now() + seconds(30);
+    let is_ready = |world: &World| world.peer(1).is_some_and(|peer| peer.is_ready());
+    assert!(world.run_until(end, is_ready));
+    let placed = world.peer(1).and_then(|peer| peer.overlay().placement());
+    assert_eq!(placed.map(|placement| placement.population.get()), Some(2));
+}
+
+/// Former members that meet again are the cluster, whoever of them becomes the root: the
+/// one that remembers, or the one that has started again.
+#[test]
+fn one_member_that_remembers_makes_the_others_ready() {
+    for restarted in [1, 2] {
+        let mut world = World::new(restarted.into(), Network::local());
+        start(&mut world, 0, None, &[]);
+        start(&mut world, 1, Some(0), &[]);
+        start(&mut world, 2, Some(0), &[]);
+        all_ready(&mut world, seconds(60));
+        world.crash(0);
+        world.run_for(seconds(60));
+        all_ready(&mut world, seconds(60));
+        // Its parent is dead: the other one finds it.
+        world.restart(restarted);
+        assert_eq!(island(&world, restarted), Some(Island::Unmet));
+        world.run_for(seconds(1));
+        all_ready(&mut world, seconds(120));
+    }
+}
+
 /// A chain with its children started before their parents.
 #[test]
 fn of_an_ordered_start_nobody_is_ready_before_the_first() {
@@ -196,6 +232,49 @@ fn after_a_power_cut_without_the_first_seeds_or_expected_hosts_make_ready() {
             none_ready(&mut world, seconds(120));
         }
     }
+}
+
+/// In a tree that is a chain most nodes have their contacts neither above nor below them,
+/// and evidence and word pass through all: at once, not with a later beat.
+#[test]
+fn contacts_anywhere_in_the_overlay_make_ready_soon() {
+    for seed in 0..8 {
+        let mut world = World::new(seed, Network::local());
+        for id in 1..=6 {
+            start_with(&mut world, id, None, &[5, 6], |config| {
+                config.limits.max_children = 1;
+            });
+        }
+        let end = world.now() + seconds(60);
+        assert!(world.run_until(end, |world| world.defect().is_none()));
+        all_ready(&mut world, seconds(5));
+    }
+}
+
+/// The first yields to a heavier island: until the epoch of both counts it, its own of
+/// one member is that of nobody.
+#[test]
+fn a_node_that_joins_another_overlay_is_unready_until_it_is_counted_there() {
+    let mut world = World::new(1, Network::local());
+    for id in 1..4 {
+        start(&mut world, id, Some(id - 1), &[]);
+    }
+    none_ready(&mut world, seconds(60));
+    start(&mut world, 0, None, &[]);
+    let mut has_joined = false;
+    let end = world.now() + seconds(60);
+    let is_counted = world.run_until(end, |world| {
+        let Some(peer) = world.peer(0) else {
+            return false;
+        };
+        let placed = peer.overlay().placement();
+        let is_alone = placed.is_some_and(|placement| placement.population.get() == 1);
+        let knows_better = peer.overlay().census().in_force().is_some();
+        has_joined |= is_alone && knows_better;
+        assert!(!(is_alone && knows_better && peer.is_ready()));
+        are_all_ready(world)
+    });
+    assert!(is_counted && has_joined);
 }
 
 /// Half of those expected, or fewer, are not the cluster.

@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub enum Evidence {
-    /// Some of it have none of their contacts beside them.
+    /// A node of it has none of its contacts in the overlay.
     #[default]
     Unmet,
-    /// Each has one of its contacts in the overlay. In a few nodes that hang under one
-    /// whose contacts are all dead, that one has none.
+    /// Every node of it has one of its contacts in the overlay.
     Met,
-    /// One of it has been a member of the cluster in this life.
+    /// A node of it has been a member of the cluster in this life.
     Member,
 }
 
@@ -34,7 +33,7 @@ impl Evidence {
         }
     }
 
-    /// That of two parts together.
+    /// The evidence of two parts together.
     pub(super) fn joined(self, other: Self) -> Self {
         match (self, other) {
             (Self::Member, _) | (_, Self::Member) => Self::Member,
@@ -43,7 +42,7 @@ impl Evidence {
     }
 }
 
-/// What one node knows of it.
+/// The evidence of one node, and the last word of its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Belonging {
     /// Whether the overlay is the cluster's, by the last word of its root.

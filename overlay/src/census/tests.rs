@@ -225,6 +225,70 @@ fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
     assert!(census.placement().is_none() && out.is_empty());
 }
 
+/// Each child that is told whether the overlay is the cluster's.
+fn words(out: &mut Out<u32>) -> Vec<(u32, bool)> {
+    let words = sent(out).filter_map(|(to, message)| match message {
+        Message::Place { belongs, .. } | Message::InForce { belongs, .. } => Some((to, belongs)),
+        Message::Size { .. } => None,
+    });
+    words.collect()
+}
+
+#[test]
+fn the_word_of_the_root_is_passed_on_at_once_and_remembered() {
+    let mut census = Census::new(100, false);
+    census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
+    census.recount([7].into_iter());
+    let place = Placement {
+        epoch: epoch(1),
+        population: population(9),
+        rank: Rank(4),
+    };
+    let mut out = Out::new();
+    assert!(census.on_place(place, (101, false), &[7], &mut out));
+    assert_eq!(
+        (words(&mut out), census.belongs()),
+        (vec![(7, false)], false)
+    );
+    assert!(!census.on_place(place, (101, true), &[7], &mut out));
+    assert_eq!((words(&mut out), census.belongs()), (vec![(7, true)], true));
+    assert!(!census.on_place(place, (101, true), &[7], &mut out));
+    assert_eq!(words(&mut out), [], "no news");
+    // The next root knows nothing, and hears of it.
+    census.on_in_force((place.epoch, place.population, false), &[7], &mut out);
+    assert_eq!(
+        (words(&mut out), census.belongs()),
+        (vec![(7, false)], false)
+    );
+    assert_eq!(census.evidence(), Evidence::Member);
+    // The word of another epoch is not for this one.
+    census.on_in_force((epoch(2), place.population, true), &[7], &mut out);
+    assert!(!census.belongs() && out.is_empty());
+}
+
+#[test]
+fn a_child_without_a_report_may_have_met_nobody() {
+    let mut census: Census<u32> = Census::new(0, false);
+    census.find(Evidence::Met);
+    census.recount([7].into_iter());
+    assert_eq!(census.evidence(), Evidence::Unmet);
+    for (said, evidence) in [
+        (Evidence::Unmet, Evidence::Unmet),
+        (Evidence::Met, Evidence::Met),
+        (Evidence::Member, Evidence::Member),
+    ] {
+        census.on_size(7, 70, Population::ONE, None, 0, said);
+        census.recount([7].into_iter());
+        assert_eq!(census.evidence(), evidence);
+    }
+    census.recount(std::iter::empty());
+    assert_eq!(
+        census.evidence(),
+        Evidence::Met,
+        "that of a former child is forgotten"
+    );
+}
+
 #[test]
 fn the_report_of_a_former_child_is_forgotten() {
     let mut census = Census::new(0, false);

@@ -1,20 +1,20 @@
 //! Whether this node's overlay is the cluster or an island beside it.
 //!
-//! A tree that hangs together is sound in itself: nothing in its tables tells the
-//! cluster from a few nodes that have never met it. So a root takes its overlay for the
-//! cluster only with evidence:
+//! The tables of an overlay do not tell the cluster from a few nodes that have never met
+//! it. So a root takes its overlay for the cluster only with evidence. One member is
+//! enough that
 //!
-//! * one of its members has been a member of the cluster in this life, as far as it was
-//!   told; or sees more than half of the expected hosts ([`Config::expect`]); or has no
-//!   contacts, so that it is the first; or may be alone ([`Config::alone`]) and has tried
-//!   its contacts in vain for [`IN_VAIN`];
-//! * or each of its members has one of its own contacts in the overlay: after a power
-//!   cut nobody remembers anything.
+//! * has been a member of the cluster in this life, as its root told it;
+//! * sees more than half of the expected hosts ([`Config::expect`]);
+//! * has no contacts, so that it is the first;
+//! * or may be alone ([`Config::alone`]) and has tried its contacts for [`TRIED`].
 //!
-//! Of nodes that hang under one whose contacts are all dead, that one has none beside
-//! it, whoever of them is the root. The census carries evidence and word. Each member
-//! judges for itself whether it is *deserted*: alone, while others have gone without a
-//! goodbye.
+//! After a power cut no process remembers the cluster. Then every member must have one of
+//! its own contacts in the overlay. This fails on an island: the node at its top has dead
+//! contacts alone, and it does not matter which node is the root.
+//!
+//! The census carries evidence and word. Each node judges for itself whether it is
+//! *deserted*: alone, while another member has gone without a goodbye.
 //!
 //! [`Config::alone`]: crate::Config::alone
 //! [`Config::expect`]: crate::Config::expect
@@ -27,8 +27,9 @@ use super::{Out, Overlay, beats};
 use crate::Id;
 use crate::census::Evidence;
 
-/// How long the contacts of a root that may be alone are tried (issue: 10 s).
-const IN_VAIN: Duration = Duration::from_secs(10);
+/// How long a node that may be alone tries its contacts. Default 10 s (guess): longer
+/// than a restart of one of them takes.
+const TRIED: Duration = Duration::from_secs(10);
 /// How many former members a node counts as lost: as many as a roster names. Further
 /// ones are not counted.
 pub const MAX_LOST_MEMBERS: usize = 4096;
@@ -39,9 +40,10 @@ pub(super) const MAX_LEFT: usize = 256;
 /// Why a node's overlay is not taken for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Island {
-    /// One of it has none of its contacts beside it, and nobody in it has been a member.
+    /// A node in it has met none of its contacts, and no node in it has been a member of
+    /// the cluster.
     Unmet,
-    /// This node is alone: all other members went, and not all with a goodbye.
+    /// This node is alone, and another member has gone without a goodbye.
     Deserted,
 }
 
@@ -57,7 +59,7 @@ impl fmt::Display for Island {
 /// What a node knows of the cluster outside its tables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shore<I> {
-    /// Beats since the start in which no contact was met.
+    /// Beats since the start, or since the last word of a contact, in which none was met.
     pub(super) vain_beats: u32,
     /// Contacts that are in this overlay, as far as is known of those that are neither
     /// parent nor child.
@@ -87,14 +89,8 @@ impl<I: Id> Shore<I> {
         }
     }
 
-    /// There is contact with a peer.
-    pub(super) fn note_heard(&mut self, peer: I) {
-        self.lost.remove(&peer);
-    }
-
     /// A link to this life of a peer is up.
     pub(super) fn note_linked(&mut self, peer: I, boot: u64) {
-        self.note_heard(peer);
         self.left.retain(|(id, left)| *id != peer || *left == boot);
     }
 
@@ -168,6 +164,15 @@ impl<I: Id> Overlay<I> {
         }
     }
 
+    /// There is contact with a peer.
+    pub(super) fn note_contact(&mut self, peer: I) {
+        self.shore.lost.remove(&peer);
+        let is_counting = self.shore.vain_beats > 0;
+        if is_counting && self.own_contacts().any(|contact| contact == peer) {
+            self.shore.vain_beats = 0;
+        }
+    }
+
     /// A peer says that it is in this overlay. Returns whether it is a contact.
     pub(super) fn on_together(&mut self, from: I) -> bool {
         self.lost.retain(|id| *id != from);
@@ -198,7 +203,7 @@ impl<I: Id> Overlay<I> {
     }
 
     fn may_be_first(&self) -> bool {
-        let tried = self.shore.vain_beats > beats(IN_VAIN, self.config.pace.beat);
+        let tried = self.shore.vain_beats > beats(TRIED, self.config.pace.beat);
         self.own_contacts().next().is_none() || self.config.alone && tried
     }
 

@@ -193,7 +193,7 @@ impl<I: Id> Overlay<I> {
     pub(super) fn on_heard(&mut self, peer: I, out: &mut Out<I>) {
         self.relayed.remove(&peer);
         self.unlinked.remove(&peer);
-        self.shore.note_heard(peer);
+        self.note_contact(peer);
         if self.detector.on_heard(peer, out) {
             self.regain(peer, out);
         }
@@ -245,6 +245,7 @@ impl<I: Id> Overlay<I> {
             self.regain(peer, out);
         }
         self.shore.note_linked(peer, boot);
+        self.note_contact(peer);
         if self.detector.on_link_up(peer, boot, out) {
             self.regain(peer, out);
         }
