@@ -107,7 +107,7 @@ fn a_member_counted_twice_keeps_its_first_rank() {
             population: population(6),
             rank: Rank(rank),
         };
-        let is_new = census.on_place(placement, 0, &[], &mut out);
+        let is_new = census.on_place(placement, (0, false), &[], &mut out);
         (is_new, census.placement().map(|mine| mine.rank.0))
     };
     assert_eq!(told(1, 3), (true, Some(3)));
