@@ -24,6 +24,7 @@ mod config;
 mod custody;
 mod delegate;
 mod delivery;
+mod departures;
 mod duties;
 mod duty;
 mod epochs;
@@ -149,6 +150,9 @@ pub enum Timer {
     Waiting,
     /// The verdict with this number has stood for `down_pressed`, then for `down_patience`.
     Patience(u64),
+    /// The member with this number has been draining for `down_pressed`, then for
+    /// `down_patience`.
+    Drain(u64),
     /// What is left of the own message with this sequence is issued again.
     Reissue(u64),
     /// The own message with this sequence has run out of time.
@@ -311,6 +315,7 @@ pub struct Relay<I> {
     /// To whom I hold a link of the sibling tree.
     greeted: BTreeSet<I>,
     verdicts: verdicts::Verdicts<I>,
+    departures: departures::Departures<I>,
     /// Peers that left many copies or questions unanswered and under no verdict:
     /// others may reach them. Ends with an answer, a link or new tables. At most
     /// `config.max_peers`; of further ones each part finds out anew.
@@ -350,6 +355,7 @@ impl<I: Id> Relay<I> {
             epochs: epochs::Epochs::new(),
             greeted: BTreeSet::new(),
             verdicts: verdicts::Verdicts::new(),
+            departures: departures::Departures::new(),
             silent: BTreeSet::new(),
             windows: window::Windows::new(),
             duties: duties::Duties::new(),
@@ -396,6 +402,7 @@ impl<I: Id> Relay<I> {
         if !self.draining {
             self.draining = true;
             self.conclude_kept(out);
+            self.conclude_the_lost(out);
             self.check_drained(out);
         }
     }
@@ -503,6 +510,7 @@ impl<I: Id> Relay<I> {
             Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
             Timer::Waiting => self.on_waiting_timer(out),
             Timer::Patience(number) => self.on_patience_timer(number, out),
+            Timer::Drain(number) => self.on_drain_timer(number, out),
             Timer::Reissue(sequence) => self.reissue(sequence, out),
             Timer::Deadline(sequence) => self.on_deadline(sequence, out),
         }

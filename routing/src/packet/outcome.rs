@@ -26,7 +26,7 @@ pub enum Reason {
     Epoch,
     /// The deadline passed.
     Deadline,
-    /// It is leaving and takes no new message.
+    /// It is leaving and takes no new message in this life.
     Draining,
     /// Its payload bound is smaller than the payload.
     TooLarge,
@@ -40,6 +40,8 @@ pub enum Reason {
     Unsigned,
     /// The origin's signature, or the certificate with it, is not good there.
     Signature,
+    /// It has no room for the duplicate window of one more origin.
+    Full,
 }
 
 impl Reason {
@@ -58,6 +60,7 @@ impl Reason {
             Self::Summarised => "summarised",
             Self::Unsigned => "unsigned",
             Self::Signature => "signature",
+            Self::Full => "full",
         }
     }
 }
@@ -153,11 +156,13 @@ pub enum Refusal {
     Unsigned,
     /// The origin's signature, or the certificate with it, is not good here.
     Signature,
+    /// It has no room for the duplicate window of one more origin.
+    Full,
 }
 
 impl Refusal {
     /// Every refusal, in the order of their declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::EpochUnknown,
         Self::EpochGone,
         Self::NotThatRank,
@@ -170,6 +175,7 @@ impl Refusal {
         Self::NotThatPeer,
         Self::Unsigned,
         Self::Signature,
+        Self::Full,
     ];
 
     /// The name used in metrics.
@@ -187,6 +193,7 @@ impl Refusal {
             Self::NotThatPeer => "not-that-peer",
             Self::Unsigned => "unsigned",
             Self::Signature => "signature",
+            Self::Full => "full",
         }
     }
 }

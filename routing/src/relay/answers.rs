@@ -387,7 +387,15 @@ impl<I: Id> Relay<I> {
                 }
                 return self.delegate(number, duty, span, generation, out);
             }
-            Refusal::Draining => (State::Refused, Reason::Draining),
+            // Its next life may take it.
+            Refusal::Draining => {
+                if duty.is_own {
+                    self.on_draining(handed.to, out);
+                }
+                (State::Unconfirmed, Reason::Draining)
+            }
+            // There may be room later.
+            Refusal::Full => (State::Unconfirmed, Reason::Full),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
             Refusal::Unsigned if duty.may_refuse_for_good(Reason::Unsigned) => {
                 (State::Refused, Reason::Unsigned)

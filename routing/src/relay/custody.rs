@@ -50,7 +50,7 @@ impl<I: Id> Relay<I> {
         }
         let reason = match verdict {
             Verdict::Outside => Some(Refusal::Window),
-            Verdict::Full => Some(Refusal::Busy),
+            Verdict::Full => Some(Refusal::Full),
             // What was delivered is never denied, leaving or not.
             Verdict::New if self.draining => Some(Refusal::Draining),
             Verdict::New | Verdict::Delivered => None,

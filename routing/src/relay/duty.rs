@@ -272,10 +272,14 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Whether a refusal is the last word. Who refused for want of a signature was given a
-    /// copy that had lost it, if this message has one.
+    /// Whether a refusal is the last word of the life that gave it. Who refused for want of
+    /// a signature was given a copy that had lost it, if this message has one.
     pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
-        reason != Reason::Unsigned || self.signature.is_none()
+        match reason {
+            Reason::TooLarge => true,
+            Reason::Unsigned => self.signature.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether a copy says otherwise about what all copies have in common.

@@ -83,7 +83,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Keep a message if nobody is left but members that are away.
+    /// Keep a message if nobody is left but members that are away, or that take it in their
+    /// next life at best.
     pub(super) fn keep_for_the_lost(&mut self, sequence: u64) {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
@@ -93,6 +94,7 @@ impl<I: Id> Relay<I> {
             let whereabouts = message.whereabouts(at, newest, &self.epochs);
             whereabouts == Whereabouts::Gone(Reason::Left)
                 || peer.is_some_and(|peer| self.is_lost(peer))
+                || message.is_declined(at, peer.is_some_and(|peer| self.is_drained(peer)))
         };
         let outstanding = message.outstanding();
         if outstanding.is_empty() || message.is_kept || !outstanding.iter().all(is_away) {
@@ -113,8 +115,12 @@ impl<I: Id> Relay<I> {
             let mut away = Vec::new();
             for at in message.outstanding().iter() {
                 let peer = message.peer_at(at, &self.epochs);
-                let is_down = peer.is_some_and(|peer| self.verdicts.has(peer));
-                let reason = if is_down { Reason::Down } else { Reason::Left };
+                let doubt = message.doubt_about(at).map(|doubt| doubt.reason);
+                let reason = match peer {
+                    Some(peer) if self.verdicts.has(peer) || self.is_lost(peer) => self.loss(peer),
+                    _ if message.is_declined(at, true) => doubt.unwrap_or(Reason::Left),
+                    _ => Reason::Left,
+                };
                 away.push((at, peer, reason));
             }
             if let Some(message) = self.open.get_mut(sequence) {

@@ -98,9 +98,9 @@ impl<I: Id> Relay<I> {
             return;
         }
         if let Some(number) = self.verdicts.give(peer, self.config.max_peers) {
-            let wait = self.config.down_pressed.min(self.config.down_patience);
-            out.arm(Timer::Patience(number), wait);
+            out.arm(Timer::Patience(number), self.pressed());
         }
+        self.open.recall_refused(peer, &self.epochs);
         for number in self.duties.open_numbers() {
             self.bypass(number, peer, Reason::Down, out);
         }
@@ -112,27 +112,83 @@ impl<I: Id> Relay<I> {
             return;
         };
         if age == Age::Firm {
-            let Config {
-                down_patience,
-                down_pressed,
-                ..
-            } = self.config;
-            let rest = down_patience.saturating_sub(down_pressed);
-            out.arm(Timer::Patience(number), rest);
+            out.arm(Timer::Patience(number), self.rest_of_patience());
         }
         self.conclude_the_lost(out);
+    }
+
+    /// A member has told this origin that it drains.
+    pub(super) fn on_draining(&mut self, peer: I, out: &mut Effects<I>) {
+        if let Some(number) = self.departures.drain(peer, self.config.max_peers) {
+            out.arm(Timer::Drain(number), self.pressed());
+        }
+    }
+
+    /// A member has been draining for long: what waits for it alone ends.
+    pub(super) fn on_drain_timer(&mut self, number: u64, out: &mut Effects<I>) {
+        let Some(age) = self.departures.ripen(number) else {
+            return;
+        };
+        if age == Age::Firm {
+            out.arm(Timer::Drain(number), self.rest_of_patience());
+        }
+        self.conclude_the_lost(out);
+    }
+
+    /// How long a peer is waited for while own messages find no room.
+    fn pressed(&self) -> Duration {
+        self.config.down_pressed.min(self.config.down_patience)
+    }
+
+    /// How much longer it is waited for otherwise.
+    fn rest_of_patience(&self) -> Duration {
+        let Config {
+            down_patience,
+            down_pressed,
+            ..
+        } = self.config;
+        down_patience.saturating_sub(down_pressed)
     }
 
     /// Whether no message waits for a peer any more. With no room for further ones a
     /// verdict need not stand for as long: who is dead stops no publisher.
     pub(super) fn is_lost(&self, peer: I) -> bool {
-        let age = if self.is_pressed { Age::Firm } else { Age::Old };
-        self.verdicts.has_stood(peer, age)
+        self.departures.is_gone(peer) || self.verdicts.has_stood(peer, self.patient_age())
+    }
+
+    /// The same of a peer that has just refused, as it drains.
+    pub(super) fn is_drained(&self, peer: I) -> bool {
+        self.departures.has_stood(peer, self.patient_age())
+    }
+
+    const fn patient_age(&self) -> Age {
+        if self.is_pressed { Age::Firm } else { Age::Old }
+    }
+
+    /// Why no message waits for a peer that is lost.
+    pub(super) fn loss(&self, peer: I) -> Reason {
+        if self.departures.is_gone(peer) {
+            Reason::Left
+        } else {
+            Reason::Down
+        }
+    }
+
+    /// A peer that was leaving is there, perhaps in its next life.
+    fn on_return(&mut self, peer: I, out: &mut Effects<I>) {
+        if let Some(number) = self.departures.withdraw(peer) {
+            number
+                .into_iter()
+                .for_each(|number| out.disarm(Timer::Drain(number)));
+            self.hasten_reissues(out);
+        }
+        self.open.recall_refused(peer, &self.epochs);
     }
 
     /// A peer is there, perhaps as a new process: is what it took custody of
     /// still in its hands? If not it says so and gets the packet again.
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
+        self.on_return(peer, out);
         self.on_contact(peer, out);
         self.on_answer(peer, out);
         self.greet(peer, out);

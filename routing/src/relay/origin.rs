@@ -220,13 +220,31 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// Whether the last round's delegates called the member at a distance down,
-    /// and by which name.
-    pub(super) fn called_down(&self, at: u32) -> Option<Option<I>> {
-        let covers = |doubt: &&Exception<I>| doubt.span == Span::single(at);
-        let doubt = self.doubts.iter().rev().find(covers);
-        let down = doubt.filter(|doubt| doubt.reason == Reason::Down);
-        down.map(|doubt| doubt.peer)
+    /// What a life of this peer has refused it refused for itself alone.
+    fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
+        let refused = |(_, state, _): &(Option<I>, State, Reason)| *state == State::Refused;
+        let settled = self.settled.iter().filter(|(_, line)| refused(line));
+        let own = settled
+            .filter(|(at, (named, ..))| named.or_else(|| self.peer_at(**at, epochs)) == Some(peer));
+        for at in own.map(|(at, _)| *at).collect::<Vec<u32>>() {
+            self.settled.remove(&at);
+        }
+    }
+
+    /// What the last round says of the member at a distance alone.
+    pub(super) fn doubt_about(&self, at: u32) -> Option<&Exception<I>> {
+        let is_it = |doubt: &&Exception<I>| doubt.span == Span::single(at);
+        self.doubts.iter().rev().find(is_it)
+    }
+
+    /// Whether the life of the member at a distance that was asked last takes no copy, and
+    /// nobody waits for it to drain if it is `drained`.
+    pub(super) fn is_declined(&self, at: u32, is_drained: bool) -> bool {
+        let says_no = |doubt: &Exception<I>| match doubt.reason {
+            Reason::Draining => is_drained,
+            reason => doubt.state == State::Refused || reason == Reason::Full,
+        };
+        self.doubt_about(at).is_some_and(says_no)
     }
 
     /// Who of those left has a turn in the next round, of pairs (distance in the
@@ -282,7 +300,8 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// A round is over, with these exceptions.
+    /// A round is over, with these exceptions. A refusal ends the line, unless the message
+    /// is kept for the member's next life.
     pub(super) fn end_round(&mut self, epoch: Epoch<I>, exceptions: &[Exception<I>]) {
         let is_reissue = self.issued_in == Some(epoch);
         for exception in exceptions {
@@ -298,7 +317,7 @@ impl<I: Id> OpenMessage<I> {
                 vec![*exception]
             };
             for exception in mine {
-                if exception.state == State::Refused {
+                if exception.state == State::Refused && !self.keeps {
                     let Exception {
                         span,
                         peer,
@@ -599,6 +618,13 @@ impl<I: Id> OpenMessages<I> {
         let message = self.messages.get_mut(&key.id.sequence);
         if let Some(message) = message.filter(|message| message.id == key.id) {
             message.misname(key.epoch, at);
+        }
+    }
+
+    /// A life of this peer is over, and with it what it refused: the next one is asked.
+    pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
+        for message in self.messages.values_mut() {
+            message.recall_refused(peer, epochs);
         }
     }
 

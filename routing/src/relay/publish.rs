@@ -230,18 +230,35 @@ impl<I: Id> Relay<I> {
         let mut lost = Vec::new();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, &self.epochs);
-            let called = message.called_down(at);
-            match (peer, called) {
-                (Some(peer), _) if self.is_lost(peer) => lost.push((at, Some(peer))),
-                (None, Some(peer)) if may_hear => lost.push((at, peer)),
+            let doubt = message.doubt_about(at);
+            let heard = doubt.map(|doubt| (doubt.reason, doubt.peer));
+            lost.push(match (peer, heard) {
+                (Some(peer), _) if self.is_lost(peer) => {
+                    (at, Some(peer), State::Unconfirmed, self.loss(peer))
+                }
+                (None, Some((reason @ (Reason::Down | Reason::Left), peer))) if may_hear => {
+                    (at, peer, State::Unconfirmed, reason)
+                }
+                // Two members that leave do not wait for each other.
+                (peer, Some((Reason::Draining, named)))
+                    if may_hear
+                        || self.draining
+                        || peer.is_some_and(|peer| self.is_drained(peer)) =>
+                {
+                    let peer = peer.or(named);
+                    (at, peer, State::Unconfirmed, Reason::Draining)
+                }
+                (peer, Some((Reason::Full, named))) if may_hear => {
+                    (at, peer.or(named), State::Refused, Reason::Full)
+                }
                 _ => return,
-            }
+            });
         }
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };
-        for (at, peer) in lost {
-            message.settle(at, peer, State::Unconfirmed, Reason::Down);
+        for (at, peer, state, reason) in lost {
+            message.settle(at, peer, state, reason);
         }
     }
 
@@ -306,7 +323,10 @@ impl<I: Id> Relay<I> {
                     names.extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
                 }
                 Whereabouts::Gone(Reason::Left) if message.keeps => {}
-                Whereabouts::Gone(_) if is_down => gone.push((at, peer, Reason::Down)),
+                Whereabouts::Gone(_) if is_down => {
+                    let reason = peer.map_or(Reason::Down, |peer| self.loss(peer));
+                    gone.push((at, peer, reason));
+                }
                 Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
                 Whereabouts::Nameless if is_over => gone.push((at, peer, Reason::Epoch)),
                 Whereabouts::Unknown | Whereabouts::Nameless => {}

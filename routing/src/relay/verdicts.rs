@@ -30,6 +30,16 @@ pub(super) enum Age {
     Old,
 }
 
+impl Age {
+    /// The age after one more timer.
+    pub(super) const fn next(self) -> Self {
+        match self {
+            Self::New => Self::Firm,
+            Self::Firm | Self::Old => Self::Old,
+        }
+    }
+}
+
 /// The verdicts that stand; at most `config.max_peers`, further ones are acted
 /// upon once but not remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -84,10 +94,7 @@ impl<I: Id> Verdicts<I> {
     pub(super) fn ripen(&mut self, number: u64) -> Option<Age> {
         let mut all = self.peers.values_mut();
         let verdict = all.find(|verdict| verdict.number == number)?;
-        verdict.age = match verdict.age {
-            Age::New => Age::Firm,
-            Age::Firm | Age::Old => Age::Old,
-        };
+        verdict.age = verdict.age.next();
         Some(verdict.age)
     }
 

@@ -66,6 +66,8 @@ impl<I: Id> Relay<I> {
             let gone = self.verdicts.retain(|_| false);
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
+            let departed = self.departures.retain(|_| false).into_iter();
+            departed.for_each(|number| out.disarm(Timer::Drain(number)));
         }
     }
 
@@ -122,6 +124,8 @@ impl<I: Id> Relay<I> {
             let gone = self.verdicts.retain(stays);
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
+            let departed = self.departures.retain(stays).into_iter();
+            departed.for_each(|number| out.disarm(Timer::Drain(number)));
         }
         for number in self.duties.open_numbers() {
             let Some(newest) = self.epochs.newest() else {

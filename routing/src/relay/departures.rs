@@ -1,0 +1,151 @@
+//! Members that are leaving, or have left.
+//!
+//! A member that drains takes no new message in this life, and its next life may take it:
+//! *draining* is no last word. So a message waits for the goodbye, the next life, or the
+//! patience that a verdict has too, whichever comes first. Nobody waits for a member that
+//! has said goodbye.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+use super::verdicts::Age;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Departure {
+    /// It said that it drains, this long ago.
+    Draining {
+        /// Names its timer.
+        number: u64,
+        age: Age,
+    },
+    /// It said goodbye.
+    Gone,
+}
+
+/// The members that are leaving; at most `config.max_peers`. Each message finds out anew
+/// about further ones.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Departures<I> {
+    peers: BTreeMap<I, Departure>,
+    next: u64,
+}
+
+impl<I: Id> Departures<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            peers: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// A peer says that it drains. If that is news: the number of the timer for its
+    /// patience.
+    pub(super) fn drain(&mut self, peer: I, max: usize) -> Option<u64> {
+        if self.peers.contains_key(&peer) || self.peers.len() >= max {
+            return None;
+        }
+        self.next += 1;
+        let (number, age) = (self.next, Age::New);
+        self.peers.insert(peer, Departure::Draining { number, age });
+        Some(number)
+    }
+
+    /// A peer has said goodbye. Returns the number of the timer that it had, if any.
+    pub(super) fn leave(&mut self, peer: I, max: usize) -> Option<u64> {
+        if !self.peers.contains_key(&peer) && self.peers.len() >= max {
+            return None;
+        }
+        let before = self.peers.insert(peer, Departure::Gone);
+        before.and_then(Departure::number)
+    }
+
+    /// A peer is there after all, or in its next life. The outer value says whether it was
+    /// leaving; the inner one is the number of its timer, if it had one.
+    pub(super) fn withdraw(&mut self, peer: I) -> Option<Option<u64>> {
+        self.peers.remove(&peer).map(Departure::number)
+    }
+
+    /// The timer of a peer has fired: how long it has been draining, unless that is over.
+    pub(super) fn ripen(&mut self, number: u64) -> Option<Age> {
+        let mut all = self.peers.values_mut();
+        all.find_map(|departure| match departure {
+            Departure::Draining { number: own, age } if *own == number => {
+                *age = age.next();
+                Some(*age)
+            }
+            _ => None,
+        })
+    }
+
+    /// Forget all but the peers that `stays` names; the numbers of their timers.
+    pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        self.peers.retain(|peer, departure| {
+            let stays = stays(*peer);
+            if !stays {
+                numbers.extend(departure.number());
+            }
+            stays
+        });
+        numbers
+    }
+
+    /// Whether a peer has said goodbye.
+    pub(super) fn is_gone(&self, peer: I) -> bool {
+        self.peers.get(&peer) == Some(&Departure::Gone)
+    }
+
+    /// The peers that have said goodbye.
+    pub(super) fn gone(&self) -> impl Iterator<Item = I> + '_ {
+        let gone = |(_, departure): &(&I, &Departure)| **departure == Departure::Gone;
+        self.peers.iter().filter(gone).map(|(peer, _)| *peer)
+    }
+
+    /// Whether a peer has been draining for this long, or is gone.
+    pub(super) fn has_stood(&self, peer: I, least: Age) -> bool {
+        match self.peers.get(&peer) {
+            Some(Departure::Draining { age, .. }) => *age >= least,
+            Some(Departure::Gone) => true,
+            None => false,
+        }
+    }
+}
+
+impl Departure {
+    const fn number(self) -> Option<u64> {
+        match self {
+            Self::Draining { number, .. } => Some(number),
+            Self::Gone => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draining_ripens_and_a_goodbye_needs_no_patience() {
+        let mut departures = Departures::new();
+        let number = departures.drain(7u32, 2).unwrap();
+        assert_eq!(departures.drain(7, 2), None, "it is no news");
+        assert!(!departures.has_stood(7, Age::Firm) && !departures.is_gone(7));
+        assert_eq!(departures.ripen(number), Some(Age::Firm));
+        assert_eq!(departures.leave(7, 2), Some(number));
+        assert!(departures.is_gone(7) && departures.has_stood(7, Age::Old));
+        assert_eq!(departures.ripen(number), None);
+        assert_eq!(departures.withdraw(7), Some(None));
+        assert!(!departures.has_stood(7, Age::New));
+    }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_remembered() {
+        let mut departures = Departures::new();
+        assert!(departures.drain(1u32, 1).is_some());
+        assert_eq!(departures.drain(2, 1), None);
+        assert_eq!(departures.leave(2, 1), None);
+        assert!(!departures.is_gone(2));
+        assert_eq!(departures.retain(|_| false).len(), 1);
+    }
+}
