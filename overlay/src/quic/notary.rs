@@ -1,6 +1,10 @@
 //! Signing with the key of the node's certificate, and judging what others have signed.
 //!
-//! Whoever reads a signature may never have met its signer, so the certificate goes with
+//! A node signs statements of three purposes: the content of a packet, the boot of its
+//! life, and its goodbye. Each purpose has a context of its own, so that no statement can
+//! be shown as one of another purpose.
+//!
+//! The reader of a signature may never have met its signer, so the certificate goes with
 //! it, and the chain to the authorities that all believe:
 //!
 //! ```text
@@ -26,8 +30,31 @@ use super::judged::{Failures, Judged};
 use super::tls::Judge;
 use crate::PeerId;
 
-/// What is signed begins with this, then comes the digest.
-const CONTEXT: &[u8] = b"binomesh: content of a packet\0";
+/// What a signature states. The signed bytes begin with the context of the purpose.
+#[derive(Debug, Clone, Copy)]
+enum Statement<'a> {
+    /// The signer is the origin of a packet whose content has this digest.
+    Content(&'a [u8; 32]),
+    /// A process of this identity lives under this boot.
+    Life(PeerId, u64),
+    /// The process of this identity and boot leaves.
+    Goodbye(PeerId, u64),
+}
+
+impl Statement<'_> {
+    /// What is signed. No context is the beginning of another.
+    fn bytes(self) -> Vec<u8> {
+        let of_life = |context: &[u8], peer: PeerId, boot: u64| {
+            [context, peer.as_bytes(), &boot.to_be_bytes()].concat()
+        };
+        match self {
+            Self::Content(digest) => [&b"binomesh: content of a packet\0"[..], digest].concat(),
+            Self::Life(peer, boot) => of_life(b"binomesh: life of a process\0", peer, boot),
+            Self::Goodbye(peer, boot) => of_life(b"binomesh: goodbye of a process\0", peer, boot),
+        }
+    }
+}
+
 /// The schemes that are made and taken, each bound to a curve or a hash.
 const SCHEMES: [SignatureScheme; 6] = [
     SignatureScheme::ED25519,
@@ -41,7 +68,10 @@ const SCHEMES: [SignatureScheme; 6] = [
 /// Signs for a node, and judges what others have signed.
 #[derive(Debug)]
 pub struct Notary {
+    me: PeerId,
+    /// None if the chain is too long to go with a signature.
     signer: Option<Box<dyn Signer>>,
+    signs_content: bool,
     /// The own chain as it travels.
     chain: Bytes,
     judge: Judge,
@@ -77,10 +107,10 @@ pub enum Forged {
     #[error("the signer's certificate is not accepted: {0}")]
     Certificate(String),
     /// The certificate is somebody else's.
-    #[error("the signature is of {0}, who is not the origin")]
+    #[error("the signature is of {0}, not of the peer that is named")]
     OtherSigner(PeerId),
-    /// The signature is not by the certificate's key, or not of this content.
-    #[error("the signature does not fit the content")]
+    /// The signature is not by the certificate's key, or not of this statement.
+    #[error("the signature does not fit the statement")]
     Content,
     /// The certificate is not known to be good, and was refused a moment ago, or who
     /// brought it has brought too many that were.
@@ -110,15 +140,23 @@ impl Notary {
     /// their links have. A guess.
     const REFUSED_SECONDS: u64 = 10;
 
-    /// One that believes whom `identity` believes, and signs with its key if `signs`.
-    pub fn new(identity: &Identity, signs: bool) -> Result<Self, NotaryError> {
+    /// The longest statement of a life or a goodbye, with its chain.
+    pub const MAX_STATEMENT: usize = 4 + Self::MAX_SIGNATURE + Self::MAX_CHAIN;
+
+    /// A notary that believes the authorities of `identity`, and signs with its key: lives
+    /// and goodbyes always, contents if `signs_content`. With a chain that is too long to
+    /// travel it signs nothing, which is an error only if it was to sign contents.
+    pub fn new(identity: &Identity, signs_content: bool) -> Result<Self, NotaryError> {
         let provider = rustls::crypto::ring::default_provider();
-        let (signer, chain) = match signs {
-            true => (Some(signer(identity, &provider)?), chain(identity)?),
-            false => (None, Bytes::new()),
+        let (signer, chain) = match (signer(identity, &provider), chain(identity)) {
+            (Ok(signer), Ok(chain)) => (Some(signer), chain),
+            (Err(error), _) | (_, Err(error)) if signs_content => return Err(error),
+            _ => (None, Bytes::new()),
         };
         Ok(Self {
+            me: identity.id(),
             signer,
+            signs_content,
             chain,
             judge: Judge::new(identity)?,
             algorithms: provider.signature_verification_algorithms,
@@ -129,10 +167,70 @@ impl Notary {
         })
     }
 
-    /// Sign a digest; `None` if this one does not sign, or the key fails.
+    /// Sign the content of a packet, by its digest; `None` if this node signs none, or the
+    /// key fails.
     pub fn sign(&self, digest: &[u8; 32]) -> Option<Bytes> {
+        self.signs_content
+            .then(|| self.state(Statement::Content(digest)))?
+    }
+
+    /// State that a process of this identity lives under this boot; `None` if the key
+    /// fails, or its chain is too long to travel.
+    pub fn sign_life(&self, boot: u64) -> Option<Bytes> {
+        self.state(Statement::Life(self.me, boot))
+    }
+
+    /// State that the process of this identity and boot leaves; `None` as in
+    /// [`Self::sign_life`].
+    pub fn sign_goodbye(&self, boot: u64) -> Option<Bytes> {
+        self.state(Statement::Goodbye(self.me, boot))
+    }
+
+    /// Whether `origin` has signed the content with this digest. The signature came over
+    /// the link to `from`.
+    pub fn verify(
+        &mut self,
+        from: PeerId,
+        origin: PeerId,
+        digest: &[u8; 32],
+        signature: &[u8],
+    ) -> Result<(), Forged> {
+        self.judge(from, origin, Statement::Content(digest), signature)
+    }
+
+    /// Whether `peer` has stated that it lives under this boot. The statement came over the
+    /// link to `from`.
+    pub fn verify_life(
+        &mut self,
+        from: PeerId,
+        peer: PeerId,
+        boot: u64,
+        statement: &[u8],
+    ) -> Result<(), Forged> {
+        self.judge(from, peer, Statement::Life(peer, boot), statement)
+    }
+
+    /// Whether `peer` has stated that its process of this boot leaves. The statement came
+    /// over the link to `from`.
+    pub fn verify_goodbye(
+        &mut self,
+        from: PeerId,
+        peer: PeerId,
+        boot: u64,
+        statement: &[u8],
+    ) -> Result<(), Forged> {
+        self.judge(from, peer, Statement::Goodbye(peer, boot), statement)
+    }
+
+    /// How many chains it has judged so far, those that it remembered not counted.
+    pub const fn chains_judged(&self) -> u64 {
+        self.chains_judged
+    }
+
+    /// The signature of this node under a statement, as it travels.
+    fn state(&self, statement: Statement<'_>) -> Option<Bytes> {
         let signer = self.signer.as_ref()?;
-        let signature = signer.sign(&statement(digest)).ok()?;
+        let signature = signer.sign(&statement.bytes()).ok()?;
         if signature.len() > Self::MAX_SIGNATURE {
             return None;
         }
@@ -144,19 +242,18 @@ impl Notary {
         Some(bytes.freeze())
     }
 
-    /// Whether `origin` has signed this digest, as `from` says, who is linked.
-    pub fn verify(
+    fn judge(
         &mut self,
         from: PeerId,
         origin: PeerId,
-        digest: &[u8; 32],
+        statement: Statement<'_>,
         signature: &[u8],
     ) -> Result<(), Forged> {
         let parts = Parts::parse(signature).ok_or(Forged::Malformed)?;
         let now = UnixTime::now().as_secs();
         let name = *blake3::hash(parts.chain).as_bytes();
         if self.judged.has(origin, &name, now) {
-            return self.check(&parts, digest);
+            return self.check(&parts, statement);
         }
         // Before what is dear.
         match signer_of(&parts)? {
@@ -174,7 +271,7 @@ impl Notary {
             let until = now.saturating_add(Self::REFUSED_SECONDS);
             self.refused.insert(origin, name, until);
         }
-        let verified = judged.and_then(|()| self.check(&parts, digest));
+        let verified = judged.and_then(|()| self.check(&parts, statement));
         if verified.is_ok() {
             let until = now.saturating_add(valid_for(chain).as_secs());
             self.judged.insert(origin, name, until);
@@ -184,13 +281,8 @@ impl Notary {
         verified
     }
 
-    /// How many chains it has judged so far, those that it remembered not counted.
-    pub const fn chains_judged(&self) -> u64 {
-        self.chains_judged
-    }
-
-    /// Whether the first certificate's key has signed this digest.
-    fn check(&self, parts: &Parts<'_>, digest: &[u8; 32]) -> Result<(), Forged> {
+    /// Whether the first certificate's key has signed this statement.
+    fn check(&self, parts: &Parts<'_>, statement: Statement<'_>) -> Result<(), Forged> {
         let known = self.algorithms.mapping.iter();
         let algorithm = known
             .filter(|(scheme, _)| *scheme == parts.scheme && SCHEMES.contains(scheme))
@@ -198,7 +290,7 @@ impl Notary {
             .ok_or(Forged::Content)?;
         let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
         let leaf = EndEntityCert::try_from(leaf).map_err(refused)?;
-        leaf.verify_signature(*algorithm, &statement(digest), parts.signature)
+        leaf.verify_signature(*algorithm, &statement.bytes(), parts.signature)
             .map_err(|_| Forged::Content)
     }
 }
@@ -232,10 +324,6 @@ fn chain(identity: &Identity) -> Result<Bytes, NotaryError> {
         chain.put_slice(certificate);
     }
     Ok(chain.freeze())
-}
-
-fn statement(digest: &[u8; 32]) -> Vec<u8> {
-    [CONTEXT, digest].concat()
 }
 
 /// A signature taken apart.

@@ -235,5 +235,43 @@ fn every_kind_of_key_signs_but_a_chain_that_is_too_long_does_not() {
     let identity = Identity::from_der(chain, paper.key, roots, Vec::new()).expect("valid");
     let refused = Notary::new(&identity, true).expect_err("too long");
     assert!(matches!(refused, NotaryError::ChainTooLong(_)), "{refused}");
-    assert!(Notary::new(&identity, false).is_ok());
+    let quiet = Notary::new(&identity, false).expect("it joins all the same");
+    assert_eq!((quiet.sign_life(1), quiet.sign_goodbye(1)), (None, None));
+}
+
+/// Each statement is believed for its purpose, its peer and its boot, and for no other.
+#[test]
+fn lives_and_goodbyes_are_signed_without_signatures_and_never_taken_for_each_other() {
+    let authority = Authority::new("one");
+    let (a, b) = (authority.identity("a"), authority.identity("b"));
+    let signer = Notary::new(&a, false).expect("a notary");
+    let mut reader = Notary::new(&b, false).expect("a notary");
+    // The digest begins as the statement of a life does.
+    let mut digest = [0; 32];
+    digest[..16].copy_from_slice(id("a").as_bytes());
+    digest[16..24].copy_from_slice(&7_u64.to_be_bytes());
+    let life = signer.sign_life(7).expect("signed");
+    let goodbye = signer.sign_goodbye(7).expect("signed");
+    let content = signs(&a).sign(&digest).expect("signed");
+    assert!(life.len() <= Notary::MAX_STATEMENT);
+    assert_eq!(signer.sign(&digest), None, "packets stay unsigned");
+    for (statement, is_life, is_goodbye, is_content) in [
+        (&life, true, false, false),
+        (&goodbye, false, true, false),
+        (&content, false, false, true),
+    ] {
+        // The chain is judged once for all purposes.
+        let judged = reader.verify_life(id("z"), id("a"), 7, statement);
+        assert_eq!(judged.is_ok(), is_life, "{judged:?}");
+        let judged = reader.verify_goodbye(id("z"), id("a"), 7, statement);
+        assert_eq!(judged.is_ok(), is_goodbye, "{judged:?}");
+        let judged = reader.verify(id("z"), id("a"), &digest, statement);
+        assert_eq!(judged.is_ok(), is_content, "{judged:?}");
+    }
+    let other_boot = reader.verify_life(id("z"), id("a"), 8, &life);
+    assert_eq!(other_boot, Err(Forged::Content));
+    let other_boot = reader.verify_goodbye(id("z"), id("a"), 6, &goodbye);
+    assert_eq!(other_boot, Err(Forged::Content));
+    let other_peer = reader.verify_life(id("z"), id("b"), 7, &life);
+    assert_eq!(other_peer, Err(Forged::OtherSigner(id("a"))));
 }
