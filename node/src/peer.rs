@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binomesh_overlay::detector::{self, Goodbye};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
 use binomesh_overlay::{self as overlay, Effect, Health, Id, Outbox, Overlay};
@@ -62,7 +63,7 @@ impl Timer {
 
     /// The same of a look in the middle of such a beat, when it can wait: until the beat.
     pub(crate) fn slack_of_look(beat: Duration) -> Duration {
-        beat / overlay::detector::HALVES + Self::Overlay(overlay::Timer::Beat).slack(beat)
+        beat / detector::HALVES + Self::Overlay(overlay::Timer::Beat).slack(beat)
     }
 }
 
@@ -128,8 +129,28 @@ pub enum Input<I> {
     /// Leave gracefully: accept no more messages and tell
     /// [`routing::Event::Drained`] when none is open.
     Drain,
-    /// Conclude what is open and say goodbye to the neighbours.
-    Leave,
+    /// Conclude what is open and say goodbye.
+    Leave {
+        /// The goodbye of this life, signed; without, others take it for down.
+        proof: Option<Vec<u8>>,
+    },
+}
+
+impl<I: Id> Message<I> {
+    /// The goodbye in it, if it brings one: whoever hands it to a peer verifies it first.
+    pub const fn goodbye(&self) -> Option<&Goodbye<I>> {
+        match self {
+            Self::Overlay(overlay::Message::Detector(detector::Message::Goodbye(goodbye))) => {
+                Some(goodbye)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a goodbye comes to that is not proven: a rumour that a peer is down.
+    pub fn unproven(goodbye: &Goodbye<I>) -> Self {
+        Self::Overlay(detector::Message::Rumours(vec![goodbye.rumour()]).into())
+    }
 }
 
 impl<I> Input<I> {
@@ -261,7 +282,7 @@ impl<I: Id> Peer<I> {
             Input::Message { from, message } => match message {
                 Message::Overlay(message) => {
                     // Direct contact cancels a verdict.
-                    if self.relay.is_down(from) {
+                    if self.relay.is_down(from) && !self.overlay.has_left(from) {
                         self.on_relay(routing::Input::PeerUp(from), out);
                     }
                     self.on_overlay(overlay::Input::Message { from, message }, out);
@@ -295,7 +316,9 @@ impl<I: Id> Peer<I> {
             }
             Input::LinkUp { peer, boot } => {
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);
-                self.on_relay(routing::Input::PeerUp(peer), out);
+                if !self.overlay.has_left(peer) {
+                    self.on_relay(routing::Input::PeerUp(peer), out);
+                }
             }
             Input::LinkDown { peer } => self.on_overlay(overlay::Input::LinkDown { peer }, out),
             Input::RoundTrip { peer, time } => {
@@ -307,11 +330,11 @@ impl<I: Id> Peer<I> {
                 self.relay.withdraw(&mut effects);
                 self.pass_on(effects, out);
             }
-            Input::Leave => {
+            Input::Leave { proof } => {
                 let mut effects = Outbox::new();
                 self.relay.conclude_all(&mut effects);
                 self.pass_on(effects, out);
-                self.on_overlay(overlay::Input::Leave, out);
+                self.on_overlay(overlay::Input::Leave { proof }, out);
             }
         }
     }
@@ -335,6 +358,9 @@ impl<I: Id> Peer<I> {
                         overlay::Event::View => is_view_new = true,
                         overlay::Event::Down(peer) => {
                             self.on_relay(routing::Input::PeerDown(peer), out);
+                        }
+                        overlay::Event::Left { peer, .. } => {
+                            self.on_relay(routing::Input::PeerLeft(peer), out);
                         }
                         overlay::Event::Up(peer) | overlay::Event::Expired(peer) => {
                             self.on_relay(routing::Input::PeerUp(peer), out);

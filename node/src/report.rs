@@ -54,6 +54,9 @@ pub struct NodeReport {
     /// it has to say to them is carried by another.
     #[serde(default)]
     pub relayed: Vec<String>,
+    /// Peers that have said goodbye and are not back; they are among those that are down.
+    #[serde(default)]
+    pub left: Vec<String>,
     /// The peers that keep messages waiting at this node, who keeps most first; at most
     /// [`SlowPeer::MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -245,6 +248,9 @@ pub struct Absent {
     pub name: String,
     /// How long ago it was last a member; `null` if never while this node has been.
     pub last_seen_seconds: Option<f64>,
+    /// Whether it has said goodbye; otherwise nobody knows why it is away.
+    #[serde(default)]
+    pub left: bool,
 }
 
 /// One delivered message, as `subscribe` prints it.

@@ -313,6 +313,7 @@ pub(crate) mod tests {
                 slow: Vec::new(),
                 relayed: Vec::new(),
                 addresses_gone: Vec::new(),
+                left: Vec::new(),
                 healthy: true,
                 anchored: true,
                 ready: true,

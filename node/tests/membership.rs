@@ -78,7 +78,7 @@ fn a_graceful_leave_is_not_a_death() {
         let mut world = World::new(leaver.into(), Network::local());
         world.deploy(12, Shape::Binomial, |_| {});
         settle(&mut world, seconds(60));
-        world.feed(leaver, binomesh::peer::Input::Leave);
+        world.feed(leaver, binomesh::peer::Input::Leave { proof: None });
         world.run_for(Duration::from_millis(50));
         world.crash(leaver);
         let took = settle(&mut world, seconds(60));

@@ -71,6 +71,7 @@ impl<I> Message<I> {
             Self::Detector(Detector::Ping { .. } | Detector::PingFor(_)) => "ping",
             Self::Detector(Detector::Pong { .. } | Detector::Alive(_)) => "pong",
             Self::Detector(Detector::Rumours(_) | Detector::Doubts(_)) => "rumours",
+            Self::Detector(Detector::Goodbye(_)) => "goodbye",
             Self::Relayed(_) => "relayed",
         }
     }
@@ -117,6 +118,7 @@ impl<I: Copy> Message<I> {
                 detector::Message::Alive(subject) => (65, 0, Some(*subject)),
                 detector::Message::Rumours(_) => (66, 0, None),
                 detector::Message::Doubts(_) => (67, 0, None),
+                detector::Message::Goodbye(goodbye) => (68, 0, Some(goodbye.peer)),
             },
             Self::Relayed(message) => {
                 let (base, peer, carried) = match message {

@@ -437,7 +437,7 @@ fn a_leaving_node_says_so_and_accepts_nobody() {
     let mut node = Node::child(5, 1);
     node.hear(9, attach(Claim::Orphan));
     node.sent();
-    node.give(Input::Leave);
+    node.give(Input::Leave { proof: None });
     let said: Vec<_> = node.sent();
     let goodbye = |to| (to, Message::Tree(Tree::Leave));
     assert!(said.contains(&goodbye(1)) && said.contains(&goodbye(9)));

@@ -113,6 +113,9 @@ pub enum Input<I> {
     /// A verdict says that this peer is down. Who expires or cancels a verdict
     /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
     PeerDown(I),
+    /// This peer has left, as it has signed. What is accepted from now on is not meant for it,
+    /// and nobody waits for it, until [`Input::PeerUp`].
+    PeerLeft(I),
     /// The verdict is withdrawn: there was contact, or it expired. Also when a
     /// link to the peer is up: it may run as another process by now, which knows
     /// nothing of the parts that its former one answered for.
@@ -292,6 +295,9 @@ pub enum PublishError<I> {
     /// A destination is no member of the current epoch.
     #[error("{0:?} is not a member of the current epoch")]
     UnknownPeer(I),
+    /// A destination has said goodbye, and the message is not to be kept for its return.
+    #[error("{0:?} has left")]
+    HasLeft(I),
     /// A destination's rank is not known, because not all ranks are (yet).
     #[error("the rank of {0:?} is not known yet")]
     RosterIncomplete(I),
@@ -388,7 +394,8 @@ impl<I: Id> Relay<I> {
                 reason,
             } => self.on_unproven(from, errand, reason, out),
             Input::Timer { timer, late } => self.on_timer(timer, late, out),
-            Input::PeerDown(peer) => self.on_peer_down(peer, out),
+            Input::PeerDown(peer) => self.on_verdict(peer, out),
+            Input::PeerLeft(peer) => self.on_peer_left(peer, out),
             Input::PeerUp(peer) => self.on_peer_up(peer, out),
             Input::RoundTrip { peer, time } => self.pace.on_round_trip(peer, time, &self.config),
             Input::Writable(peer) => self.on_writable(peer, out),
@@ -414,6 +421,11 @@ impl<I: Id> Relay<I> {
             self.on_deadline(sequence, out);
         }
         self.release(out);
+    }
+
+    /// Whether `peer` has left and no message that is accepted now is meant for it.
+    pub fn is_absent(&self, peer: I) -> bool {
+        self.departures.is_gone(peer) && self.verdicts.is_down(peer)
     }
 
     /// Whether a verdict says that `peer` is down.
@@ -517,6 +529,10 @@ impl<I: Id> Relay<I> {
     }
 
     fn on_contact(&mut self, peer: I, out: &mut Effects<I>) {
+        // What it says now it said before it left.
+        if self.departures.is_gone(peer) {
+            return;
+        }
         if let Some(number) = self.verdicts.withdraw(peer) {
             out.disarm(Timer::Patience(number));
             self.on_writable(peer, out);

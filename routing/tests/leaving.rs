@@ -28,7 +28,7 @@ fn broadcast(network: &mut Network, origin: u32, due: Due<u32>) -> Result<Id, Pu
     network.publish_all(origin, Destination::All, payload.into(), due)
 }
 
-const fn kept() -> Due<u32> {
+fn kept() -> Due<u32> {
     let (time, awaited) = (MINUTE, Vec::new());
     Due::Kept { time, awaited }
 }
@@ -187,4 +187,90 @@ fn a_member_that_is_full_of_other_origins_ends_its_line() {
         );
         network.assert_sound();
     }
+}
+
+/// A message that waits for a member that says goodbye, in the first round or between two,
+/// ends with that; one that is accepted later is not meant for it.
+#[test]
+fn a_goodbye_ends_what_waits_and_excuses_what_comes() {
+    for (n, seed) in [2, 3, 5, 16, 40]
+        .into_iter()
+        .flat_map(|n| seeds(100).map(move |seed| (n, seed)))
+    {
+        let mut network = calm(n, seed);
+        let (origin, leaving) = two_of(&mut network);
+        if seed % 2 == 0 {
+            network.withdraw(leaving);
+        } else {
+            network.pause(leaving, SECOND);
+        }
+        let before = network.publish(origin, 10).unwrap();
+        let pause = network.rng.random_range(0..SECOND);
+        network.run_for(pause);
+        network.leave(leaving);
+        let start = network.now_us;
+        network.run_until_receipts(10 * SECOND);
+        assert!(network.now_us - start < SECOND, "{n}, seed {seed}");
+        let line = network.receipts[&before][0].unreached[0];
+        let said = (line.peer, line.state, line.reason);
+        let expected = (Some(leaving), State::Unconfirmed, Reason::Left);
+        assert_eq!(said, expected, "{n}, seed {seed}");
+        network.run_for(SECOND);
+        let start = network.now_us;
+        let ids: Vec<Id> = (0..3)
+            .map(|_| network.publish(origin, 10).unwrap())
+            .collect();
+        network.run_until_receipts(10 * SECOND);
+        assert!(network.now_us - start < SECOND, "{n}, seed {seed}");
+        for id in ids {
+            let receipt = &network.receipts[&id][0];
+            assert!(receipt.is_complete(), "{n}, seed {seed}: {receipt:?}");
+            assert_eq!(receipt.expected_count, n - 2, "{n}, seed {seed}");
+        }
+        let named = Destination::Peers(vec![leaving]);
+        let error = network.publish_to(origin, named, 10, None);
+        assert_eq!(error, Err(PublishError::HasLeft(leaving)));
+        network.assert_sound();
+    }
+}
+
+/// It is meant again, by those who have heard that it is back, and what was kept for it goes
+/// to its next life.
+#[test]
+fn who_is_back_is_meant_again() {
+    for seed in seeds(100) {
+        let mut network = calm(16, seed);
+        let (origin, leaving) = two_of(&mut network);
+        network.leave(leaving);
+        network.run_for(SECOND);
+        let for_it = broadcast(&mut network, origin, kept()).unwrap();
+        network.run_for(seed % 3 * SECOND);
+        let not_for_it = network.publish(origin, 10).unwrap();
+        network.come_back(leaving, 2);
+        network.run_for(SECOND);
+        let for_all = network.publish(origin, 10).unwrap();
+        network.run_until_receipts(20 * SECOND);
+        for id in [for_it, for_all] {
+            assert_eq!(network.receipts[&id][0].reached_count, 15, "seed {seed}");
+            assert_eq!(network.delivered(id, leaving), 1, "seed {seed}");
+        }
+        assert_eq!(
+            network.receipts[&not_for_it][0].expected_count, 14,
+            "seed {seed}"
+        );
+        network.assert_sound();
+    }
+}
+
+/// What the life that left said before, and comes late, is no contact.
+#[test]
+fn late_words_of_the_life_that_left_bring_nobody_back() {
+    let mut network = calm(8, 1);
+    let (origin, leaving) = two_of(&mut network);
+    // Its answers to this are under way when the goodbye comes.
+    network.conditions.verdict_us = 0;
+    network.publish(origin, 10).unwrap();
+    network.input_after(origin, 0, binomesh_routing::Input::PeerLeft(leaving));
+    network.run_for(SECOND);
+    assert!(network.relay(origin).is_absent(leaving));
 }

@@ -286,7 +286,8 @@ async fn receipt(
                 .last_seen_seconds
                 .map(|ago| format!(" (a member {ago:.0} s ago)"));
             text.push_str(&format!(
-                "\n  absent: {}{}",
+                "\n  absent{}: {}{}",
+                if one.left { " (left)" } else { "" },
                 one.name,
                 seen.unwrap_or_default()
             ));

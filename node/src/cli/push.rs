@@ -103,7 +103,8 @@ fn described(report: &PushReport) -> String {
         text.push_str(&format!("\n  failed: {names}: {reason}"));
     }
     for one in &report.absent {
-        text.push_str(&format!("\n  absent: {}", one.name));
+        let left = if one.left { " (left)" } else { "" };
+        text.push_str(&format!("\n  absent{left}: {}", one.name));
     }
     text
 }

@@ -16,6 +16,8 @@ pub(super) struct Inventory {
     names: BTreeMap<PeerId, String>,
     present: BTreeSet<PeerId>,
     last_seen: BTreeMap<PeerId, Instant>,
+    /// Who has said goodbye and is not back.
+    left: BTreeSet<PeerId>,
 }
 
 impl Inventory {
@@ -38,9 +40,18 @@ impl Inventory {
         self.names.keys().copied().collect()
     }
 
-    /// A roster has become complete.
+    /// A peer has said goodbye, or is there again.
+    pub(super) fn note(&mut self, peer: PeerId, has_left: bool) {
+        match has_left && self.is_expected(peer) {
+            true => self.left.insert(peer),
+            false => self.left.remove(&peer),
+        };
+    }
+
+    /// A roster has become complete, or somebody has left.
     pub(super) fn look(&mut self, roster: &Roster<PeerId>, now: Instant) {
-        let is_member = |peer: &&PeerId| roster.rank_of(**peer).is_some();
+        let left = &self.left;
+        let is_member = |peer: &&PeerId| roster.rank_of(**peer).is_some() && !left.contains(*peer);
         let present: BTreeSet<PeerId> = self.names.keys().filter(is_member).copied().collect();
         // They were members until now.
         for gone in self.present.difference(&present) {
@@ -55,6 +66,7 @@ impl Inventory {
         let absent = away.map(|(id, name)| Absent {
             name: name.clone(),
             last_seen_seconds: self.last_seen(*id, now),
+            left: self.left.contains(id),
         });
         let mut absent: Vec<Absent> = absent.collect();
         absent.sort_by(|a, b| a.name.cmp(&b.name));

@@ -398,7 +398,7 @@ impl Host {
     }
 
     async fn say_goodbye(&mut self) {
-        self.feed(Input::Leave);
+        self.feed_goodbye();
         // Nobody answers whoever has left.
         for collected in self.collections.take_all() {
             self.tell_collected(collected);

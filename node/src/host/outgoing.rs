@@ -386,7 +386,9 @@ impl Host {
             given.map_or_else(|| self.name_of(peer), ToString::to_string)
         };
         match error {
-            PublishError::UnknownPeer(peer) => SendError::UnknownPeers(vec![as_given(peer)]),
+            PublishError::UnknownPeer(peer) | PublishError::HasLeft(peer) => {
+                SendError::UnknownPeers(vec![as_given(peer)])
+            }
             PublishError::OwnId => {
                 SendError::UnknownPeers(vec![format!("{} (this node itself)", self.config.name)])
             }

@@ -68,11 +68,20 @@ impl Host {
                 tracing::info!(peer = %self.name_of(*peer), "peer is down");
                 metrics::counter!("binomesh_peers_down_total").increment(1);
             }
+            overlay::Event::Left { peer, boot } => {
+                tracing::info!(peer = %self.name_of(*peer), boot, "peer has left");
+                metrics::counter!("binomesh_peers_left_total").increment(1);
+                self.inventory.note(*peer, true);
+                self.look_for_absent();
+            }
             overlay::Event::Up(peer) => {
+                self.inventory.note(*peer, false);
+                self.look_for_absent();
                 tracing::info!(peer = %self.name_of(*peer), "peer is up again");
                 metrics::counter!("binomesh_peers_up_total").increment(1);
             }
             overlay::Event::Expired(peer) => {
+                self.inventory.note(*peer, false);
                 tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
                 metrics::counter!("binomesh_verdicts_expired_total").increment(1);
             }

@@ -4,6 +4,7 @@
 //! a forged one is noted nowhere, so the true one is still new when it comes.
 
 use binomesh_overlay::PeerId;
+use binomesh_overlay::detector::Goodbye;
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
 use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFailed};
 use binomesh_routing::{self as routing, PublishError};
@@ -68,6 +69,9 @@ impl Host {
 
     /// A message has come: feed it to the machines, or what is wrong with it.
     pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
+        if let Some(goodbye) = message.goodbye().cloned() {
+            return self.take_goodbye(from, message, &goodbye);
+        }
         let unproven = match &message {
             Message::Relay(routing::Message::Packet(packet)) => self.judge(from, packet).err(),
             _ => None,
@@ -83,6 +87,34 @@ impl Host {
                 reason: unproven.refusal(),
             });
         }
+    }
+
+    /// Say goodbye, signed.
+    pub(super) fn feed_goodbye(&mut self) {
+        let proof = self.notary.sign_goodbye(self.state.boot);
+        if proof.is_none() {
+            tracing::warn!("the key does not sign this node's goodbye; others will call it down");
+        }
+        let proof = proof.map(|proof| proof.to_vec());
+        self.feed(Input::Leave { proof });
+    }
+
+    /// A goodbye has come. One that would change nothing is not looked at.
+    fn take_goodbye(&mut self, from: PeerId, message: Message<PeerId>, goodbye: &Goodbye<PeerId>) {
+        if !self.peer.overlay().is_news(goodbye) {
+            return;
+        }
+        let Goodbye { peer, boot, proof } = goodbye;
+        let judged = self.notary.verify_goodbye(from, *peer, *boot, proof);
+        let message = match judged {
+            Ok(()) => message,
+            Err(forged) => {
+                let unproven = Unproven::Forged(*peer, forged);
+                self.count_refused(from, "goodbye", &unproven);
+                Message::unproven(goodbye)
+            }
+        };
+        self.feed(Input::Message { from, message });
     }
 
     fn judge(&mut self, from: PeerId, packet: &Packet<PeerId>) -> Result<(), Unproven> {

@@ -342,6 +342,12 @@ impl<'a> Push<'a> {
         // Who failed once may have got it all the same.
         let failed = self.failed.iter();
         let failed = failed.filter(|(name, _)| !self.stored.contains(*name));
+        let failed = failed.map(|(name, reason)| (name, reason.as_str()));
+        // What went out after its goodbye was not meant for it.
+        let left = self.reached.iter();
+        let left = left.filter(|name| !self.stored.contains(*name));
+        let left = left.filter(|name| !self.failed.contains_key(*name));
+        let failed = failed.chain(left.map(|name| (name, "it left before the end")));
         PushReport {
             name: self.options.name.clone(),
             size_bytes: size,
@@ -350,7 +356,7 @@ impl<'a> Push<'a> {
             failed: failed
                 .map(|(name, reason)| PushFailure {
                     name: name.clone(),
-                    reason: reason.clone(),
+                    reason: reason.to_owned(),
                 })
                 .collect(),
             stored: self.stored.iter().cloned().collect(),

@@ -181,7 +181,13 @@ impl Liar {
             }])
             .into(),
             (Lie::Goodbyes, 0) => Tree::Detach.into(),
-            (Lie::Goodbyes, 1) => Tree::Leave.into(),
+            (Lie::Goodbyes, 1) if self.noise.one_in(2) => Tree::Leave.into(),
+            (Lie::Goodbyes, 1) => detector::Message::Goodbye(detector::Goodbye {
+                peer: other,
+                boot: self.noise.pick(&[0, 1, 2, u64::MAX]).unwrap_or(0),
+                proof: b"goodbye".to_vec(),
+            })
+            .into(),
             (Lie::Goodbyes, 2) => Tree::Redirect(other).into(),
             (Lie::Goodbyes, _) => Tree::Refuse(overlay::tree::Refusal::Unanchored).into(),
             _ => return None,

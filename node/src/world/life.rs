@@ -10,7 +10,7 @@ use super::fault::Layer;
 use super::lie::Liar;
 use super::line::Line;
 use super::{Happening, Id, Turn, World};
-use crate::peer::{Input, Peer, Timer};
+use crate::peer::{Input, Message, Peer, Timer};
 
 /// How many contacts a process that kept its memory starts with besides those
 /// that it was configured with.
@@ -239,8 +239,25 @@ impl World {
     /// A leaving process is drained, or has waited long enough.
     pub(super) fn go(&mut self, id: Id) {
         if self.hosts.get(&id).is_some_and(|host| host.is_leaving) {
-            self.feed(id, Input::Leave);
+            let boot = self.boot(id);
+            self.goodbyes.insert((id, boot));
+            let proof = Some(proof_of(id, boot));
+            self.feed(id, Input::Leave { proof });
             self.crash(id);
+        }
+    }
+
+    /// What the host of a receiver makes of a message: a goodbye that its life never said is
+    /// only a rumour.
+    pub(super) fn judged(&self, message: Message<Id>) -> Message<Id> {
+        let Some(goodbye) = message.goodbye() else {
+            return message;
+        };
+        let (peer, boot) = (goodbye.peer, goodbye.boot);
+        let is_proven = goodbye.proof == proof_of(peer, boot);
+        match is_proven && self.goodbyes.contains(&(peer, boot)) {
+            true => message,
+            false => Message::unproven(goodbye),
         }
     }
 
@@ -267,4 +284,9 @@ impl World {
     pub fn is_leaving(&self, id: Id) -> bool {
         self.hosts.get(&id).is_some_and(|host| host.is_leaving)
     }
+}
+
+/// What a world has for a signature of a goodbye.
+fn proof_of(id: Id, boot: u64) -> Vec<u8> {
+    [&b"goodbye"[..], &id.to_be_bytes(), &boot.to_be_bytes()].concat()
 }

@@ -20,7 +20,7 @@ mod line;
 mod network;
 mod script;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::{Config, Effect, Outbox};
@@ -59,6 +59,8 @@ pub struct World {
     dials: Vec<(Id, Id)>,
     /// Who was the first to take a child while it had lost its own parent.
     orphan_with_child: Option<(Duration, Id, Id)>,
+    /// The lives that have said goodbye: nobody can forge another.
+    goodbyes: BTreeSet<(Id, u64)>,
     relay: binomesh_routing::Config,
     /// What a peer asks for, before it is performed.
     out: Out<Id>,
@@ -159,6 +161,7 @@ impl World {
             dialled: 0,
             dials: Vec::new(),
             orphan_with_child: None,
+            goodbyes: BTreeSet::new(),
             relay: binomesh_routing::Config::default(),
             out: Outbox::new(),
         }
@@ -359,6 +362,7 @@ impl World {
                     return;
                 }
                 self.acknowledge(at, from, boots.1);
+                let message = self.judged(message);
                 Input::Message { from, message }
             }
             Happening::LinkUp {

@@ -10,7 +10,7 @@ use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::verify;
 use binomesh_overlay::fingers::Message as Finger;
 use binomesh_overlay::quic::{
-    Class, Contact, Events, Frame, Identity, Limits, SlotKey, Transport, TransportConfig,
+    Class, Contact, Events, Frame, Identity, Limits, Notary, SlotKey, Transport, TransportConfig,
     TransportEvent,
 };
 use binomesh_overlay::stamp::Mark;
@@ -21,10 +21,11 @@ use binomesh_routing::wire;
 use crate::bed::{self, eventually, member, now, stop};
 
 /// Maintenance messages of this version are spoken.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 pub(crate) struct Forger {
     id: PeerId,
+    notary: Notary,
     transport: Transport,
     _events: Events,
 }
@@ -47,6 +48,7 @@ impl Forger {
         let (chain, key, ca) = (read("node.pem"), read("node.key"), read("ca.pem"));
         let identity = Identity::from_pem(&chain, &key, &ca, b"").expect("an identity");
         let id = identity.id();
+        let notary = Notary::new(&identity, false).expect("a notary");
         let config = TransportConfig {
             identity,
             bind: vec![([127, 0, 0, 1], 0).into()],
@@ -73,6 +75,7 @@ impl Forger {
         }
         Self {
             id,
+            notary,
             transport,
             _events: events,
         }
@@ -92,7 +95,12 @@ impl Forger {
         self.transport.send(to, frame).expect("queued");
     }
 
-    fn say(&self, to: PeerId, message: impl Into<Message<PeerId>>) {
+    /// Its signature of its own goodbye.
+    pub(crate) fn goodbye(&self, boot: u64) -> Vec<u8> {
+        self.notary.sign_goodbye(boot).expect("signed").to_vec()
+    }
+
+    pub(crate) fn say(&self, to: PeerId, message: impl Into<Message<PeerId>>) {
         let message = message.into();
         let slot = message.slot();
         let head = postcard::to_extend(&message, vec![VERSION]).expect("encodable");

@@ -7,12 +7,14 @@ mod confirmed;
 mod doubts;
 mod faults;
 mod forger;
+mod leaving;
 mod listeners;
 mod many_nodes;
 mod ordered;
 #[cfg(feature = "planted")]
 mod planted;
 mod push;
+#[allow(dead_code, reason = "the transport's own tests use more of it")]
 #[path = "../../../overlay/tests/quic/raw.rs"]
 mod raw;
 mod readiness;

@@ -17,6 +17,7 @@
 //! to the accused asks it before believing; the accused answers; contact settles
 //! it. Rumours help routers and speed; membership is the census's alone.
 
+mod goodbye;
 mod rumour;
 mod silence;
 
@@ -27,9 +28,11 @@ use serde::{Deserialize, Serialize};
 use crate::Id;
 use crate::config::{Config, Pace};
 use crate::noise::Noise;
-use crate::overlay::{Out, Timer, beats};
+use crate::overlay::{LONGEST, Out, Timer, beats};
 use crate::planted::{Bug, Planted};
 use crate::stamp::Mark;
+use goodbye::Goodbyes;
+pub use goodbye::{Goodbye, MAX_GOODBYES};
 pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour, union};
 use rumour::{News, Rumours};
 pub use silence::HALVES;
@@ -73,6 +76,9 @@ pub enum Message<I> {
     /// believed, so that nothing that is said lives on by being asked about. Of
     /// these [`MAX_TOLD`] at most are read.
     Doubts(Vec<Rumour<I>>),
+    /// A member has left, as itself has signed. The host of the receiver verifies that
+    /// before this machine hears of it.
+    Goodbye(Goodbye<I>),
 }
 
 /// What has become of a peer.
@@ -82,6 +88,8 @@ pub enum Verdict {
     Down,
     /// It is down by another's word, or by its own as it left.
     ToldDown,
+    /// This life of it has said goodbye.
+    Left(u64),
     /// Others have; this node has not for a long time.
     Cut,
     /// It was taken for down and is no longer.
@@ -111,6 +119,7 @@ pub struct Detector<I> {
     /// Accused peers that were asked, and whether a whole wait has gone by.
     asked: BTreeMap<I, bool>,
     rumours: Rumours<I>,
+    goodbyes: Goodbyes<I>,
     /// Whether the timer runs that ends in telling others.
     is_sharing: bool,
     beats: u32,
@@ -131,6 +140,7 @@ impl<I: Id> Detector<I> {
             silent: BTreeMap::new(),
             asked: BTreeMap::new(),
             rumours: Rumours::new(life_of_rumours(&config.pace)),
+            goodbyes: Goodbyes::new(life_of_goodbyes(&config.pace)),
             is_sharing: false,
             beats: 0,
             accused: 0,
@@ -140,18 +150,46 @@ impl<I: Id> Detector<I> {
 
     /// Whether `peer` is taken for down.
     pub fn is_down(&self, peer: I) -> bool {
-        self.rumours.is_down(peer)
+        self.goodbyes.has(peer) || self.rumours.is_down(peer)
     }
 
-    /// Those that are taken for down.
+    /// Those that are taken for down: those that have left, and the others.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
-        self.rumours.down()
+        let others = self.rumours.down();
+        let others = others.filter(|peer| !self.goodbyes.has(*peer));
+        self.goodbyes.peers().chain(others)
     }
 
-    /// A sign of life. Returns whether the peer was taken for down.
+    /// Those that have said goodbye and are not back.
+    pub fn left(&self) -> impl Iterator<Item = I> + '_ {
+        self.goodbyes.peers()
+    }
+
+    /// How many have.
+    pub fn goodbyes(&self) -> usize {
+        self.goodbyes.len()
+    }
+
+    /// Whether a peer has said goodbye and is not back.
+    pub fn has_left(&self, peer: I) -> bool {
+        self.goodbyes.has(peer)
+    }
+
+    /// Whether what a peer says now may have been sent before it left.
+    pub fn is_late(&self, peer: I) -> bool {
+        self.goodbyes.is_late(peer)
+    }
+
+    /// A sign of life, unless it is late. Returns whether the peer was taken for down.
     pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
+        if self.goodbyes.is_late(peer) {
+            return false;
+        }
         self.end_silence(peer);
         self.asked.remove(&peer);
+        if self.goodbyes.remove(peer) {
+            return true;
+        }
         let was_down = self.rumours.is_down(peer);
         if let Some(accusation) = self.rumours.contradict(peer) {
             // It may answer the accusation where others have heard it.
@@ -160,10 +198,10 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// This life of a peer says that it ends: it is down, and others are told. Returns
-    /// whether that is news.
+    /// This life of a peer says to its neighbours that it ends: it is down, and others are
+    /// told. Returns whether that is news.
     pub fn on_leave(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
-        if self.rumours.is_down(peer) {
+        if self.is_down(peer) {
             return false;
         }
         self.silent.remove(&peer);
@@ -173,20 +211,76 @@ impl<I: Id> Detector<I> {
         true
     }
 
+    /// This node leaves: all that it has links to are told, and they tell everybody.
+    pub fn leave(&self, proof: &[u8], links: &Links<'_, I>, out: &mut Out<I>) {
+        for peer in links.claimed {
+            let (me, boot, proof) = (self.me, self.boot, proof.to_vec());
+            let goodbye = Goodbye {
+                peer: me,
+                boot,
+                proof,
+            };
+            out.send(*peer, Message::Goodbye(goodbye));
+        }
+    }
+
+    /// Whether this node would believe a goodbye, if it is proven. `link` is the life of
+    /// that peer that it has a link to.
+    pub fn is_news(&self, goodbye: &Goodbye<I>, link: Option<u64>) -> bool {
+        let Goodbye { peer, boot, .. } = *goodbye;
+        // It says nothing about a later life.
+        peer != self.me && link <= Some(boot) && self.goodbyes.is_news(peer, boot)
+    }
+
+    fn on_goodbye(
+        &mut self,
+        goodbye: Goodbye<I>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
+        let Goodbye { peer, boot, .. } = goodbye;
+        let link = links.boots.get(&peer).copied();
+        if !self.is_news(&goodbye, link) || !self.rumours.end(peer, boot) {
+            return Vec::new();
+        }
+        self.silent.remove(&peer);
+        self.asked.remove(&peer);
+        let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
+        self.share(out);
+        let displaced = displaced.map(|peer| (peer, Verdict::Expired));
+        displaced
+            .into_iter()
+            .chain([(peer, Verdict::Left(boot))])
+            .collect()
+    }
+
     /// The transport of this peer has answered what it was told: its process lives
     /// and hears this node. Of one that is accused more is asked, since its loop
     /// may hang while its transport goes on.
     pub fn on_acknowledged(&mut self, peer: I) {
-        if self.asked.contains_key(&peer) || self.rumours.is_down(peer) {
+        if self.asked.contains_key(&peer) || self.is_down(peer) {
             return;
         }
         self.end_silence(peer);
     }
 
-    /// A link to this life of `peer` is there. Returns whether the peer was
-    /// taken for down.
+    /// A link to this life of `peer` is there, which hears who has left. Returns whether the
+    /// peer was taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
+        if self.goodbyes.boot(peer) == Some(boot) {
+            // It was dialled as it left.
+            return false;
+        }
         self.asked.remove(&peer);
+        let has_returned = self.goodbyes.remove(peer);
+        for goodbye in self.goodbyes.recent() {
+            out.send(peer, Message::Goodbye(goodbye));
+        }
+        if has_returned {
+            self.rumours.clear(peer, boot, 0);
+            self.share(out);
+            return true;
+        }
         let was_down = self.rumours.is_down(peer);
         match self.rumours.contradict(peer) {
             Some(accusation) if accusation.boot >= boot => {
@@ -214,6 +308,7 @@ impl<I: Id> Detector<I> {
 
     /// A beat has passed. Returns who is no longer called down.
     pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
+        self.goodbyes.on_beat();
         let yellowed = self.rumours.on_beat().into_iter();
         let verdicts = yellowed.map(|id| (id, Verdict::Expired)).collect();
         // Should a timer have been lost.
@@ -239,7 +334,7 @@ impl<I: Id> Detector<I> {
             }
         }
         let doubts: Vec<_> = self.rumours.hearsay().take(MAX_TOLD).collect();
-        let up = |peer: &&I| !self.rumours.is_down(**peer);
+        let up = |peer: &&I| !self.is_down(**peer);
         let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
         let turn = (self.beats / REMIND) as usize;
         let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
@@ -261,11 +356,13 @@ impl<I: Id> Detector<I> {
             let peer = doubt.peer;
             if peer == self.me {
                 self.answer(from, &doubt, out);
+            } else if let Some(goodbye) = self.goodbye_to(&doubt) {
+                out.send(from, Message::Goodbye(goodbye));
             } else if let Some(answer) = self.rumours.answer_to(&doubt) {
                 answers.push(answer);
             } else if links.claimed.contains(&peer)
                 && links.boots.contains_key(&peer)
-                && !self.rumours.is_down(peer)
+                && !self.is_down(peer)
             {
                 out.send(peer, Message::Rumours(vec![doubt]));
             }
@@ -300,10 +397,14 @@ impl<I: Id> Detector<I> {
     /// Tell `others` what is new.
     pub fn on_share_timer(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         self.is_sharing = false;
-        let told = self.rumours.tell();
-        for peer in links.claimed.iter().filter(|_| !told.is_empty()) {
-            if !self.rumours.is_down(*peer) {
+        let (told, goodbyes) = (self.rumours.tell(), self.goodbyes.tell());
+        let up = |peer: &&I| !self.is_down(**peer);
+        for peer in links.claimed.iter().filter(up) {
+            if !told.is_empty() {
                 out.send(*peer, Message::Rumours(told.clone()));
+            }
+            for goodbye in &goodbyes {
+                out.send(*peer, Message::Goodbye(goodbye.clone()));
             }
         }
         self.share(out);
@@ -337,6 +438,7 @@ impl<I: Id> Detector<I> {
                 return verdicts.collect();
             }
             Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
+            Message::Goodbye(goodbye) => return self.on_goodbye(goodbye, links, out),
         }
         Vec::new()
     }
@@ -366,7 +468,20 @@ impl<I: Id> Detector<I> {
             Some(boot) if *boot < rumour.boot => self.ask_about_life(from, rumour, out),
             _ => {}
         }
+        let gone = self.goodbyes.boot(peer);
+        if gone.is_some_and(|gone| gone >= rumour.boot) {
+            // More is known of that life.
+            let is_asked = !rumour.is_up && self.rumours.may_bring(&rumour);
+            if let Some(goodbye) = self.goodbye_to(&rumour).filter(|_| is_asked) {
+                out.send(from, Message::Goodbye(goodbye));
+            }
+            return None;
+        }
         let news = self.rumours.hear(rumour, link.copied(), from == peer);
+        let has_returned = gone.is_some() && self.rumours.knows(&rumour);
+        if has_returned {
+            self.goodbyes.remove(peer);
+        }
         self.share(out);
         if news == News::Accused {
             self.note_accusation(links, out);
@@ -392,8 +507,14 @@ impl<I: Id> Detector<I> {
             }
             (News::Accused, None) => Some((peer, Verdict::ToldDown)),
             (News::Cleared, _) => Some((peer, Verdict::Up)),
-            (News::Stale, _) => None,
+            (News::Stale, _) => has_returned.then_some((peer, Verdict::Up)),
         }
+    }
+
+    /// What outdoes an accusation: its goodbye, if the accused has left in that life.
+    fn goodbye_to(&self, accusation: &Rumour<I>) -> Option<Goodbye<I>> {
+        let goodbye = self.goodbyes.said(accusation.peer)?;
+        (goodbye.boot >= accusation.boot).then_some(goodbye)
     }
 
     /// A peer is accused in a life that its link here knows nothing of: it alone can
@@ -432,6 +553,7 @@ impl<I: Id> Detector<I> {
         self.silent.clear();
         self.asked.clear();
         self.rumours = Rumours::new(life_of_rumours(&self.pace));
+        self.goodbyes = Goodbyes::new(life_of_goodbyes(&self.pace));
         self.is_sharing = noise.one_in(2);
         self.beats = noise.next() as u32;
         self.accused = noise.next() as u32;
@@ -456,12 +578,16 @@ impl<I: Id> Detector<I> {
                 true => self.rumours.accuse(peer, boot, None),
                 false => self.rumours.clear(peer, boot, noise.next() as u32 % 9),
             }
+            if noise.one_in(4) {
+                self.goodbyes.corrupt(peer, noise.next());
+            }
         }
     }
 
     /// Tell others soon: what comes within one wait travels together.
     fn share(&mut self, out: &mut Out<I>) {
-        if !self.is_sharing && self.rumours.has_untold() {
+        let has_untold = self.rumours.has_untold() || self.goodbyes.has_untold();
+        if !self.is_sharing && has_untold {
             self.is_sharing = true;
             out.arm(Timer::Share, self.pace.share);
         }
@@ -478,6 +604,13 @@ impl<I: Id> Detector<I> {
 /// In beats: the dead are avoided for as long as their ranks are vacant.
 fn life_of_rumours(pace: &Pace) -> u32 {
     beats(pace.rumour.saturating_add(pace.grace), pace.beat)
+}
+
+/// In beats: whoever has missed a goodbye hears it from a new link for as long as the rank
+/// may be vacant.
+fn life_of_goodbyes(pace: &Pace) -> u32 {
+    let longest = pace.grace.saturating_mul(LONGEST);
+    beats(pace.rumour.saturating_add(longest), pace.beat)
 }
 
 #[cfg(test)]

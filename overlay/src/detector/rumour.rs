@@ -235,6 +235,12 @@ impl<I: Id> Rumours<I> {
         self.ahead(accusation) <= 2 * MAX_AHEAD
     }
 
+    /// Whether this life of the peer is the one that is spoken of here.
+    pub(super) fn knows(&self, rumour: &Rumour<I>) -> bool {
+        let entry = self.entries.get(&rumour.peer);
+        entry.is_some_and(|entry| entry.rumour.boot == rumour.boot)
+    }
+
     /// How far beyond what is known here.
     fn ahead(&self, rumour: &Rumour<I>) -> u32 {
         let known = self.incarnation(rumour.peer, rumour.boot);
@@ -248,6 +254,17 @@ impl<I: Id> Rumours<I> {
         self.ahead(accusation) <= MAX_AHEAD
             && self.brought.len() < MAX_BROUGHT
             && self.brought.insert(name)
+    }
+
+    /// A life of a peer has said goodbye, which is more than any rumour of it. Returns
+    /// false, and changes nothing, if a later one is known.
+    pub(super) fn end(&mut self, peer: I, boot: u64) -> bool {
+        let known = self.entries.get(&peer).map(|entry| entry.rumour.boot);
+        let is_last = known.is_none_or(|known| known <= boot);
+        if is_last {
+            self.entries.remove(&peer);
+        }
+        is_last
     }
 
     /// Somebody says `rumour`, perhaps of itself. `link` is the life of that peer that

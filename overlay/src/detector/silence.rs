@@ -161,7 +161,7 @@ impl<I: Id> Detector<I> {
         }
         for (id, verdict) in &verdicts {
             self.silent.remove(id);
-            if *verdict == Verdict::Down && !self.rumours.is_down(*id) {
+            if *verdict == Verdict::Down && !self.is_down(*id) {
                 let boot = links.boots.get(id).copied().unwrap_or(0);
                 self.rumours.accuse(*id, boot, None);
                 self.share(out);
@@ -184,7 +184,7 @@ impl<I: Id> Detector<I> {
         let others = links.claimed.iter().copied();
         let mut helpers = Vec::new();
         for helper in linked.chain(others) {
-            let is_able = helper != suspect && helper != self.me && !self.rumours.is_down(helper);
+            let is_able = helper != suspect && helper != self.me && !self.is_down(helper);
             if is_able && helpers.len() < HELPERS && !helpers.contains(&helper) {
                 helpers.push(helper);
                 out.send(helper, Message::PingFor(suspect));
@@ -201,7 +201,7 @@ impl<I: Id> Detector<I> {
         }
         (self.accused, self.calm) = (0, CALM);
         for peer in links.claimed {
-            if *peer == self.me || self.rumours.is_down(*peer) || !links.boots.contains_key(peer) {
+            if *peer == self.me || self.is_down(*peer) || !links.boots.contains_key(peer) {
                 continue;
             }
             out.send(*peer, Message::Ping { asker: None });

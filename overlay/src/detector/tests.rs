@@ -1,5 +1,6 @@
 //! The detector's own rules, on the detector alone.
 
+mod goodbyes;
 mod rumours;
 
 use super::silence::HELPERS;

@@ -33,9 +33,6 @@ const TRIED: Duration = Duration::from_secs(10);
 /// How many former members a node counts as lost: as many as a roster names. Further
 /// ones are not counted.
 pub const MAX_LOST_MEMBERS: usize = 4096;
-/// How many goodbyes a node remembers; the oldest is forgotten, and its sender counted
-/// as lost.
-pub(super) const MAX_LEFT: usize = 256;
 
 /// Why a node's overlay is not taken for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,10 +61,8 @@ pub(super) struct Shore<I> {
     /// Contacts that are in this overlay, as far as is known of those that are neither
     /// parent nor child.
     pub(super) met: BTreeSet<I>,
-    /// Members that went and are not back.
+    /// Members that went and are not back; those that have said goodbye are among them.
     pub(super) lost: BTreeSet<I>,
-    /// Peers that have said goodbye, and in which life, the latest last.
-    pub(super) left: Vec<(I, u64)>,
 }
 
 impl<I: Id> Shore<I> {
@@ -77,34 +72,15 @@ impl<I: Id> Shore<I> {
             vain_beats: 0,
             met: BTreeSet::new(),
             lost: BTreeSet::new(),
-            left: Vec::new(),
         }
     }
 
     /// A member went.
     pub(super) fn note_lost(&mut self, peer: I) {
         self.met.remove(&peer);
-        if self.lost.len() < MAX_LOST_MEMBERS && !self.has_left(peer) {
+        if self.lost.len() < MAX_LOST_MEMBERS {
             self.lost.insert(peer);
         }
-    }
-
-    /// A link to this life of a peer is up.
-    pub(super) fn note_linked(&mut self, peer: I, boot: u64) {
-        self.left.retain(|(id, left)| *id != peer || *left == boot);
-    }
-
-    /// This life of a peer says goodbye.
-    pub(super) fn note_left(&mut self, peer: I, boot: u64) {
-        self.left.retain(|(id, _)| *id != peer);
-        if self.left.len() >= MAX_LEFT {
-            self.left.remove(0);
-        }
-        self.left.push((peer, boot));
-    }
-
-    fn has_left(&self, peer: I) -> bool {
-        self.left.iter().any(|(id, _)| *id == peer)
     }
 }
 
@@ -123,11 +99,6 @@ impl<I: Id> Overlay<I> {
     pub fn lost_members(&self) -> impl Iterator<Item = I> + '_ {
         let lost = self.shore.lost.iter().copied();
         lost.filter(|peer| !self.has_left(*peer))
-    }
-
-    /// Whether a peer has said goodbye and has not been linked in another life since.
-    pub fn has_left(&self, peer: I) -> bool {
-        self.shore.has_left(peer)
     }
 
     /// The members are known by name: `before` were members, and `is_member` tells who

@@ -31,6 +31,7 @@ pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
 pub use sizes::Size;
+pub(crate) use vacancy::LONGEST;
 
 use crate::backoff::Backoff;
 use crate::census::{Census, Need, Standing};
@@ -231,7 +232,17 @@ impl<I: Id> Overlay<I> {
                 self.note_unlinked(peer);
                 self.detector.on_link_down(peer);
             }
-            Input::Leave => self.tree.leave(out),
+            Input::Leave { proof } => {
+                // First, so that nobody takes it for less.
+                if let Some(proof) = proof {
+                    let links = Links {
+                        boots: &self.boots,
+                        claimed: &self.claimed,
+                    };
+                    self.detector.leave(&proof, &links, out);
+                }
+                self.tree.leave(out);
+            }
         }
         if self.tree.is_root() && !was_root {
             // Others may have become roots at the same time: this one's
@@ -297,6 +308,24 @@ impl<I: Id> Overlay<I> {
     /// The peers that are taken for down.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.down()
+    }
+
+    /// The peers that have said goodbye, as they have signed, and are not back: leaving is
+    /// not failing. They are taken for down, too. At most
+    /// [`MAX_GOODBYES`](detector::MAX_GOODBYES); further ones are down.
+    pub fn left(&self) -> impl Iterator<Item = I> + '_ {
+        self.detector.left()
+    }
+
+    /// Whether a peer has said goodbye and is not back.
+    pub fn has_left(&self, peer: I) -> bool {
+        self.detector.has_left(peer)
+    }
+
+    /// Whether a goodbye would change anything here, so that its proof is worth a look.
+    pub fn is_news(&self, goodbye: &detector::Goodbye<I>) -> bool {
+        let link = self.boots.get(&goodbye.peer).copied();
+        self.detector.is_news(goodbye, link)
     }
 
     /// The fingers of the current epoch; none until this node has a place.
@@ -366,6 +395,10 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
+        // A life that has left wants nothing any more.
+        if self.detector.is_late(from) {
+            return;
+        }
         self.on_heard(from, out);
         self.take(from, message, moved, out);
     }

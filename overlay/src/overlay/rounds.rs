@@ -155,6 +155,10 @@ impl<I: Id> Overlay<I> {
                 }
                 // Whoever says so may lie, or have lost its own way to that peer.
                 Verdict::ToldDown => self.lose(peer, moved, out),
+                Verdict::Left(boot) => {
+                    out.event(Event::Left { peer, boot });
+                    self.let_go(peer, moved, out);
+                }
                 // Alive, but not for this node: a tree edge must be spoken over.
                 Verdict::Cut => {
                     out.doubt(peer);
@@ -181,11 +185,9 @@ impl<I: Id> Overlay<I> {
         }
         self.note_fallen(peer);
         moved.family |= self.with_tree(out, |tree, around, out| tree.on_gone(peer, around, out));
-        let Some(boot) = self.boots.get(&peer).copied() else {
-            return;
-        };
-        self.shore.note_left(peer, boot);
-        if self.detector.on_leave(peer, boot, out) {
+        if let Some(boot) = self.boots.get(&peer).copied()
+            && self.detector.on_leave(peer, boot, out)
+        {
             self.on_verdicts(vec![(peer, Verdict::ToldDown)], moved, out);
         }
     }
@@ -209,6 +211,10 @@ impl<I: Id> Overlay<I> {
     /// a neighbour.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
+        self.let_go(peer, moved, out);
+    }
+
+    fn let_go(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         self.note_fallen(peer);
         if !self.claimed.contains(&peer) {
             return;
@@ -244,7 +250,6 @@ impl<I: Id> Overlay<I> {
             self.boots.insert(peer, boot);
             self.regain(peer, out);
         }
-        self.shore.note_linked(peer, boot);
         self.note_contact(peer);
         if self.detector.on_link_up(peer, boot, out) {
             self.regain(peer, out);

@@ -66,7 +66,6 @@ impl<I: Id> Overlay<I> {
         self.shore.vain_beats = noise.next() as u32;
         self.shore.lost = noise.pick(peers).into_iter().collect();
         self.shore.met = noise.pick(peers).into_iter().collect();
-        self.shore.left.clear();
     }
 }
 

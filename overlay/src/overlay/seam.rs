@@ -53,7 +53,10 @@ pub enum Input<I> {
         peer: I,
     },
     /// Leave the overlay gracefully.
-    Leave,
+    Leave {
+        /// This node's goodbye, signed; without, others take it for down.
+        proof: Option<Vec<u8>>,
+    },
 }
 
 /// The timers of an overlay.
@@ -90,7 +93,14 @@ pub enum Event<I> {
     View,
     /// A peer is down: its silence, or another's word for it.
     Down(I),
-    /// A peer that was called down is up.
+    /// A peer has left: its own word, which its host has found proven.
+    Left {
+        /// Who.
+        peer: I,
+        /// In which life of its process.
+        boot: u64,
+    },
+    /// A peer that was called down, or has left, is up.
     Up(I),
     /// A peer is no longer called down: nobody has heard of it for so long that what
     /// was said of it has expired. It may be tried again.

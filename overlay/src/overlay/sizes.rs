@@ -1,9 +1,10 @@
 //! How much an overlay remembers, for whoever checks that it is bounded.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
-use super::island::{MAX_LEFT, MAX_LOST_MEMBERS};
+use super::island::MAX_LOST_MEMBERS;
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
+use crate::detector::MAX_GOODBYES;
 use crate::placement::MAX_LEVELS;
 
 /// Kinds of finger messages, each way.
@@ -43,7 +44,6 @@ impl<I: Id> Overlay<I> {
             size("lost", self.lost.len(), super::rounds::MAX_LOST),
             size("lost members", self.shore.lost.len(), MAX_LOST_MEMBERS),
             size("met", self.shore.met.len(), self.config.seeds.len() + 1),
-            size("left", self.shore.left.len(), MAX_LEFT),
             size("relayed", self.relayed.len(), links),
             size("vouchers", self.vouchers.len(), links),
             size("unlinked", self.unlinked.len(), MAX_BOOTS + links),
@@ -54,6 +54,7 @@ impl<I: Id> Overlay<I> {
                 MAX_ACQUAINTANCES,
             ),
             size("boots", self.boots.len(), MAX_BOOTS + links),
+            size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]
     }
 }

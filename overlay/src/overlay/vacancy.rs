@@ -20,7 +20,7 @@ const RETURNS: u32 = 4;
 const PLACELESS: u32 = 2;
 /// However often vacancies come and go, one is not kept for longer than so many
 /// times the grace.
-const LONGEST: u32 = 4;
+pub(crate) const LONGEST: u32 = 4;
 
 /// How long ranks have been vacant, in beats of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -292,7 +292,7 @@ impl<I: Id> Relay<I> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
         if self.verdicts.is_down(peer) {
-            Some(Reason::Down)
+            Some(self.loss(peer))
         } else {
             roster
                 .filter(|roster| has_left(roster))

@@ -93,6 +93,15 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// A verdict on a peer that had left is about its next life.
+    pub(super) fn on_verdict(&mut self, peer: I, out: &mut Effects<I>) {
+        if self.departures.is_gone(peer) {
+            self.departures.withdraw(peer);
+            self.verdicts.withdraw(peer);
+        }
+        self.on_peer_down(peer, out);
+    }
+
     pub(super) fn on_peer_down(&mut self, peer: I, out: &mut Effects<I>) {
         if peer == self.me {
             return;
@@ -102,8 +111,25 @@ impl<I: Id> Relay<I> {
         }
         self.open.recall_refused(peer, &self.epochs);
         for number in self.duties.open_numbers() {
-            self.bypass(number, peer, Reason::Down, out);
+            self.bypass(number, peer, self.loss(peer), out);
         }
+    }
+
+    /// A peer has said goodbye: as a verdict that needs no patience.
+    pub(super) fn on_peer_left(&mut self, peer: I, out: &mut Effects<I>) {
+        if peer == self.me {
+            return;
+        }
+        // Its patience would tell nothing new.
+        let _ = self.verdicts.give(peer, self.config.max_peers);
+        if let Some(number) = self.departures.leave(peer, self.config.max_peers) {
+            out.disarm(Timer::Drain(number));
+        }
+        self.open.recall_refused(peer, &self.epochs);
+        for number in self.duties.open_numbers() {
+            self.bypass(number, peer, Reason::Left, out);
+        }
+        self.conclude_the_lost(out);
     }
 
     /// A verdict has stood for long: what waits for its peer alone ends.

@@ -49,6 +49,9 @@ pub(super) struct OpenMessage<I> {
     /// known by name there.
     misnamed: BTreeSet<u32>,
     expected: Runs,
+    /// The distances of members that had left when it went out: whatever becomes of them,
+    /// they have no line.
+    excused: Runs,
     reached: Runs,
     /// Refused, or gone from the membership: no further try.
     settled: BTreeMap<u32, (Option<I>, State, Reason)>,
@@ -131,6 +134,12 @@ impl<I: Id> OpenMessage<I> {
     pub(super) fn await_others(&mut self, is_member: impl Fn(I) -> bool) {
         self.awaited.retain(|peer| !is_member(*peer));
         self.expected = self.everybody();
+    }
+
+    /// It is not meant for the member at a distance. Before the first round.
+    pub(super) fn excuse(&mut self, at: u32) {
+        self.expected.remove(Span::single(at));
+        self.excused.insert(Span::single(at));
     }
 
     /// Who stands at a distance, or is meant there, if known.
@@ -297,6 +306,9 @@ impl<I: Id> OpenMessage<I> {
             for span in reached.spans() {
                 self.reached.insert(*span);
             }
+            for span in self.excused.spans() {
+                self.reached.remove(*span);
+            }
         }
     }
 
@@ -318,6 +330,9 @@ impl<I: Id> OpenMessage<I> {
             };
             for exception in mine {
                 if exception.state == State::Refused && !self.keeps {
+                    if self.excused.contains(exception.span.start) {
+                        continue;
+                    }
                     let Exception {
                         span,
                         peer,
@@ -336,6 +351,7 @@ impl<I: Id> OpenMessage<I> {
     pub(super) fn rebase(&mut self, placement: Placement<I>) {
         self.accepted = placement;
         self.members = None;
+        self.excused = Runs::new();
         self.expected = self.everybody();
     }
 
@@ -561,6 +577,7 @@ impl<I: Id> OpenMessages<I> {
             names,
             misnamed: BTreeSet::new(),
             expected,
+            excused: Runs::new(),
             reached: Runs::new(),
             settled: BTreeMap::new(),
             doubts: Vec::new(),

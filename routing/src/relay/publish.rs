@@ -130,13 +130,34 @@ impl<I: Id> Relay<I> {
     /// The first round of a message to all members.
     pub(super) fn issue_to_all(&mut self, sequence: u64, out: &mut Effects<I>) {
         self.await_the_absent(sequence);
+        self.excuse_the_absent(sequence);
         let message = self.open.get(sequence);
         let n = message.map_or(1, |message| message.accepted.population.get());
         let all = Runs::from_iter([Span::new(1, n)]);
-        if all.is_empty() {
+        let is_for_nobody = message.is_none_or(|message| message.outstanding().is_empty());
+        if all.is_empty() || is_for_nobody {
             self.end_unissued(sequence, out);
         } else {
             self.issue(sequence, &all, BTreeMap::new(), false, out);
+        }
+    }
+
+    /// A broadcast goes out now: it is not meant for members that have left, unless it is
+    /// kept for their next life.
+    fn excuse_the_absent(&mut self, sequence: u64) {
+        let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get_mut(sequence))
+        else {
+            return;
+        };
+        if message.keeps {
+            return;
+        }
+        let (departures, verdicts) = (&self.departures, &self.verdicts);
+        let absent = departures.gone().filter(|peer| verdicts.is_down(*peer));
+        let absent = absent.filter_map(|peer| newest.rank_of(peer));
+        for rank in absent {
+            message.excuse(newest.distance_to(rank));
+            self.stats.excused += 1;
         }
     }
 
@@ -570,11 +591,13 @@ impl<I: Id> Relay<I> {
         if peers.is_empty() {
             return Err(PublishError::NoDestination);
         }
+        let keeps = awaited.is_some();
         let distance_of = |peer: I| {
             if peer == self.me {
                 return Err(PublishError::OwnId);
             }
             match view.rank_of(peer) {
+                Some(_) if !keeps && self.is_absent(peer) => Err(PublishError::HasLeft(peer)),
                 Some(rank) => Ok(view.distance_to(rank)),
                 None if view.roster().is_complete() => Err(PublishError::UnknownPeer(peer)),
                 None if view.roster().is_kept() => Err(PublishError::RosterIncomplete(peer)),

@@ -28,8 +28,8 @@ pub struct Unreached<I> {
 }
 
 /// What became of a message, against the members of the epoch in which it was
-/// accepted. Every expected member is either reached or unreached; the origin is
-/// not counted.
+/// accepted. Every expected member is either reached or unreached; the origin and
+/// members that had said goodbye to it are not expected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt<I> {
     /// Which message; the first, if several went in one packet.

@@ -45,6 +45,8 @@ pub struct RelayStats {
     pub reissues: u64,
     /// Own messages that were kept for members that are away.
     pub kept: u64,
+    /// Members that own broadcasts were not meant for, as they had left.
+    pub excused: u64,
     /// Own messages not accepted because as many were kept as may be.
     pub kept_full: u64,
     /// Streams of own messages in order that were forgotten for want of room.

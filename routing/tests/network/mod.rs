@@ -53,6 +53,8 @@ pub struct Accepted {
     pub epoch: u64,
     pub destination: Destination<u32>,
     pub awaited: Vec<u32>,
+    /// Members whose goodbye the origin had heard.
+    pub absent: BTreeSet<u32>,
 }
 
 #[derive(Clone)]
@@ -121,6 +123,8 @@ pub struct Network {
     pub links: BTreeSet<(u32, u32)>,
     /// Members of every epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
+    /// Whose goodbye each node has heard, and not seen back since.
+    left: BTreeSet<(u32, u32)>,
 }
 
 impl Network {
@@ -167,6 +171,7 @@ impl Network {
             cuts: BTreeSet::new(),
             links: BTreeSet::new(),
             history: BTreeMap::new(),
+            left: BTreeSet::new(),
         };
         let mut ids: Vec<u32> = (1000..1000 + n).collect();
         for at in (1..ids.len()).rev() {
@@ -299,6 +304,17 @@ impl Network {
         }
     }
 
+    /// The process says goodbye and ends; everybody else hears of it within `verdict_us`.
+    pub fn leave(&mut self, id: u32) {
+        self.nodes.get_mut(&id).unwrap().is_alive = false;
+        for other in self.nodes.keys().copied().collect::<Vec<_>>() {
+            if other != id {
+                let delay = self.rng.random_range(0..=self.conditions.verdict_us);
+                self.input_after(other, delay, Input::PeerLeft(id));
+            }
+        }
+    }
+
     /// The process starts again in its old place, and within 20 ms everybody
     /// else has a link to it.
     pub fn come_back(&mut self, id: u32, boot: u64) {
@@ -358,6 +374,13 @@ impl Network {
             awaited: match &due {
                 Due::Kept { awaited, .. } => awaited.clone(),
                 _ => Vec::new(),
+            },
+            absent: match (&destination, &due) {
+                (Destination::All, Due::Settled | Due::Within(_)) => {
+                    let left = self.left.range((from, 0)..=(from, u32::MAX));
+                    left.map(|(_, gone)| *gone).collect()
+                }
+                _ => BTreeSet::new(),
             },
         });
         let mut out = Outbox::new();
@@ -524,6 +547,11 @@ impl Network {
             let above = self.depth.get(&(id, *from)).copied().unwrap_or(0);
             self.depth.entry((id, to)).or_insert(above + 1);
         }
+        match &input {
+            Input::PeerLeft(gone) => _ = self.left.insert((to, *gone)),
+            Input::PeerUp(back) => _ = self.left.remove(&(to, *back)),
+            _ => {}
+        }
         let mut out = Outbox::new();
         let node = self.nodes.get_mut(&to).unwrap();
         node.relay.handle(input, &mut out);
@@ -674,7 +702,8 @@ impl Network {
             Destination::Peers(peers) => peers,
         };
         let all = peers.iter().chain(&accepted.awaited).copied();
-        all.filter(|peer| *peer != id.origin).collect()
+        let all = all.filter(|peer| *peer != id.origin);
+        all.filter(|peer| !accepted.absent.contains(peer)).collect()
     }
 
     fn judge(&self, receipt: &Receipt<u32>, complaints: &mut Vec<String>) {

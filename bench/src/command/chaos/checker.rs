@@ -17,6 +17,8 @@
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
+mod goodbyes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use binomesh_routing::{PacketId, Receipt};
 use bytes::Bytes;
 
 use super::violation::{Name, Violation};
+use goodbyes::Goodbyes;
 
 /// To whom an accepted message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +121,7 @@ pub struct Checker {
     liars: BTreeMap<Id, Duration>,
     /// Who was hard to reach, from when until when.
     hindered: Vec<(Id, Duration, Duration)>,
+    goodbyes: Goodbyes,
     found: Vec<Violation>,
 }
 
@@ -138,6 +142,25 @@ impl Checker {
             life.until.get_or_insert(at);
         }
         self.give_up_place(id);
+    }
+
+    /// A process begins to leave in good order.
+    pub fn on_leave(&mut self, id: Id, boot: u64) {
+        self.goodbyes.on_leave(id, boot);
+    }
+
+    /// A process is told that a life of another has left.
+    pub fn on_left(&mut self, told: &Told, peer: Id, boot: u64) {
+        let (at, by) = (told.at, told.by);
+        if !self.goodbyes.on_left(told, peer, boot) {
+            self.found
+                .push(Violation::FalseGoodbye { at, by, peer, boot });
+        }
+    }
+
+    /// A process is told something else of another: its goodbye counts no longer.
+    pub fn on_other_word(&mut self, told: &Told, peer: Id) {
+        self.goodbyes.on_other_word(told, peer);
     }
 
     /// Something is doubtful from now on.
@@ -544,8 +567,13 @@ impl Checker {
             }
         }
         let placement = self.issued_in(accepted, closed, receipt);
-        let expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
+        let mut expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
         let counted = receipt.expected_count as usize;
+        self.judge_goodbyes(accepted, closed, receipt, &named, found);
+        if accepted.audience == Audience::Members {
+            let may_lack = |rank: &Rank| self.had_left(accepted, closed, receipt, *rank);
+            expected.retain(|rank| named.contains(rank) || !may_lack(rank));
+        }
         let is_exact = named == expected
             && counted == expected.len()
             && receipt.reached_count as usize == reached.len()

@@ -211,6 +211,9 @@ impl<'a> Trial<'a> {
         if let Fault::Lie { node, .. } = fault {
             self.checker.on_lie(now, *node);
         }
+        if let Fault::Leave { node } = fault {
+            self.checker.on_leave(*node, self.world.boot(*node));
+        }
         match fault {
             Fault::Lie { lie, .. } if lie.is_of_relay() => {
                 self.checker.on_doubt(now, Doubt::Reports);
@@ -447,6 +450,7 @@ impl<'a> Trial<'a> {
             }
         }
         for told in self.world.take_events() {
+            self.note_goodbye(&told);
             if let Event::Overlay(overlay::overlay::Event::Expired(_)) = told.event {
                 continue;
             }
@@ -471,6 +475,17 @@ impl<'a> Trial<'a> {
                 Event::Relay(routing::Event::RosterComplete(_)) => {}
                 Event::Relay(routing::Event::Drained) => self.checker.on_drained(&told),
             }
+        }
+    }
+
+    fn note_goodbye(&mut self, told: &Told) {
+        use overlay::overlay::Event as Word;
+        match told.event {
+            Event::Overlay(Word::Left { peer, boot }) => self.checker.on_left(told, peer, boot),
+            Event::Overlay(Word::Up(peer) | Word::Down(peer) | Word::Expired(peer)) => {
+                self.checker.on_other_word(told, peer);
+            }
+            _ => {}
         }
     }
 

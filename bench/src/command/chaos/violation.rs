@@ -75,6 +75,17 @@ pub enum Violation {
         state: State,
         reason: Reason,
     },
+    #[error("{message}: {peer} was there and a member, and has no line")]
+    LeftOut { message: Name, peer: Id },
+    #[error("{message}: {peer} had said goodbye to the origin, and has a line")]
+    LineAfterGoodbye { message: Name, peer: Id },
+    #[error("at {at:?} {by} was told that {peer} has left in its life {boot}, which never said so")]
+    FalseGoodbye {
+        at: Duration,
+        by: Id,
+        peer: Id,
+        boot: u64,
+    },
     #[error("at {at:?} {a} and {b} both hold rank {rank} of one epoch")]
     DoubleRank {
         at: Duration,
@@ -133,6 +144,9 @@ impl Violation {
             Self::NotExpected { .. } => "not-expected",
             Self::WrongLines { .. } => "wrong-lines",
             Self::Forsaken { .. } => "forsaken",
+            Self::LeftOut { .. } => "left-out",
+            Self::LineAfterGoodbye { .. } => "line-after-goodbye",
+            Self::FalseGoodbye { .. } => "false-goodbye",
             Self::DoubleRank { .. } => "double-rank",
             Self::OrphanWithChild { .. } => "orphan-with-child",
             Self::Retained { .. } => "retained",

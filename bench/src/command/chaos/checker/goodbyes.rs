@@ -1,0 +1,128 @@
+//! The books of goodbyes: which lives left in good order, and when each process was told.
+//!
+//! A broadcast is not meant for a member whose goodbye its origin had been told before, and
+//! that has not been heard of since. A new epoch at the origin makes a goodbye doubtful: the
+//! member may have a line then or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use binomesh::world::{Id, Told};
+use binomesh_overlay::Rank;
+use binomesh_routing::Receipt;
+
+use super::{Accepted, Audience, Checker};
+use crate::command::chaos::violation::{Name, Violation};
+
+/// A time in which a process goes by a goodbye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Absence {
+    from: Duration,
+    until: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Goodbyes {
+    /// The lives that left in good order.
+    said: BTreeSet<(Id, u64)>,
+    /// Which goodbyes each life of a process went by.
+    told: BTreeMap<(Id, u64, Id), Vec<Absence>>,
+}
+
+impl Goodbyes {
+    pub(super) fn on_leave(&mut self, id: Id, boot: u64) {
+        self.said.insert((id, boot));
+    }
+
+    /// Returns whether that life has left.
+    pub(super) fn on_left(&mut self, told: &Told, peer: Id, boot: u64) -> bool {
+        let absences = self.told.entry((told.by, told.boot, peer)).or_default();
+        let (from, until) = (told.at, None);
+        absences.push(Absence { from, until });
+        self.said.contains(&(peer, boot))
+    }
+
+    pub(super) fn on_other_word(&mut self, told: &Told, peer: Id) {
+        let absences = self.told.get_mut(&(told.by, told.boot, peer));
+        let open = absences.into_iter().flatten();
+        for absence in open.filter(|absence| absence.until.is_none()) {
+            absence.until = Some(told.at);
+        }
+    }
+
+    /// The goodbyes of a peer that a life of a process went by at some time between two.
+    fn between(
+        &self,
+        (by, boot): (Id, u64),
+        peer: Id,
+        from: Duration,
+        until: Duration,
+    ) -> impl Iterator<Item = &Absence> {
+        let absences = self.told.get(&(by, boot, peer)).into_iter().flatten();
+        absences.filter(move |absence| {
+            absence.from <= until && absence.until.is_none_or(|end| end >= from)
+        })
+    }
+}
+
+impl Checker {
+    /// Whether a broadcast need not be meant for who stood at a rank.
+    pub(super) fn had_left(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        rank: Rank,
+    ) -> bool {
+        let origin = (receipt.id.origin, receipt.id.boot);
+        let mut holders = self.at(receipt.epoch, rank, accepted.at);
+        holders.any(|id| {
+            let mut absences = self.goodbyes.between(origin, id, accepted.at, closed);
+            absences.next().is_some()
+        })
+    }
+
+    /// No line for a member whose goodbye the origin held all the time, and a line for one
+    /// that was there all the time.
+    pub(super) fn judge_goodbyes(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        named: &BTreeSet<Rank>,
+        found: &mut Vec<Violation>,
+    ) {
+        if accepted.audience != Audience::Members {
+            return;
+        }
+        let message = Name(receipt.id);
+        let origin = (receipt.id.origin, receipt.id.boot);
+        let others = (0..receipt.population.get()).map(Rank);
+        for rank in others.filter(|rank| *rank != receipt.origin_rank) {
+            let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
+            let [peer] = holders[..] else {
+                continue;
+            };
+            let mut absences = self.goodbyes.between(origin, peer, accepted.at, closed);
+            let is_throughout = |absence: &Absence| {
+                let is_open = absence.until.is_none_or(|end| end > closed);
+                let mut stood = self.stood(receipt.id, absence.from, closed);
+                absence.from < accepted.at && is_open && {
+                    stood.all(|placement| placement.epoch == receipt.epoch)
+                }
+            };
+            if named.contains(&rank) {
+                if absences.any(is_throughout) {
+                    found.push(Violation::LineAfterGoodbye { message, peer });
+                }
+            } else if absences.next().is_some()
+                && self.was_up(peer, accepted.at, closed)
+                && self.had_place(peer, accepted)
+                && self.was_member(peer, receipt.id, accepted.at, closed)
+                && !self.was_hindered(peer, accepted.at, closed)
+            {
+                found.push(Violation::LeftOut { message, peer });
+            }
+        }
+    }
+}

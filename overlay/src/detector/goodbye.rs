@@ -1,0 +1,269 @@
+//! Goodbyes: the last word of a life that leaves.
+//!
+//! Like a letter of resignation: it is signed, anybody may pass it on, and it says nothing
+//! about the next employment. A goodbye names one life of one peer. Its proof is bytes to
+//! this machine; the host verifies it before the machine hears of it, and turns what is not
+//! proven into a [`Rumour`], which everybody may spread.
+//!
+//! A member that has said goodbye is down at once, and no message is meant for it until
+//! another life of it appears. Unlike rumours, goodbyes do not expire.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Rumour;
+use crate::Id;
+
+/// How many peers a node keeps goodbyes of; one more displaces the oldest.
+pub const MAX_GOODBYES: usize = 1024;
+/// How many goodbyes are sent over a link when it comes up, or at a time.
+pub(super) const MAX_SAID: usize = 64;
+/// For so many beats messages of the life that left may still arrive, on streams that the
+/// goodbye has overtaken. Later ones are contact. A guess: longer than the streams of a
+/// link that is being closed differ.
+const LATE: u32 = 4;
+
+/// A life of a peer has ended, and says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Goodbye<I> {
+    /// Who has left.
+    pub peer: I,
+    /// In which life of its process.
+    pub boot: u64,
+    /// Its signature of both, as the host of the receiver verifies it.
+    pub proof: Vec<u8>,
+}
+
+impl<I: Copy> Goodbye<I> {
+    /// The rumour that a goodbye without proof comes to: somebody calls that life down.
+    pub const fn rumour(&self) -> Rumour<I> {
+        Rumour {
+            peer: self.peer,
+            boot: self.boot,
+            incarnation: 0,
+            mark: None,
+            is_up: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Entry {
+    boot: u64,
+    /// Empty when it is told to nobody any more.
+    proof: Vec<u8>,
+    /// Whether all links have been told.
+    is_told: bool,
+    /// In this beat: another one of the same peer has to wait.
+    is_new: bool,
+    /// For so many beats more it is told to new links.
+    beats_left: u32,
+    /// For so many beats more messages of that life may come late.
+    late: u32,
+}
+
+/// The goodbyes that a node has heard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Goodbyes<I> {
+    entries: BTreeMap<I, Entry>,
+    life: u32,
+}
+
+impl<I: Id> Goodbyes<I> {
+    /// None yet; each is told to new links for `life` beats.
+    pub(super) const fn new(life: u32) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            life,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether a peer has left.
+    pub(super) fn has(&self, peer: I) -> bool {
+        self.entries.contains_key(&peer)
+    }
+
+    /// Which life of a peer has left.
+    pub(super) fn boot(&self, peer: I) -> Option<u64> {
+        self.entries.get(&peer).map(|entry| entry.boot)
+    }
+
+    /// Those who have left.
+    pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
+        self.entries.keys().copied()
+    }
+
+    /// Whether a goodbye of this life would be news.
+    pub(super) fn is_news(&self, peer: I, boot: u64) -> bool {
+        let known = self.entries.get(&peer);
+        known.is_none_or(|entry| entry.boot < boot && !entry.is_new)
+    }
+
+    /// A life of a peer has left; `is_linked` if this node has a link to that very life.
+    /// Returns whose goodbye was displaced.
+    pub(super) fn enter(&mut self, goodbye: Goodbye<I>, is_linked: bool) -> Option<I> {
+        let Goodbye { peer, boot, proof } = goodbye;
+        let entry = Entry {
+            boot,
+            proof,
+            is_told: false,
+            is_new: true,
+            beats_left: self.life,
+            late: if is_linked { LATE } else { 0 },
+        };
+        self.entries.insert(peer, entry);
+        if self.entries.len() <= MAX_GOODBYES {
+            return None;
+        }
+        let others = self.entries.iter().filter(|(id, _)| **id != peer);
+        let oldest = others.min_by_key(|(_, entry)| entry.beats_left);
+        let oldest = oldest.map(|(id, _)| *id)?;
+        self.entries.remove(&oldest);
+        Some(oldest)
+    }
+
+    /// Another life of a peer is there. Returns whether one had left.
+    pub(super) fn remove(&mut self, peer: I) -> bool {
+        self.entries.remove(&peer).is_some()
+    }
+
+    /// Whether what comes from a peer now may have been sent before its goodbye.
+    pub(super) fn is_late(&self, peer: I) -> bool {
+        self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
+    }
+
+    /// A beat has passed.
+    pub(super) fn on_beat(&mut self) {
+        let life = self.life;
+        for entry in self.entries.values_mut() {
+            // Corrupted counts must not outlast whole ones.
+            entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
+            entry.late = entry.late.min(LATE).saturating_sub(1);
+            entry.is_new = false;
+            if entry.beats_left == 0 {
+                entry.proof = Vec::new();
+            }
+        }
+    }
+
+    /// The goodbyes that all links are to be told now.
+    pub(super) fn tell(&mut self) -> Vec<Goodbye<I>> {
+        let untold = self.entries.iter_mut();
+        let untold = untold.filter(|(_, entry)| entry.is_untold());
+        let told = untold.take(MAX_SAID).map(|(peer, entry)| {
+            entry.is_told = true;
+            entry.goodbye(*peer)
+        });
+        told.collect()
+    }
+
+    /// Whether there is something to tell.
+    pub(super) fn has_untold(&self) -> bool {
+        self.entries.values().any(Entry::is_untold)
+    }
+
+    /// The goodbye of a peer, if it is still told to others.
+    pub(super) fn said(&self, peer: I) -> Option<Goodbye<I>> {
+        let entry = self.entries.get(&peer);
+        let entry = entry.filter(|entry| !entry.proof.is_empty())?;
+        Some(entry.goodbye(peer))
+    }
+
+    /// What a new link is told.
+    pub(super) fn recent(&self) -> impl Iterator<Item = Goodbye<I>> + '_ {
+        let recent = self.entries.keys().filter_map(|peer| self.said(*peer));
+        recent.take(MAX_SAID)
+    }
+
+    /// Any state at all, as a transient fault may leave it.
+    pub(super) fn corrupt(&mut self, peer: I, noise: u64) {
+        let entry = Entry {
+            boot: noise % 3,
+            proof: Vec::new(),
+            is_told: noise & 8 > 0,
+            is_new: noise & 16 > 0,
+            beats_left: (noise >> 8) as u32,
+            late: (noise >> 40) as u32,
+        };
+        self.entries.insert(peer, entry);
+    }
+}
+
+impl Entry {
+    const fn is_untold(&self) -> bool {
+        !self.is_told && !self.proof.is_empty()
+    }
+
+    fn goodbye<I>(&self, peer: I) -> Goodbye<I> {
+        Goodbye {
+            peer,
+            boot: self.boot,
+            proof: self.proof.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goodbye(peer: u32, boot: u64) -> Goodbye<u32> {
+        let proof = vec![1];
+        Goodbye { peer, boot, proof }
+    }
+
+    #[test]
+    fn a_goodbye_is_told_once_to_all_and_to_new_links_for_a_while() {
+        let mut goodbyes = Goodbyes::new(3);
+        assert_eq!(goodbyes.enter(goodbye(7, 5), false), None);
+        assert_eq!(goodbyes.tell(), [goodbye(7, 5)]);
+        assert!(!goodbyes.has_untold());
+        for _ in 0..2 {
+            goodbyes.on_beat();
+            assert_eq!(goodbyes.recent().next(), Some(goodbye(7, 5)));
+        }
+        goodbyes.on_beat();
+        assert_eq!(goodbyes.recent().next(), None);
+        assert_eq!(goodbyes.boot(7), Some(5), "it does not expire");
+        assert!(goodbyes.remove(7) && !goodbyes.has(7));
+    }
+
+    #[test]
+    fn only_a_later_life_is_news_and_one_per_beat() {
+        let mut goodbyes = Goodbyes::new(9);
+        assert!(goodbyes.is_news(7, 5));
+        goodbyes.enter(goodbye(7, 5), false);
+        assert!(!goodbyes.is_news(7, 6), "a liar leaves once in a beat");
+        goodbyes.on_beat();
+        assert!(goodbyes.is_news(7, 6) && !goodbyes.is_news(7, 5));
+    }
+
+    #[test]
+    fn when_full_the_oldest_goes() {
+        let mut goodbyes = Goodbyes::new(9);
+        goodbyes.enter(goodbye(0, 1), false);
+        goodbyes.on_beat();
+        for peer in 1..MAX_GOODBYES as u32 {
+            assert_eq!(goodbyes.enter(goodbye(peer, 1), false), None);
+        }
+        let more = MAX_GOODBYES as u32;
+        assert_eq!(goodbyes.enter(goodbye(more, 1), false), Some(0));
+        assert_eq!(goodbyes.len(), MAX_GOODBYES);
+        assert_eq!(goodbyes.tell().len(), MAX_SAID);
+    }
+
+    #[test]
+    fn what_was_on_its_way_is_late_for_a_while_whatever_the_counts() {
+        let mut goodbyes = Goodbyes::new(9);
+        goodbyes.enter(goodbye(7, 5), true);
+        goodbyes.corrupt(8, u64::MAX);
+        assert!(goodbyes.is_late(7) && goodbyes.is_late(8));
+        (0..LATE).for_each(|_| goodbyes.on_beat());
+        assert!(!goodbyes.is_late(7) && !goodbyes.is_late(8));
+    }
+}
