@@ -318,6 +318,30 @@ fn who_missed_a_goodbye_hears_it_later() {
     }
 }
 
+/// A member that was started again knows it from its first link, before it has a place.
+#[test]
+fn who_was_started_again_since_knows_who_has_left() {
+    for seed in 0..8 {
+        let mut world = formed(seed, 16, Shape::Binomial);
+        let mut books = Books::default();
+        let (gone, again) = (5, seed as Id % 5);
+        leave(&mut world, &[gone]);
+        books.wait_for_goodbyes(&mut world, &[gone]);
+        world.run_for(seconds(1));
+        books = Books::default();
+        world.restart(again);
+        settle(&mut world);
+        books.note(&mut world);
+        assert!(books.left.contains(&(again, gone)), "seed {seed}");
+        world.run_for(seconds(1));
+        let id = to_all(&mut world, again);
+        let (took, receipt) = books.receipt(&mut world, id);
+        assert!(took < seconds(1), "seed {seed}: {took:?}");
+        assert!(receipt.is_complete(), "seed {seed}: {receipt:?}");
+        assert_eq!(receipt.expected_count, 14, "seed {seed}");
+    }
+}
+
 /// A member that lies can say goodbye in nobody's name.
 #[test]
 fn a_forged_goodbye_is_only_a_rumour() {

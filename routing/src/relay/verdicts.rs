@@ -98,10 +98,10 @@ impl<I: Id> Verdicts<I> {
         Some(verdict.age)
     }
 
-    /// A new epoch has come.
-    pub(super) fn doubt_all(&mut self) {
-        for verdict in self.peers.values_mut() {
-            verdict.is_doubtful = true;
+    /// A new epoch has come: all are doubtful but those that are `certain`.
+    pub(super) fn doubt_all(&mut self, certain: impl Fn(I) -> bool) {
+        for (peer, verdict) in &mut self.peers {
+            verdict.is_doubtful |= !certain(*peer);
         }
     }
 
@@ -151,7 +151,9 @@ mod tests {
             assert_eq!(verdicts.ripen(number), Some(age));
             assert!(verdicts.has_stood(7, age));
         }
-        verdicts.doubt_all();
+        verdicts.doubt_all(|peer| peer == 7);
+        assert!(verdicts.is_down(7));
+        verdicts.doubt_all(|_| false);
         assert!(!verdicts.is_down(7) && verdicts.has_stood(7, Age::Old));
         assert_eq!(verdicts.withdraw(7), Some(number));
         assert!(verdicts.ripen(number).is_none() && !verdicts.has(7));

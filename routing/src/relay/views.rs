@@ -57,9 +57,12 @@ impl<I: Id> Relay<I> {
 
     /// Whoever the census counts now may have come back to others than me:
     /// without this a message would wait for ever for contact with a member that
-    /// has no reason to talk to this node.
+    /// has no reason to talk to this node. A goodbye stands: a new epoch may be older than
+    /// it, as to a node that was started again or joins a greater tree, and word of a
+    /// return goes to everybody.
     fn doubt_verdicts(&mut self, out: &mut Effects<I>) {
-        self.verdicts.doubt_all();
+        let departures = &self.departures;
+        self.verdicts.doubt_all(|peer| departures.is_gone(peer));
         let newest = self.epochs.newest().map(|view| view.roster());
         if !newest.is_some_and(Roster::is_kept) {
             // Who has left is never known: verdicts must not pile up.

@@ -1,8 +1,8 @@
 //! The books of goodbyes: which lives left in good order, and when each process was told.
 //!
 //! A broadcast is not meant for a member whose goodbye its origin had been told before, and
-//! that has not been heard of since. A new epoch at the origin makes a goodbye doubtful: the
-//! member may have a line then or not.
+//! that has not been heard of since. If the origin has changed its epoch since, the member
+//! may have a line or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
