@@ -78,11 +78,12 @@ impl<I: Id> Departures<I> {
         })
     }
 
-    /// Forget all but the peers that `stays` names; the numbers of their timers.
+    /// Forget the peers that drain, but for those that `stays` names; the numbers of their
+    /// timers. Goodbyes stay.
     pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
         let mut numbers = Vec::new();
         self.peers.retain(|peer, departure| {
-            let stays = stays(*peer);
+            let stays = *departure == Departure::Gone || stays(*peer);
             if !stays {
                 numbers.extend(departure.number());
             }

@@ -123,11 +123,14 @@ impl<I: Id> Relay<I> {
     /// not in it have left, whether or not a verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
         if let Some(newest) = self.epochs.newest() {
-            let stays = |peer| newest.roster().rank_of(peer).is_some();
+            // An epoch without it may be that of an island, which ends.
+            let departures = &self.departures;
+            let stays = |peer| newest.roster().rank_of(peer).is_some() || departures.is_gone(peer);
             let gone = self.verdicts.retain(stays);
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
-            let departed = self.departures.retain(stays).into_iter();
+            let is_member = |peer| newest.roster().rank_of(peer).is_some();
+            let departed = self.departures.retain(is_member).into_iter();
             departed.for_each(|number| out.disarm(Timer::Drain(number)));
         }
         for number in self.duties.open_numbers() {
