@@ -155,10 +155,6 @@ const fn short() -> u32 {
     16
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands over a reference"
-)]
 const fn is_short(bytes: &u32) -> bool {
     *bytes == short()
 }
