@@ -1,7 +1,7 @@
 //! The commands. Standard output carries only data, logs go to standard error.
 //!
 //! Exit status: 0 all right, 1 failed check or partial receipt, 2 usage,
-//! 3 unreachable, 4 timeout.
+//! 3 unreachable, 4 timeout, 5 a newer process has the identity of this node.
 
 mod arguments;
 mod ask;
@@ -108,6 +108,11 @@ impl Failure {
 
     fn unreachable(message: impl ToString) -> Self {
         Self::new(3, message)
+    }
+
+    /// Starting again would only begin the same dispute.
+    fn superseded(message: impl ToString) -> Self {
+        Self::new(5, message)
     }
 
     fn timeout(message: impl ToString) -> Self {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
@@ -37,7 +38,7 @@ pub struct Node {
 struct Shared {
     name: String,
     id: PeerId,
-    boot: u64,
+    boot: Arc<AtomicU64>,
     address: SocketAddr,
     #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin API's"))]
     clock: Clock,
@@ -48,7 +49,7 @@ struct Shared {
     stop: CancellationToken,
     /// How many pushes there were.
     #[cfg(feature = "push")]
-    pushes: std::sync::atomic::AtomicU64,
+    pushes: AtomicU64,
 }
 
 impl Drop for Shared {
@@ -66,6 +67,11 @@ pub enum Ended {
     Panicked,
     /// A socket of its transport failed; the log has the address.
     TransportFailed,
+    /// Another process of its identity lives a newer life.
+    Superseded {
+        /// Where that process answered.
+        address: SocketAddr,
+    },
 }
 
 /// A node did not start. Its state folder may have been made and its boot noted;
@@ -108,6 +114,8 @@ pub(crate) struct Seat {
     pub(crate) credentials: Credentials,
     /// Secret and boot.
     pub(crate) state: NodeState,
+    /// The boot, for the handles.
+    pub(crate) boot: Arc<AtomicU64>,
     /// What the handles ask.
     pub(crate) commands: mpsc::Receiver<Command>,
     /// Where the node stands; sent when it changes.
@@ -161,7 +169,8 @@ impl Node {
         recorder: Option<SharedRecorder>,
         open: impl FnOnce(Seat) -> Result<Opened, StartError>,
     ) -> Result<Self, StartError> {
-        let (name, id, boot) = (config.name.clone(), credentials.identity.id(), state.boot);
+        let (name, id) = (config.name.clone(), credentials.identity.id());
+        let boot = Arc::new(AtomicU64::new(state.boot));
         let max_payload_bytes = config.max_payload_bytes;
         let (commands, receiver) = mpsc::channel(QUEUE);
         let (placement_sender, placement) = watch::channel(None);
@@ -171,6 +180,7 @@ impl Node {
             config,
             credentials,
             state,
+            boot: boot.clone(),
             commands: receiver,
             placement: placement_sender,
             stop: stop.clone(),
@@ -193,7 +203,7 @@ impl Node {
             ended,
             stop,
             #[cfg(feature = "push")]
-            pushes: std::sync::atomic::AtomicU64::new(0),
+            pushes: AtomicU64::new(0),
         });
         Ok(Self { shared })
     }
@@ -208,9 +218,10 @@ impl Node {
         self.shared.id
     }
 
-    /// The life of this process.
+    /// The life of this process. It rises when the process begins another one: see
+    /// `binomesh_overlay::lives`.
     pub fn boot(&self) -> u64 {
-        self.shared.boot
+        self.shared.boot.load(Ordering::Relaxed)
     }
 
     /// The address that it tells others.
@@ -466,7 +477,7 @@ impl Node {
     #[cfg(feature = "push")]
     pub(crate) fn next_push(&self) -> u64 {
         let pushes = &self.shared.pushes;
-        pushes.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+        pushes.fetch_add(1, Ordering::Relaxed)
     }
 
     fn submit_any(

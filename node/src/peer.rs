@@ -275,6 +275,13 @@ impl<I: Id> Peer<I> {
         self.pass_on(effects, out);
     }
 
+    /// Conclude what is open: this life is over, and the next knows nothing of it.
+    pub fn conclude(&mut self, out: &mut Out<I>) {
+        let mut effects = Outbox::new();
+        self.relay.conclude_all(&mut effects);
+        self.pass_on(effects, out);
+    }
+
     /// Handle one input; what the host is to do goes to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         match input {
@@ -316,6 +323,7 @@ impl<I: Id> Peer<I> {
             }
             Input::LinkUp { peer, boot } => {
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);
+                self.relay.meet(peer, boot);
                 if !self.overlay.has_left(peer) {
                     self.on_relay(routing::Input::PeerUp(peer), out);
                 }
@@ -331,9 +339,7 @@ impl<I: Id> Peer<I> {
                 self.pass_on(effects, out);
             }
             Input::Leave { proof } => {
-                let mut effects = Outbox::new();
-                self.relay.conclude_all(&mut effects);
-                self.pass_on(effects, out);
+                self.conclude(out);
                 self.on_overlay(overlay::Input::Leave { proof }, out);
             }
         }

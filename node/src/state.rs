@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use binomesh_overlay::lives::BOOT_MAX;
+
 /// The lasting state of a node, read once at its start. While a clone of it
 /// lives, the folder is locked against every other node.
 #[derive(Clone)]
@@ -25,6 +27,7 @@ pub struct NodeState {
     pub boot: u64,
     /// Whether there was an earlier one.
     pub returns: bool,
+    boot_path: PathBuf,
     _lock: Arc<File>,
 }
 
@@ -73,14 +76,39 @@ impl NodeState {
             Err(error) => return Err(failed("read", &boot_path)(error)),
         };
         let boot = last.saturating_add(1).max(wall_clock_ms());
-        let text = format!("{boot}\n");
-        replace(&boot_path, text.as_bytes()).map_err(failed("write", &boot_path))?;
-        Ok(Self {
+        let mut state = Self {
             secret,
             boot,
             returns: last > 0,
+            boot_path,
             _lock: Arc::new(lock),
-        })
+        };
+        state.note(boot)?;
+        Ok(state)
+    }
+
+    /// Begin another life, above this one and at least `least`; it is noted before anybody
+    /// hears of it.
+    pub fn raise(&mut self, least: u64) -> Result<(), StateError> {
+        let boot = self.boot.saturating_add(1).max(least).max(wall_clock_ms());
+        self.note(boot)?;
+        (self.boot, self.returns) = (boot, true);
+        Ok(())
+    }
+
+    fn note(&mut self, boot: u64) -> Result<(), StateError> {
+        let path = &self.boot_path;
+        let failed = |source| StateError {
+            doing: "write",
+            path: path.clone(),
+            source,
+        };
+        if boot > BOOT_MAX {
+            let wrong = "no greater number is left; remove the file to start from the clock, \
+                         or issue a certificate of another name";
+            return Err(failed(io::Error::other(wrong)));
+        }
+        replace(path, format!("{boot}\n").as_bytes()).map_err(failed)
     }
 }
 
@@ -172,6 +200,28 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&dir), 0o700);
         assert_eq!(mode(&dir.join("secret")), 0o600);
+    }
+
+    #[test]
+    fn a_raised_boot_is_stored_and_the_greatest_number_is_never_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut state = NodeState::open(dir.path()).unwrap();
+        let ahead = state.boot + 1_000_000_000;
+        state.raise(ahead).unwrap();
+        assert_eq!((state.boot, state.returns), (ahead, true));
+        state.raise(5).unwrap();
+        assert_eq!(state.boot, ahead + 1, "it never goes back");
+        let noted = || fs::read_to_string(dir.path().join("boot")).unwrap();
+        assert_eq!(noted(), format!("{}\n", ahead + 1));
+        state.raise(u64::MAX - 1).unwrap();
+        let error = state.raise(0).unwrap_err().to_string();
+        assert!(error.contains("remove the file"), "{error}");
+        assert_eq!(state.boot, u64::MAX - 1);
+        assert_eq!(noted(), format!("{}\n", u64::MAX - 1));
+        drop(state);
+        assert!(NodeState::open(dir.path()).is_err());
+        fs::write(dir.path().join("boot"), u64::MAX.to_string()).unwrap();
+        assert!(NodeState::open(dir.path()).is_err());
     }
 
     #[test]

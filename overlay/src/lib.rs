@@ -29,6 +29,7 @@ mod digest;
 pub mod fingers;
 pub mod id;
 pub mod legitimate;
+pub mod lives;
 pub mod message;
 pub mod noise;
 pub mod outbox;

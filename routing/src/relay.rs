@@ -403,6 +403,12 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
+    /// There is a link to this life of `peer`: greater boots of it do not count any more.
+    /// [`Input::PeerUp`] follows.
+    pub fn meet(&mut self, peer: I, boot: u64) {
+        self.windows.meet(peer, boot);
+    }
+
     /// Take no new message, own or to deliver; what is open is still served.
     /// [`Event::Drained`] follows when nothing is open.
     pub fn withdraw(&mut self, out: &mut Effects<I>) {

@@ -72,6 +72,10 @@ async fn serve(config: NodeConfig) -> Result<(), Failure> {
         Ended::Panicked => Err(Failure::failed(
             "the node's loop panicked; see the log above",
         )),
+        Ended::Superseded { address } => Err(Failure::superseded(format!(
+            "another process has this identity, at {address}, and is the newer one; \
+             stop one of the two for good, or give one a certificate of its own"
+        ))),
         Ended::TransportFailed => Err(Failure::failed(format!(
             "the socket at {} failed; see the log above",
             node.address()

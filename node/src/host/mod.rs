@@ -12,6 +12,7 @@
 mod answer;
 mod collect;
 mod inventory;
+mod life;
 mod look;
 mod open;
 mod outgoing;
@@ -25,6 +26,8 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
@@ -47,6 +50,7 @@ use crate::wire;
 use answer::Answers;
 use collect::Collections;
 use inventory::Inventory;
+use life::LifeInPlace;
 use outgoing::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
@@ -82,6 +86,10 @@ struct Host {
     id: PeerId,
     /// Secret and boot; holds the lock on the state folder.
     state: NodeState,
+    /// The boot, as the handles read it.
+    boot: Arc<AtomicU64>,
+    /// What the current life has come to.
+    life: LifeInPlace,
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
@@ -122,8 +130,8 @@ struct Host {
     /// The overlay may have changed since the placement was shown.
     is_placement_stale: bool,
     leaving: Option<Leaving>,
-    /// The transport is of no use any more.
-    has_failed: bool,
+    /// The loop is to end at once, and why.
+    ends: Option<Ended>,
 }
 
 /// A placement, whether it is settled, and whether its overlay is the cluster's.
@@ -176,8 +184,8 @@ impl Host {
             self.attend_waiting();
             self.attend_collections(now);
             self.unclaimed.end_if_due(now);
-            if self.has_failed {
-                break Ended::TransportFailed;
+            if let Some(ended) = self.ends {
+                break ended;
             }
             if now >= stats_due {
                 stats_due = now + STATS_PERIOD;
@@ -285,6 +293,7 @@ impl Host {
         match event {
             TransportEvent::LinkUp { peer, boot } => {
                 tracing::debug!(peer = %self.name_of(peer), boot, "link up");
+                self.life.former_links.remove(&peer);
                 self.boots.insert(peer, boot);
                 self.dial_failures.remove(&peer);
                 self.feed(Input::LinkUp { peer, boot });
@@ -292,6 +301,9 @@ impl Host {
             }
             TransportEvent::LinkDown { peer, reason } => {
                 tracing::debug!(peer = %self.name_of(peer), ?reason, "link down");
+                if self.life.former_links.remove(&peer) {
+                    return;
+                }
                 self.boots.remove(&peer);
                 if self.round_trips.remove(&peer).is_some() {
                     let time = Duration::ZERO;
@@ -307,6 +319,10 @@ impl Host {
                 class,
                 body,
             } => {
+                // It is for the former life of this process.
+                if self.life.former_links.contains(&peer) {
+                    return;
+                }
                 // A frame of the peer's former process says nothing any more.
                 if self
                     .boots
@@ -322,7 +338,9 @@ impl Host {
             }
             TransportEvent::Writable { peer } => self.feed(Input::Writable { peer }),
             TransportEvent::DialFailed { peer, reason } => self.on_dial_failed(peer, reason),
-            TransportEvent::Failed { .. } => self.has_failed = true,
+            TransportEvent::Outlived { newest } => self.on_outlived(newest),
+            TransportEvent::Superseded { address } => self.on_superseded(address),
+            TransportEvent::Failed { .. } => self.ends = Some(Ended::TransportFailed),
         }
     }
 

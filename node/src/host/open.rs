@@ -13,6 +13,7 @@ use super::Host;
 use super::answer::Answers;
 use super::collect::Collections;
 use super::inventory::Inventory;
+use super::life::LifeInPlace;
 use super::outgoing::OpenMessages;
 use super::proof;
 use super::readiness::Unreadiness;
@@ -30,6 +31,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         config,
         credentials,
         state,
+        boot,
         commands,
         placement,
         stop,
@@ -74,6 +76,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         address,
         id,
         state,
+        boot,
+        life: LifeInPlace::default(),
         transport,
         notary,
         boots: BTreeMap::new(),
@@ -100,7 +104,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         shown: None,
         is_placement_stale: true,
         leaving: None,
-        has_failed: false,
+        ends: None,
         config,
     };
     let clock = host.transport.clock().clone();
@@ -125,7 +129,7 @@ pub(super) fn id_of(trust_domain: &str, name: &str) -> PeerId {
     PeerId::of_uri(&node_uri(trust_domain, name))
 }
 
-fn overlay_config(
+pub(super) fn overlay_config(
     config: &NodeConfig,
     trust_domain: &str,
     me: PeerId,
@@ -142,17 +146,21 @@ fn overlay_config(
     wanted.slot = config.slot;
     wanted.priority = config.priority;
     wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);
-    wanted.pace = match config.profile {
-        Profile::Default => Pace::default(),
-        Profile::Fast => Pace::fast(),
-        Profile::Quiet => Pace::quiet(),
-    };
+    wanted.pace = pace(config);
     wanted.pace.grace = Duration::from_secs(config.grace_seconds);
     #[cfg(feature = "planted")]
     if let Some(bug) = config.planted.as_ref().and_then(|name| name.parse().ok()) {
         wanted.planted = overlay::Planted::new(bug);
     }
     wanted
+}
+
+fn pace(config: &NodeConfig) -> Pace {
+    match config.profile {
+        Profile::Default => Pace::default(),
+        Profile::Fast => Pace::fast(),
+        Profile::Quiet => Pace::quiet(),
+    }
 }
 
 /// Jitter and nonces need to differ between nodes and between boots, and to be
@@ -162,7 +170,7 @@ fn seed_of(me: PeerId, boot: u64) -> u64 {
     low.fold(boot, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
 }
 
-fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
+pub(super) fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
     routing::Config {
         payload_max: config.max_payload_bytes,
         router: config
@@ -198,7 +206,11 @@ fn limits(config: &NodeConfig) -> Limits {
         // A fifth, as is everything else of this profile.
         Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
+    // About a beat: less and a loaded machine seems dead, more and whoever moved waits.
+    let beat = pace(config).beat;
+    let answer_timeout = beat.clamp(Duration::from_millis(500), Duration::from_secs(2));
     Limits {
+        answer_timeout,
         link_idle,
         redial_max,
         packet_frame: PACKET_MAX,

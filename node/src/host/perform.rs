@@ -130,6 +130,7 @@ impl Host {
             return;
         }
         self.shown = now;
+        self.note_membership();
         self.note_room();
         let view = now.map(|(placement, settled, anchored)| PlacementView {
             epoch: epoch_name(&placement.epoch),

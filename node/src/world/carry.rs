@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::lie::Liar;
+use binomesh_overlay::lives::{Admission, admission};
+
 use super::life::Host;
 use super::line::{Line, Stream};
 use super::network::Connection;
@@ -56,6 +57,10 @@ impl World {
         let latency = self.network.conditions(now).latency;
         let chance = self.line(from, to)?.chance().next();
         let greeting = (latency.draw(chance) + self.network.extra(now, from, to)) * 2;
+        // The acceptor judges the dialler first.
+        if !self.admits(to, from, greeting) || !self.admits(from, to, greeting) {
+            return None;
+        }
         let ends = [from, to].map(|id| (id, self.claimed_boot(id)));
         let link = self.network.connect(ends[0], ends[1], now + greeting);
         for (at, peer) in [(from, to), (to, from)] {
@@ -70,6 +75,34 @@ impl World {
             self.agenda.insert(link.up, up);
         }
         Some(link)
+    }
+
+    /// Whether a process admits the one that greets it. If not it shows it why.
+    fn admits(&mut self, by: Id, id: Id, greeting: Duration) -> bool {
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return false;
+        };
+        host.note_membership();
+        let (greeter, boot) = (host.greeter(now), host.config.boot);
+        let Some(judge) = self.hosts.get_mut(&by) else {
+            return false;
+        };
+        let newest = judge.lives.newest(id).map(|(newest, ())| newest);
+        // One process has one identity here, and its former links end with it.
+        match (admission(greeter, newest, None, None), newest) {
+            (Admission::Outdated, Some(newest)) => {
+                let at = id;
+                self.later(greeting, Happening::Shown { at, boot, newest });
+                false
+            }
+            _ => {
+                if greeter.is_proven {
+                    judge.lives.note(id, greeter.boot, ());
+                }
+                true
+            }
+        }
     }
 
     /// A greeting is over. The host hears of the end of a former link first.
@@ -287,10 +320,6 @@ impl World {
     /// Which life of its process a peer says that it is in.
     fn claimed_boot(&self, id: Id) -> u64 {
         let host = self.hosts.get(&id);
-        host.map_or(0, |host| {
-            let liar = host.liar.as_ref().filter(|liar| liar.is_lying(self.now));
-            let claimed = liar.and_then(Liar::boot);
-            claimed.unwrap_or(host.config.boot)
-        })
+        host.map_or(0, |host| host.greeter(self.now).boot)
     }
 }

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use binomesh_overlay::lives::BOOT_MAX;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
 use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
@@ -132,9 +133,9 @@ impl Liar {
         self.until > now
     }
 
-    /// The boot that it claims, if it lies about that.
+    /// The boot that it claims, if it lies about that: the greatest that is accepted.
     pub(super) fn boot(&self) -> Option<u64> {
-        (self.lie == Lie::Boots).then_some(u64::MAX)
+        (self.lie == Lie::Boots).then_some(BOOT_MAX)
     }
 
     /// What goes out in the place of `message`, and to whom.

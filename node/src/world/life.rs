@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::Config;
+use binomesh_overlay::lives::{Consequence, Greeter, Lives, consequence};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Layer;
@@ -15,6 +16,9 @@ use crate::peer::{Input, Message, Peer, Timer};
 /// How many contacts a process that kept its memory starts with besides those
 /// that it was configured with.
 const KEPT_CONTACTS: usize = 16;
+
+/// A member begins another life in place at most once in this time, as the QUIC node does.
+const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
 /// What a process has left of its former life when it starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,6 +59,12 @@ pub(super) struct Host {
     pub(super) liar: Option<Liar>,
     /// Nobody understands this layer of what it says before then.
     pub(super) mute: Option<(Layer, Duration)>,
+    /// The newest lives of the peers that it has met.
+    pub(super) lives: Lives<Id, ()>,
+    /// It has been counted with others in this life.
+    pub(super) is_member: bool,
+    /// When it began another life as a member last.
+    begun: Option<Duration>,
     is_leaving: bool,
     /// The greatest and the smallest number of its lives.
     boots: (u64, u64),
@@ -77,8 +87,29 @@ impl Host {
             drift_per_million: 0,
             liar: None,
             mute: None,
+            lives: Lives::new(),
+            is_member: false,
+            begun: None,
             is_leaving: false,
         }
+    }
+
+    /// What the process says of itself when it greets; a liar's boot is not proven.
+    pub(super) fn greeter(&self, now: Duration) -> Greeter {
+        let liar = self.liar.as_ref().filter(|liar| liar.is_lying(now));
+        let claimed = liar.and_then(Liar::boot);
+        Greeter {
+            boot: claimed.unwrap_or(self.config.boot),
+            is_proven: claimed.is_none(),
+            is_member: self.is_member,
+        }
+    }
+
+    /// Note whether the process is counted with others.
+    pub(super) fn note_membership(&mut self) {
+        let peer = self.peer.as_ref();
+        let placement = peer.and_then(|peer| peer.overlay().placement());
+        self.is_member |= placement.is_some_and(|placement| placement.population.get() > 1);
     }
 
     /// How long a time that this host's clock measures really is.
@@ -125,6 +156,9 @@ impl World {
         host.config = config;
         host.paused_until = Duration::ZERO;
         host.is_leaving = false;
+        host.lives = Lives::new();
+        host.is_member = false;
+        host.begun = None;
         host.linked.clear();
         host.stale.clear();
         host.doubted.clear();
@@ -150,6 +184,35 @@ impl World {
                 }
             }
             self.start(config);
+        }
+    }
+
+    /// A process is shown a newer life of its identity, which is over.
+    pub(super) fn on_shown(&mut self, id: Id, newest: u64) {
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
+        host.note_membership();
+        let own = host.greeter(now);
+        let was_begun = host.begun.is_some_and(|begun| now - begun < LIFE_PERIOD);
+        let Consequence::NewLife { least } = consequence(own, newest, false) else {
+            return;
+        };
+        if host.is_leaving || own.is_member && was_begun {
+            return;
+        }
+        let begun = if own.is_member { Some(now) } else { host.begun };
+        let mut config = host.config.clone();
+        config.boot = least;
+        config.returns = true;
+        config.seed = config.seed.wrapping_add(least);
+        // It closes its links itself, and keeps what it knows of others.
+        let lives = std::mem::take(&mut host.lives);
+        self.crash_noticed(id);
+        self.start(config);
+        if let Some(host) = self.hosts.get_mut(&id) {
+            (host.lives, host.begun) = (lives, begun);
         }
     }
 

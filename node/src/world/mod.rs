@@ -138,6 +138,8 @@ enum Happening {
         to: Id,
         message: Message<Id>,
     },
+    /// A process was greeted by an older life than this one, and shows it that.
+    Shown { at: Id, boot: u64, newest: u64 },
     /// A leaving process has waited long enough.
     Go { at: Id, boot: u64 },
     /// A visitor's process ends.
@@ -327,6 +329,7 @@ impl World {
             Happening::LinkUp { at, boots, .. } => (*at, boots.0),
             Happening::Alarm { at, boot, .. }
             | Happening::LinkDown { at, boot, .. }
+            | Happening::Shown { at, boot, .. }
             | Happening::Go { at, boot }
             | Happening::End { at, boot } => (*at, *boot),
             Happening::Silence {
@@ -392,6 +395,7 @@ impl World {
                 _ => return,
             },
             Happening::Forged { from, to, message } => return self.post(from, to, message),
+            Happening::Shown { newest, .. } => return self.on_shown(at, newest),
             Happening::Go { .. } => return self.go(at),
             Happening::End { .. } => return self.crash(at),
             Happening::Silence { .. } | Happening::Room { .. } => return,

@@ -145,11 +145,29 @@ impl Lone {
         }
     }
 
-    /// Start it and wait until it listens.
-    pub(crate) async fn start(&mut self) -> Member {
+    /// Where its state is.
+    pub(crate) fn state(&self) -> &Path {
+        &self.config.state_dir
+    }
+
+    /// Write its settings.
+    pub(crate) fn write(&self) -> PathBuf {
         let file = self.home.join("node.toml");
         let text = toml::to_string(&self.config).expect("TOML");
         std::fs::write(&file, text).expect("written");
+        file
+    }
+
+    /// Wait for its end; the exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let mut child = self.child.take().expect("started");
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        ended.expect("in time").expect("waited").code()
+    }
+
+    /// Start it and wait until it listens.
+    pub(crate) async fn start(&mut self) -> Member {
+        let file = self.write();
         let log = std::fs::File::create(self.home.join("log")).expect("a log");
         let mut command = match &self.namespace {
             None => Command::new(BINARY),
@@ -192,9 +210,8 @@ impl Lone {
 
     /// SIGTERM, and the exit code.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
-        let mut child = self.child.take().expect("started");
+        let child = self.child.as_ref().expect("started");
         signal(child.id().expect("running"), "TERM");
-        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
-        ended.expect("in time").expect("waited").code()
+        self.ended().await
     }
 }

@@ -9,6 +9,7 @@ mod faults;
 mod forger;
 mod leaving;
 mod listeners;
+mod lives;
 mod many_nodes;
 mod ordered;
 #[cfg(feature = "planted")]

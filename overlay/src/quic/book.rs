@@ -161,7 +161,12 @@ impl Book {
     pub(super) fn end_link(&mut self, id: PeerId, ended: Option<EndedDial>, last: bool) {
         self.change(id, |entry| {
             entry.linked &= !last;
-            entry.ended = entry.ended.max(ended);
+            entry.ended = match (entry.ended, ended) {
+                (Some((life, before)), Some((same, attempt))) if life == same => {
+                    Some((life, before.max(attempt)))
+                }
+                (before, ended) => ended.or(before),
+            };
         });
     }
 

@@ -160,7 +160,7 @@ mod tests {
             (Some((7, 4)), Choice::Stays),
             (Some((7, 5)), Choice::IsGone),
             (Some((7, 6)), Choice::IsGone),
-            // Of another process of mine.
+            // Of other lives of mine, whose numbers may be greater.
             (Some((6, 9)), Choice::Stays),
             (Some((8, 9)), Choice::Stays),
         ] {

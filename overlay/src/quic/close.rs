@@ -1,5 +1,7 @@
 //! Why connections end: the codes on the wire, and the reasons told to the host.
 
+use std::net::SocketAddr;
+
 use quinn::{Connection, ConnectionError, VarInt};
 
 use super::frame::RefusedFrame;
@@ -30,6 +32,10 @@ pub(super) enum CloseCode {
     Certificate = 8,
     /// Nothing came over it, and another connection took its place.
     Silent = 9,
+    /// Another process of the same identity is linked and lives.
+    Duplicate = 10,
+    /// This process goes on as a new life.
+    NewLife = 11,
 }
 
 impl CloseCode {
@@ -45,6 +51,8 @@ impl CloseCode {
             Self::Stopping => b"stopping",
             Self::Certificate => b"certificate",
             Self::Silent => b"silent",
+            Self::Duplicate => b"duplicate",
+            Self::NewLife => b"new life",
         };
         connection.close(VarInt::from_u32(self as u32), name);
     }
@@ -79,9 +87,10 @@ impl DownReason {
             ConnectionError::TimedOut => Self::TimedOut,
             ConnectionError::ApplicationClosed(close) => {
                 let code = close.error_code.into_inner();
-                match code == CloseCode::Stopping as u64 {
-                    true => Self::PeerStopping,
-                    false => Self::ClosedByPeer(code),
+                match code {
+                    code if code == CloseCode::Stopping as u64 => Self::PeerStopping,
+                    code if code == CloseCode::NewLife as u64 => Self::Restarted,
+                    code => Self::ClosedByPeer(code),
                 }
             }
             _ => Self::Broken,
@@ -123,6 +132,16 @@ pub enum DialError {
     /// The other side knows a newer process of this node's identity.
     #[error("it knows a newer process of this identity")]
     OldBoot,
+    /// Another process of this node's identity is linked to the other side, and lives.
+    #[error("another process has this identity, at {address}")]
+    Duplicate {
+        /// Where that process is seen.
+        address: SocketAddr,
+    },
+    /// The process that answered is not admitted: another one of its identity lives, or a
+    /// newer life of it is proven.
+    #[error("its process is not the one that has its identity")]
+    NotAdmitted,
     /// The other side has no room.
     #[error("it has no room for another link")]
     Busy,
@@ -194,6 +213,8 @@ impl DialError {
             Self::Certificate(label) | Self::OwnCertificate(label) => label,
             Self::Version => "version",
             Self::OldBoot => "old_boot",
+            Self::Duplicate { .. } => "duplicate",
+            Self::NotAdmitted => "not_admitted",
             Self::Busy => "busy",
             Self::Stopping => "stopping",
             Self::Refused => "refused",

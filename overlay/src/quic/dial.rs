@@ -7,27 +7,30 @@ use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
 use super::choice::{Direction, Gone};
 use super::close::{CloseCode, DialError, handshake_label};
 use super::frame::RefusedFrame;
-use super::greeting::{self, Farewell, Greeting, GreetingError, Hello};
+use super::greeting::{self, Farewell, Greeting, GreetingError, Hello, Refusal};
 use super::identity::{Subject, valid_for};
-use super::link::{self, Greeted};
-use super::peer::{Link, Peer, Standing};
-use super::warnings::Refusal;
+use super::life::Entered;
+use super::link::{self, Greeted, MAX_QUESTIONS};
+use super::peer::{Link, Peer, Standing, Unsettled};
+use super::warnings;
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
-const GREETING_PRIORITY: i32 = 4;
+pub(super) const GREETING_PRIORITY: i32 = 4;
 /// How often it is looked whether a link in doubt is heard again, and how many times at
 /// least. Guess: ten times as long as an acknowledgement may wait.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 10;
+/// How often a greeting is judged again because another link came up meanwhile.
+const JUDGEMENTS: usize = 4;
 
 /// Dial a peer until there is a link that is not in doubt, or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
@@ -165,17 +168,23 @@ async fn dial_address(
         guard.close(CloseCode::Done);
         return Ok(());
     }
+    let entered = shared.life.connections.enter(peer.id, &connection);
     let (mut say, mut hear) = connection.open_bi().await.map_err(|e| DialError::of(&e))?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let attempt = shared.attempts.fetch_add(1, Ordering::Relaxed);
     let hello = shared.hello(peer.id, attempt);
     let said = hello.gone;
+    let own_boot = hello.boot;
     let answer = match greeting::say(&mut say, &Greeting::Hello(hello)).await {
         Ok(()) => greeting::hear(&mut hear).await,
         Err(error) => Err(error),
     };
     let ack = match answer {
         Ok(Greeting::Hello(ack)) => ack,
+        Ok(Greeting::Refusal(refusal)) => {
+            guard.close(CloseCode::Done);
+            return Err(shared.on_refusal(peer.id, refusal).await);
+        }
         Err(GreetingError::Ended) => return Err(DialError::of(&connection.closed().await)),
         Err(GreetingError::Version) => {
             guard.close(CloseCode::Version);
@@ -196,9 +205,13 @@ async fn dial_address(
         attempt,
         said,
         trust,
+        own_boot,
+        entered,
     };
+    // The guard closes what is dropped before it is a link.
+    let registered = greeted.register(shared, ack, None).await;
     guard.disarm();
-    greeted.register(shared, ack, None)
+    registered
 }
 
 /// The peer answers at all, so it has a moment to answer over the link in doubt, too: after
@@ -257,24 +270,36 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
 }
 
 /// Judge and greet one incoming connection.
-async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), Refusal> {
-    let label = |error: ConnectionError| Refusal::from(handshake_label(&error));
+async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warnings::Refusal> {
+    let label = |error: ConnectionError| warnings::Refusal::from(handshake_label(&error));
     let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
     let (id, name) = (subject.id, subject.name.clone());
-    let refused = |label| Refusal {
+    let refused = |label| warnings::Refusal {
         label,
         peer: Some((id, name.clone())),
     };
-    if subject.id == shared.me {
-        guard.close(CloseCode::WrongPeer);
-        return Err(refused("self"));
-    }
-    let (say, mut hear) = connection.accept_bi().await.map_err(label)?;
+    let is_self = id == shared.me;
+    let entered = shared.life.connections.enter(id, &connection);
+    let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let hello = match greeting::hear(&mut hear).await {
+        // Whoever stops makes room for the next process of its identity.
+        Ok(Greeting::Probe(about)) if !shared.is_stopping() => {
+            shared.present((&mut say, &connection), id, &about).await;
+            guard.close(CloseCode::Done);
+            return Ok(());
+        }
+        Ok(Greeting::Probe(_)) => {
+            guard.close(CloseCode::Stopping);
+            return Err(refused("stopping"));
+        }
+        Ok(Greeting::Hello(_)) if is_self => {
+            guard.close(CloseCode::WrongPeer);
+            return Err(refused("self"));
+        }
         Ok(Greeting::Hello(hello)) => hello,
         Err(GreetingError::Version) => {
             guard.close(CloseCode::Version);
@@ -308,11 +333,14 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), Refu
         attempt: hello.attempt,
         said: ack.gone,
         trust,
+        own_boot: ack.boot,
+        entered,
     };
-    guard.disarm();
     // Registered before the HelloAck is written: when the peer, having it, says
     // goodbye on another connection, this one is known here.
-    let registered = greeted.register(shared, hello, Some(Greeting::Hello(ack)));
+    let ack = Greeting::Hello(ack);
+    let registered = greeted.register(shared, hello, Some(ack)).await;
+    guard.disarm();
     registered.map_err(|error| refused(error.label()))
 }
 
@@ -329,17 +357,21 @@ struct Handshake {
     said: Gone,
     /// Whom this node believed when TLS began.
     trust: u64,
+    /// The life of this process that greets.
+    own_boot: u64,
+    entered: Entered,
 }
 
 impl Handshake {
-    /// Make it a link, or let it drain if another one stands. The link says
-    /// `ack` before all else.
-    fn register(
+    /// Make it a link if its process is admitted, or let it drain if another one stands.
+    /// The link says `ack` before all else.
+    async fn register(
         self,
         shared: &Arc<Shared>,
         hello: Hello,
         ack: Option<Greeting>,
     ) -> Result<(), DialError> {
+        let (mut say, hear, own_boot, trust) = (self.say, self.hear, self.own_boot, self.trust);
         let id = self.subject.id;
         let said = said_addresses(&hello);
         let is_seen_only = said.is_empty();
@@ -352,10 +384,17 @@ impl Handshake {
             },
         };
         let limits = &shared.limits;
+        let greeter = shared.life.greeter(id, &hello);
+        let (errands, errand) = mpsc::channel(MAX_QUESTIONS);
         let link = Arc::new(Link {
             peer: id,
             name: self.subject.name,
             boot: hello.boot,
+            is_proven: greeter.is_proven,
+            is_member: AtomicBool::new(greeter.is_member),
+            errands,
+            entered: self.entered,
+            others: hello.others.clone(),
             attempt: self.attempt,
             direction: self.direction,
             connection: self.connection,
@@ -374,37 +413,27 @@ impl Handshake {
             is_given_up: AtomicBool::new(false),
             probe: Notify::new(),
         });
-        let (peer, standing) = loop {
-            let Some(peer) = shared.enter(id) else {
+        let (peer, after) = match settle(shared, &link, self.said, &hello).await {
+            Ok(settled) => settled,
+            Err(Unadmitted::NoRoom) => {
                 CloseCode::Busy.close(&link.connection);
                 return Err(DialError::NoRoom);
-            };
-            let gone = (self.said, hello.gone);
-            let standing = peer.register(shared.me, shared.boot, &link, gone);
-            if let Ok(standing) = standing {
-                break (peer, standing);
             }
-        };
-        let after = match standing {
-            Standing::Current(after) => after,
-            Standing::Superfluous => {
-                shared.metrics.replaced_links.increment(1);
-                link.start_drain(Farewell::Replaced);
-                None
-            }
-            Standing::OldBoot => {
-                CloseCode::OldBoot.close(&link.connection);
-                return Err(DialError::OldBoot);
+            Err(Unadmitted::Refused(refusal)) => {
+                shared.refuse(&mut say, &link.connection, refusal).await;
+                return Err(DialError::NotAdmitted);
             }
         };
         shared.book().authenticate(contact);
         // A renewal since TLS began may have looked at the links before this one
         // was among them.
-        shared.judge_since(self.trust, &link);
+        shared.judge_since(trust, &link);
+        if own_boot != shared.life.boot() {
+            CloseCode::NewLife.close(&link.connection);
+        }
         if shared.is_stopping() {
             link.start_drain(Farewell::Stopping);
         }
-        let (say, hear) = (self.say, self.hear);
         let greeted = Greeted {
             peer,
             link,
@@ -412,10 +441,49 @@ impl Handshake {
             hear,
             ack,
             after,
+            errands: errand,
+            own: shared.life.changes(),
         };
         shared.spawn(link::run(shared.clone(), greeted));
         Ok(())
     }
+}
+
+/// Why a greeted connection is no link.
+enum Unadmitted {
+    NoRoom,
+    Refused(Refusal),
+}
+
+/// Judge the process of a connection, and give the connection its place. `said` is what this
+/// node has said of other connections. Returns after what it may write.
+async fn settle(
+    shared: &Arc<Shared>,
+    link: &Arc<Link>,
+    said: Gone,
+    hello: &Hello,
+) -> Result<(Arc<Peer>, Option<CancellationToken>), Unadmitted> {
+    for _ in 0..JUDGEMENTS {
+        let judged = shared.judge_arrival(link, hello).await;
+        let judged = judged.map_err(Unadmitted::Refused)?;
+        let peer = shared.enter(link.peer).ok_or(Unadmitted::NoRoom)?;
+        let boot = shared.life.boot();
+        let standing = peer.register(shared.me, boot, link, (said, hello.gone), &judged);
+        let after = match standing {
+            Err(Unsettled::Removed | Unsettled::Changed) => continue,
+            Ok(Standing::Current(after)) => after,
+            Ok(Standing::Superfluous) => {
+                shared.metrics.replaced_links.increment(1);
+                link.start_drain(Farewell::Replaced);
+                None
+            }
+        };
+        if link.is_proven && shared.life.note(link.peer, hello) {
+            shared.metrics.lives_forgotten.increment(1);
+        }
+        return Ok((peer, after));
+    }
+    Err(Unadmitted::NoRoom)
 }
 
 /// Closes a connection that did not get through its greeting.
@@ -440,7 +508,9 @@ impl Drop for Unfinished {
 }
 
 /// Who is at the other end, by the certificate that TLS has verified.
-fn subject_of(connection: &Connection) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
+pub(super) fn subject_of(
+    connection: &Connection,
+) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
     let identity = connection.peer_identity()?;
     let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     let subject = Subject::of_certificate(chain.first()?).ok()?;
@@ -449,7 +519,7 @@ fn subject_of(connection: &Connection) -> Option<(Subject, Vec<CertificateDer<'s
 
 /// Where the peer says it can be dialled. One that says nothing is dialled where it is seen,
 /// for it dials from the socket on which it listens.
-fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
+pub(super) fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
     let said = hello.addresses.iter().copied().filter(is_dialable);
     said.take(ADDRESSES_MAX).collect()
 }
@@ -463,12 +533,16 @@ pub(super) fn seen(connection: &Connection) -> SocketAddr {
 
 /// The greeting needs to know whom it is for.
 impl Shared {
-    fn hello(&self, to: PeerId, attempt: u64) -> Hello {
+    pub(super) fn hello(&self, to: PeerId, attempt: u64) -> Hello {
+        let own = self.life.own();
         Hello {
-            boot: self.boot,
+            boot: own.boot,
             attempt,
             gone: self.gone(to),
             addresses: self.advertised.clone(),
+            others: self.life.connections.to(to),
+            is_member: own.is_member,
+            statement: own.statement,
         }
     }
 
@@ -481,7 +555,9 @@ impl Shared {
         let doubted = self.table.find(peer).and_then(|peer| peer.doubted());
         match doubted.map(|link| (link.direction, link.boot, link.attempt)) {
             Some((Direction::Incoming, boot, attempt)) => {
-                gone.ended = gone.ended.max(Some((boot, attempt)));
+                // Dials of other lives say nothing of this one, be their boots greater or less.
+                let same = gone.ended.filter(|(life, _)| *life == boot);
+                gone.ended = same.max(Some((boot, attempt)));
             }
             Some((Direction::Outgoing, _, attempt)) => gone.given_up = attempt,
             None => {}

@@ -3,6 +3,10 @@
 //! ```text
 //!  dialler  ── Hello ──▶  acceptor        the link is up for the dialler
 //!  dialler  ◀─ Hello ───  acceptor        once this answer, HelloAck, is there
+//!     either ── Refusal ──▶               or this instead: another process stays
+//!     either ── Member ──▶                "I have been counted with others"
+//!     either ── Question(fingerprint) ──▶ "is this connection yours as well?"
+//!     either ── Answer(fingerprint, yes/no) ──▶
 //!     either ── Needed(yes/no) ──▶        both no: somebody says goodbye
 //!     either ── Goodbye{streams} ──▶      "that was all, on so many streams"
 //!     either ── Read ──▶                  "read to the end", the goodbye's answer
@@ -11,19 +15,30 @@
 //! A connection is closed with `Done` by a side that has said and heard `Read`,
 //! so neither end loses what the other wrote. Each message is
 //! `version:u8 length:u16 postcard`.
+//!
+//! A dialler that only wants to know which process is there says `Probe` in the place of
+//! Hello, is answered `Present`, and closes.
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use quinn::{RecvStream, SendStream};
 use serde::{Deserialize, Serialize};
 
 use super::book::ADDRESSES_MAX;
 use super::choice::Gone;
+use super::notary::Notary;
+use crate::lives::BOOT_MAX;
 
 /// The version of all that is said here.
-const VERSION: u8 = 2;
-/// The longest message after its header, in bytes.
-const MESSAGE_MAX: usize = 1024;
+const VERSION: u8 = 3;
+/// The longest message after its header, in bytes: a statement of a life with the longest
+/// chain, and 1,024 bytes for all else.
+const MESSAGE_MAX: usize = 1024 + Notary::MAX_STATEMENT;
+
+/// How many of its connections to a peer a process names. Guess: two dials that meet, and
+/// two that drain.
+pub(super) const OTHERS_MAX: usize = 4;
 
 /// Who greets, from where. As answer it is the HelloAck.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +52,34 @@ pub(super) struct Hello {
     pub(super) gone: Gone,
     /// Where the greeter can be dialled. None: where it is seen.
     pub(super) addresses: Vec<SocketAddr>,
+    /// The greeter's connections to the process that it greets: who has one of them knows
+    /// the greeter already. At most [`OTHERS_MAX`]; of more the first.
+    pub(super) others: Vec<Fingerprint>,
+    /// Whether the greeter has been counted with others in this life.
+    pub(super) is_member: bool,
+    /// Its signature for its boot, see [`Notary::sign_life`]; empty if it has none.
+    pub(super) statement: Bytes,
+}
+
+impl Hello {
+    /// Whether its numbers can be.
+    fn is_possible(&self) -> bool {
+        self.addresses.len() <= ADDRESSES_MAX
+            && self.others.len() <= OTHERS_MAX
+            && self.boot <= BOOT_MAX
+    }
+}
+
+/// What both ends of a connection, and nobody else, can compute of it.
+pub(super) type Fingerprint = [u8; 16];
+
+/// Why a process is not admitted, or is to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refusal {
+    /// The newest proven life of its identity that the refuser knows, and its statement.
+    pub(super) newest: Option<(u64, Bytes)>,
+    /// Where another process of its identity lives.
+    pub(super) lives_at: Option<SocketAddr>,
 }
 
 /// Why a link is given up in good order.
@@ -66,6 +109,18 @@ pub(super) enum Greeting {
     },
     /// All streams of the other side were read to their end.
     Read,
+    /// The sender has been counted with others in this life.
+    Member,
+    /// Is the connection with this fingerprint one of the process that reads this?
+    Question(Fingerprint),
+    /// Whether it is.
+    Answer(Fingerprint, bool),
+    /// The process that reads this is not admitted, or is to end.
+    Refusal(Refusal),
+    /// Which process is there, and is the connection with this fingerprint its own?
+    Probe(Fingerprint),
+    /// What the process would say in a Hello, and the answer.
+    Present(Hello, bool),
 }
 
 /// Why no greeting came.
@@ -106,7 +161,7 @@ pub(super) async fn hear(stream: &mut RecvStream) -> Result<Greeting, GreetingEr
     let mut body = vec![0; length];
     read(stream, &mut body).await?;
     match postcard::from_bytes(&body) {
-        Ok(Greeting::Hello(hello)) if hello.addresses.len() > ADDRESSES_MAX => {
+        Ok(Greeting::Hello(hello) | Greeting::Present(hello, _)) if !hello.is_possible() => {
             Err(GreetingError::Malformed)
         }
         Ok(greeting) => Ok(greeting),

@@ -73,6 +73,10 @@ pub struct Limits {
     /// From the first packet to HelloAck. Guess: five probe timeouts of a lost
     /// flight at the initial RTT.
     pub handshake_timeout: Duration,
+    /// How long the process that holds a link may take to answer when another one of its
+    /// identity greets; then it is taken for gone. At most a quarter of
+    /// `handshake_timeout`, for the greeter waits meanwhile. Guess: about a beat.
+    pub answer_timeout: Duration,
     /// How long a link may take to drain. 5 s: the design's bound.
     pub drain_timeout: Duration,
     /// When a node stops, a peer of which no packet at all has come for this
@@ -123,6 +127,11 @@ impl Limits {
         let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
         let more = Duration::from_secs(seconds);
         self.assembly_timeout.saturating_add(more)
+    }
+
+    /// How long a process is waited for that may be gone.
+    pub(super) fn answer_time(&self) -> Duration {
+        self.answer_timeout.min(self.handshake_timeout / 4)
     }
 
     /// Whether a transport can keep to them; if not, why.
@@ -179,6 +188,7 @@ impl Default for Limits {
             incoming_bytes: 16 << 20,
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_millis(600),
             drain_timeout: Duration::from_secs(5),
             drain_silence: Duration::from_secs(1),
             link_idle: Duration::from_secs(15),

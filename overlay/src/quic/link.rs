@@ -5,11 +5,12 @@
 //! written: writers finish, both sides say how many streams there were, and
 //! nobody closes before both have read all of them, or time is up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use quinn::{RecvStream, SendStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,10 +23,29 @@ use super::dial;
 use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
-use super::greeting::{self, Farewell, Greeting, GreetingError};
+use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError, Refusal};
+use super::life::Own;
 use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
 use super::{Shared, TransportEvent};
+
+/// How many questions to a peer may be open at once; it is taken as living if there are
+/// more. Guess: one greets at a time.
+pub(super) const MAX_QUESTIONS: usize = 8;
+
+/// What the task of a link is to say to the peer.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// Whether the connection with this fingerprint is the peer's own.
+    Ask {
+        about: Fingerprint,
+        reply: oneshot::Sender<bool>,
+    },
+    /// The peer's process is to end; it is given time to read why.
+    Refuse(Refusal),
+    /// Close the connection.
+    Close,
+}
 
 /// A connection whose greeting is done.
 pub(super) struct Greeted {
@@ -37,6 +57,10 @@ pub(super) struct Greeted {
     pub(super) ack: Option<Greeting>,
     /// Nothing is written before this.
     pub(super) after: Option<CancellationToken>,
+    /// What the others ask of the task.
+    pub(super) errands: mpsc::Receiver<Errand>,
+    /// What this process has greeted with.
+    pub(super) own: watch::Receiver<Own>,
 }
 
 /// Run a link to its end.
@@ -48,6 +72,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         hear,
         ack,
         after,
+        errands,
+        own,
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
     let (heard, hearing) = mpsc::channel(4);
@@ -59,6 +85,10 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         link: link.clone(),
         say,
         hearing,
+        errands,
+        asked: BTreeMap::new(),
+        refuses_until: None,
+        own,
         readers: Group::new(&shared.executor),
         writers: Group::new(&shared.executor),
         farewell: Parting::default(),
@@ -192,6 +222,12 @@ struct Watch {
     link: Arc<Link>,
     say: SendStream,
     hearing: mpsc::Receiver<Result<Greeting, GreetingError>>,
+    errands: mpsc::Receiver<Errand>,
+    /// Those who wait for the peer's answer; at most [`MAX_QUESTIONS`].
+    asked: BTreeMap<Fingerprint, oneshot::Sender<bool>>,
+    /// The peer was told to end, and is given until then.
+    refuses_until: Option<Instant>,
+    own: watch::Receiver<Own>,
     readers: Group<Result<(), ReadFailure>>,
     writers: Group<u64>,
     farewell: Parting,
@@ -231,8 +267,14 @@ impl Watch {
                         return false;
                     }
                 }
+                () = refused(clock, self.refuses_until) => {
+                    CloseCode::OldBoot.close(&connection);
+                    return false;
+                }
                 Ok(()) = drain.changed(), if self.drain.is_none() => self.on_drain(),
-                Some(greeting) = self.hearing.recv() => self.on_greeting(greeting),
+                Some(greeting) = self.hearing.recv() => self.on_greeting(greeting).await,
+                Some(errand) = self.errands.recv() => self.on_errand(errand).await,
+                Ok(()) = self.own.changed() => self.on_own_change().await,
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
                     match written {
@@ -297,8 +339,49 @@ impl Watch {
         silent || now >= drain.until
     }
 
-    fn on_greeting(&mut self, greeting: Result<Greeting, GreetingError>) {
+    /// Another task wants something of the peer.
+    async fn on_errand(&mut self, errand: Errand) {
+        match errand {
+            Errand::Ask { about, reply } => {
+                self.asked.retain(|_, reply| !reply.is_closed());
+                if self.asked.len() < MAX_QUESTIONS {
+                    self.asked.insert(about, reply);
+                    self.say(Greeting::Question(about)).await;
+                }
+            }
+            Errand::Refuse(refusal) => {
+                self.refuses_until = Some(self.shared.now() + self.shared.limits.answer_time());
+                self.say(Greeting::Refusal(refusal)).await;
+            }
+            Errand::Close if self.refuses_until.is_some() => {}
+            Errand::Close => CloseCode::OldBoot.close(&self.link.connection),
+        }
+    }
+
+    /// This process has become a member, or lives another life.
+    async fn on_own_change(&mut self) {
+        if self.own.borrow_and_update().is_member {
+            self.say(Greeting::Member).await;
+        }
+    }
+
+    async fn on_greeting(&mut self, greeting: Result<Greeting, GreetingError>) {
         match greeting {
+            Ok(Greeting::Member) => self.link.is_member.store(true, Ordering::Relaxed),
+            Ok(Greeting::Question(about)) => {
+                let is_own = self.shared.life.connections.has(self.link.peer, &about);
+                self.say(Greeting::Answer(about, is_own)).await;
+            }
+            Ok(Greeting::Answer(about, is_own)) => {
+                if let Some(reply) = self.asked.remove(&about) {
+                    let _ = reply.send(is_own);
+                }
+            }
+            Ok(Greeting::Refusal(refusal)) => {
+                let error = self.shared.on_refusal(self.link.peer, refusal).await;
+                tracing::debug!(peer = %self.link.name, %error, "a link was refused");
+                CloseCode::Done.close(&self.link.connection);
+            }
             Ok(Greeting::Needed(needed)) => self.need.heard = needed,
             Ok(Greeting::Goodbye { streams, farewell }) => {
                 self.farewell.goodbye_heard.get_or_insert(streams);
@@ -310,9 +393,8 @@ impl Watch {
             }
             // The end of the connection says more than the end of the stream.
             Err(GreetingError::Ended) => {}
-            Ok(Greeting::Hello(_)) | Err(GreetingError::Malformed) => {
-                self.refuse(RefusedFrame::Malformed);
-            }
+            Ok(Greeting::Hello(_) | Greeting::Probe(_) | Greeting::Present(..))
+            | Err(GreetingError::Malformed) => self.refuse(RefusedFrame::Malformed),
             Err(GreetingError::Version) => self.refuse(RefusedFrame::Version),
         }
     }
@@ -417,6 +499,13 @@ impl Watch {
             (None, _, Some(error)) => DownReason::of(&error),
             (None, _, None) => DownReason::Broken,
         }
+    }
+}
+
+async fn refused(clock: &Clock, until: Option<Instant>) {
+    match until {
+        Some(until) => clock.sleep_until(until.into_std()).await,
+        None => std::future::pending().await,
     }
 }
 

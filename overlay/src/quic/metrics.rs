@@ -7,12 +7,13 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::frame::{PlainClass, RefusedFrame};
 
 /// Labels of `binomesh_transport_handshake_failures_total`.
-pub(super) const HANDSHAKE_FAILURES: [&str; 26] = [
+pub(super) const HANDSHAKE_FAILURES: [&str; 28] = [
     "bad_certificate",
     "bad_signature",
     "broken",
     "busy",
     "closed_by_peer",
+    "duplicate",
     "expired",
     "greeting",
     "no_certificate",
@@ -21,6 +22,7 @@ pub(super) const HANDSHAKE_FAILURES: [&str; 26] = [
     "no_room",
     "no_route",
     "not_a_peer",
+    "not_admitted",
     "not_yet_valid",
     "old_boot",
     "quic",
@@ -55,6 +57,9 @@ pub(super) struct Metrics {
     pub(super) dials: Counter,
     pub(super) accepted: Counter,
     pub(super) retried: Counter,
+    pub(super) duplicates: Counter,
+    pub(super) lives_forgotten: Counter,
+    pub(super) lives_outdated: Counter,
     pub(super) links: Gauge,
     pub(super) links_up: Counter,
     pub(super) links_down: Counter,
@@ -92,6 +97,9 @@ impl Metrics {
             dials: counter!("binomesh_transport_dials_total"),
             accepted: counter!("binomesh_transport_accepted_total"),
             retried: counter!("binomesh_transport_handshakes_retried_total"),
+            duplicates: counter!("binomesh_transport_duplicates_total"),
+            lives_forgotten: counter!("binomesh_transport_lives_forgotten_total"),
+            lives_outdated: counter!("binomesh_transport_lives_outdated_total"),
             links: gauge!("binomesh_transport_links"),
             links_up: counter!("binomesh_transport_links_up_total"),
             links_down: counter!("binomesh_transport_links_down_total"),

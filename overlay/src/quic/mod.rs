@@ -19,6 +19,7 @@
 //! beyond QUIC's own.
 
 mod addresses;
+mod admission;
 mod assembly;
 #[cfg(feature = "bare")]
 pub mod bare;
@@ -36,6 +37,7 @@ mod frame;
 mod greeting;
 mod identity;
 mod judged;
+mod life;
 mod limits;
 mod link;
 mod metrics;

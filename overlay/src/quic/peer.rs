@@ -2,8 +2,8 @@
 //!
 //! A connection that loses against another drains: what is in flight on it
 //! arrives, and what still waits goes over the winner, which starts to write
-//! after the loser was read to its end, so that each class stays in order. A
-//! newer boot of the peer wins at once, for behind the other nobody is left.
+//! after the loser was read to its end, so that each class stays in order. Another
+//! process of the peer, once it is admitted (`admission`), wins at once.
 //!
 //! A link in doubt is one that the host, or a look at this node's addresses, takes for
 //! dead though QUIC has not given it up. It is dialled beside until another connection
@@ -15,18 +15,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::task::AtomicWaker;
 use quinn::Connection;
 use rustls_pki_types::CertificateDer;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Judged;
 use super::choice::{Choice, Dial, Direction, Ends, Gone, choose};
 use super::close::{CloseCode, DownReason};
+use super::dial::seen;
 use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
-use super::greeting::Farewell;
+use super::greeting::{Farewell, Fingerprint};
+use super::life::Entered;
+use super::link::Errand;
 use super::queue::{Full, Queue, QueueLimits};
 use super::room::Share;
 use crate::PeerId;
+use crate::lives::Greeter;
 
 /// Frames and bytes over one link.
 #[derive(Debug, Default)]
@@ -50,6 +55,16 @@ pub(super) struct Link {
     pub(super) peer: PeerId,
     pub(super) name: String,
     pub(super) boot: u64,
+    /// The peer has signed its boot.
+    pub(super) is_proven: bool,
+    /// The peer has said that it was counted with others.
+    pub(super) is_member: AtomicBool,
+    /// What its task is to say to the peer.
+    pub(super) errands: mpsc::Sender<Errand>,
+    /// That this process has it.
+    pub(super) entered: Entered,
+    /// Other connections that the peer's process has to this one, as it greeted.
+    pub(super) others: Vec<Fingerprint>,
     /// The number of the dial, by its dialler's count.
     pub(super) attempt: u64,
     pub(super) direction: Direction,
@@ -93,6 +108,14 @@ impl Link {
         self.ready.iter().for_each(AtomicWaker::wake);
     }
 
+    /// Another process of the peer is admitted in the place of this one. The task of the
+    /// link closes it, once it has said what it was asked to say.
+    fn give_up(&self) {
+        if self.errands.try_send(Errand::Close).is_err() {
+            CloseCode::OldBoot.close(&self.connection);
+        }
+    }
+
     fn dial(&self) -> Dial {
         Dial {
             direction: self.direction,
@@ -100,7 +123,24 @@ impl Link {
         }
     }
 
-    fn is_alive(&self) -> bool {
+    /// What the peer has said of itself so far.
+    pub(super) fn greeter(&self) -> Greeter {
+        Greeter {
+            boot: self.boot,
+            is_proven: self.is_proven,
+            is_member: self.is_member.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether this connection leads to the place of another: to its address, or to a
+    /// process that has both.
+    pub(super) fn is_in_place_of(&self, other: &Self) -> bool {
+        seen(&self.connection) == seen(&other.connection)
+            || self.others.contains(&other.entered.fingerprint)
+            || other.others.contains(&self.entered.fingerprint)
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
         self.connection.close_reason().is_none()
     }
 
@@ -118,8 +158,15 @@ pub(super) enum Standing {
     Current(Option<CancellationToken>),
     /// Superfluous: it drains at once.
     Superfluous,
-    /// Of an older process than the one linked.
-    OldBoot,
+}
+
+/// A greeted connection is not what it was judged to be any more.
+#[derive(Debug)]
+pub(super) enum Unsettled {
+    /// The peer left the table meanwhile.
+    Removed,
+    /// Another link stands than the one that was judged: judge again.
+    Changed,
 }
 
 /// Everything about one peer.
@@ -341,19 +388,20 @@ impl Peer {
         Some((dropped, state.queue.take_writable()))
     }
 
-    /// Decide what a greeted connection is to be. Unless it is of an old boot, it runs until
-    /// [`Self::end_link`]. `me` is this node and `boot` its
-    /// own boot. `gone` is what the two greetings say: this node's, then the peer's.
+    /// Decide what the connection of an admitted process is to be; it runs until
+    /// [`Self::end_link`]. `me` is this node and `boot` its own boot. `gone` is what the two
+    /// greetings say: this node's, then the peer's.
     pub(super) fn register(
         &self,
         me: PeerId,
         boot: u64,
         link: &Arc<Link>,
         gone: (Gone, Gone),
-    ) -> Result<Standing, Removed> {
+        judged: &Judged,
+    ) -> Result<Standing, Unsettled> {
         let mut state = self.lock();
         if state.removed {
-            return Err(Removed);
+            return Err(Unsettled::Removed);
         }
         let current = state.current.clone().filter(|current| current.is_alive());
         let Some(current) = current else {
@@ -363,32 +411,46 @@ impl Peer {
             self.decided.notify_waiters();
             return Ok(Standing::Current(after));
         };
-        // Silence lets any life in: its clock may be behind that of the former one.
-        if link.boot < current.boot && state.doubted().is_none() {
-            return Ok(Standing::OldBoot);
-        }
-        if link.boot != current.boot {
-            // The process behind the current link is gone: nothing to drain.
-            state.down = DownReason::Restarted;
-            CloseCode::OldBoot.close(&current.connection);
-        } else {
-            let ends = Ends {
-                me,
-                boot,
-                peer: self.id,
-            };
-            match choose(ends, link.boot, link.dial(), current.dial(), gone) {
-                Choice::Stays => {
-                    state.running += 1;
-                    return Ok(Standing::Superfluous);
-                }
-                Choice::Drains => current.start_drain(Farewell::Replaced),
-                Choice::IsGone => state.give_up(&current),
+        let holder = judged.holder.as_ref();
+        let was_judged = holder.is_some_and(|holder| Arc::ptr_eq(holder, &current));
+        let is_same = link.boot == current.boot && (was_judged || link.is_in_place_of(&current));
+        let after = match (was_judged && judged.replaces, is_same) {
+            (true, _) => {
+                // The process behind the current link is gone: nothing to drain.
+                state.down = DownReason::Restarted;
+                current.give_up();
+                None
             }
-        }
+            (false, true) => {
+                let ends = Ends {
+                    me,
+                    boot,
+                    peer: self.id,
+                };
+                match choose(ends, link.boot, link.dial(), current.dial(), gone) {
+                    Choice::Stays => {
+                        state.running += 1;
+                        return Ok(Standing::Superfluous);
+                    }
+                    Choice::Drains => current.start_drain(Farewell::Replaced),
+                    Choice::IsGone => state.give_up(&current),
+                }
+                Some(current.settled.clone())
+            }
+            (false, false) => return Err(Unsettled::Changed),
+        };
         state.set_current(Some(link.clone()));
         state.running += 1;
-        Ok(Standing::Current(Some(current.settled.clone())))
+        Ok(Standing::Current(after))
+    }
+
+    /// Give up the claim and what waits: this process begins another life.
+    pub(super) fn forget(&self) -> Option<Arc<Link>> {
+        let mut state = self.lock();
+        state.claimed = false;
+        state.failures = 0;
+        state.queue.clear();
+        state.current.clone()
     }
 
     /// The peer took another connection for the link, which is still in its

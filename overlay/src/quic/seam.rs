@@ -25,7 +25,8 @@ pub struct TransportConfig {
     /// Where others can dial this node. Empty: the bound addresses, and where
     /// those are unspecified, the address that each peer sees.
     pub advertised: Vec<SocketAddr>,
-    /// The life of this process; greater than any before it.
+    /// The life of this process; greater than any before it, and at most
+    /// [`crate::lives::BOOT_MAX`].
     pub boot: u64,
     /// A secret that outlives processes and certificates, so that peers notice
     /// a restart at once.
@@ -78,6 +79,18 @@ pub enum TransportEvent {
         /// Why.
         reason: DialError,
     },
+    /// A newer life of this node's identity is proven, and no process is known that lives
+    /// it: this process is to begin a life above it.
+    Outlived {
+        /// The boot of that life.
+        newest: u64,
+    },
+    /// A process of this node's identity and of a newer life is there, and a member as this
+    /// one is: this one is to end.
+    Superseded {
+        /// Where it answered.
+        address: SocketAddr,
+    },
     /// A socket is of no use any more: nothing comes in over it or goes out. The
     /// transport does not recover; the host is to end.
     Failed {
@@ -112,6 +125,12 @@ pub enum BindError {
     /// A renewed certificate names somebody else.
     #[error("the renewed certificate is of another identity")]
     OtherIdentity,
+    /// The boot is the one above the greatest.
+    #[error("a boot is at most {}", crate::lives::BOOT_MAX)]
+    Boot,
+    /// Lives cannot be signed and judged.
+    #[error("signatures of lives: {0}")]
+    Notary(#[from] super::NotaryError),
     /// The operating system gives no timer.
     #[error("cannot make a timer: {0}")]
     Clock(std::io::Error),

@@ -22,6 +22,7 @@ use super::events::{Order, Telling};
 use super::executor::Executor;
 use super::frame::PlainClass;
 use super::identity::Identity;
+use super::life::Life;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
@@ -35,7 +36,8 @@ use crate::PeerId;
 pub(super) struct Shared {
     pub(super) me: PeerId,
     pub(super) name: String,
-    pub(super) boot: u64,
+    /// The own life, and what is known of those of others.
+    pub(super) life: Life,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) client: Mutex<ClientConfig>,
@@ -162,6 +164,7 @@ impl Shared {
         let client = endpoint::client(&tls, &self.limits)?;
         let server = endpoint::server(&tls, &self.limits)?;
         let judge = tls::Judge::new(identity)?;
+        self.life.renew(identity)?;
         *self.judge.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(judge);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         for endpoint in &self.endpoints {

@@ -13,11 +13,13 @@ use tokio_util::task::TaskTracker;
 
 use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
 use super::clock::Clock;
+use super::close::CloseCode;
 use super::events::{Events, events};
 use super::executor::Executor;
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
+use super::life::Life;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
 use super::queue::Full;
@@ -93,7 +95,7 @@ impl Transport {
         let shared = Arc::new(Shared {
             me: config.identity.id(),
             name: config.identity.name().to_owned(),
-            boot: config.boot,
+            life: Life::new(&config.identity, config.boot)?,
             client: Mutex::new(endpoint::client(&tls, &limits)?),
             judge: Mutex::new(Arc::new(tls::Judge::new(&config.identity)?)),
             renewals: AtomicU64::new(0),
@@ -271,6 +273,26 @@ impl Transport {
         match identity.id() == self.id() {
             true => self.shared().renew(identity),
             false => Err(BindError::OtherIdentity),
+        }
+    }
+
+    /// This process has been counted with others in this life: from now on it is no
+    /// starting one, see [`crate::lives`].
+    pub fn join(&self) {
+        self.shared().life.join();
+    }
+
+    /// Go on as another life: all links are closed, all claims and waiting frames given
+    /// up. The boot is greater than any before it, at most [`crate::lives::BOOT_MAX`].
+    pub fn begin_life(&self, boot: u64) {
+        let shared = self.shared();
+        shared.life.begin(boot);
+        for peer in shared.table.all() {
+            if let Some(link) = peer.forget() {
+                CloseCode::NewLife.close(&link.connection);
+            }
+            peer.retry.notify_one();
+            shared.table.collect(&peer);
         }
     }
 

@@ -77,9 +77,11 @@ impl Shared {
         self.metrics.handshake_failed(label);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         tracing::debug!(%address, reason = label, "incoming connection refused");
-        // The dialler gave it up and knows why; a node that stops refuses everybody; and
-        // nothing is known of a sender that falls silent.
-        if matches!(label, "closed_by_peer" | "stopping" | "timed_out" | "quic") {
+        // The dialler gave it up and knows why; a node that stops refuses everybody; nothing
+        // is known of a sender that falls silent; and of two processes of one identity there
+        // is a line already, while an older life simply goes on as a newer one.
+        let needs_none = ["closed_by_peer", "stopping", "timed_out", "quic", "not_admitted"];
+        if needs_none.contains(&label) {
             return;
         }
         let subject = match &peer {

@@ -11,12 +11,14 @@ pub(super) fn of(label: &str) -> &'static str {
         "bad_signature" => "its holder does not have the key",
         "busy" => "this node has no room for another link",
         "closed_by_peer" => "the peer closed the connection",
+        "duplicate" => "another process has this identity",
         "expired" => "expired",
         "greeting" => "the greeting was refused",
         "no_certificate" => "no certificate",
         "no_common_protocol" => "another application protocol",
         "no_room" => "this node has no room for another peer",
         "not_a_peer" => "it does not name exactly one peer",
+        "not_admitted" => "another process of this identity is linked, or was last",
         "not_yet_valid" => "not yet valid",
         "old_boot" => "a newer process of this identity is linked",
         "quic" | "broken" => "the connection broke",
@@ -50,6 +52,9 @@ pub(super) fn remedy(label: &str) -> &'static str {
         }
         "no_common_protocol" | "version" | "greeting" => "run the same release on both hosts",
         "wrong_peer" => "correct the name or the address of one of the two",
+        "duplicate" | "not_admitted" => {
+            "stop one of the two processes, or give one a certificate of its own"
+        }
         "old_boot" => "stop one of the two processes, or correct the clock of the peer's host",
         "self" => {
             "stop the other process that has this node's certificate, or take this node's own \

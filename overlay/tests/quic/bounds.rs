@@ -1,5 +1,6 @@
 //! What happens at the bounds of a transport, and the counter that tells.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
@@ -65,7 +66,7 @@ async fn a_greeting_above_its_length_is_not_read() {
     let a = authority.start("a");
     let papers = authority.issue_to("raw").der();
     let raw = Raw::connect(Some(papers), a.address()).await;
-    let refused = raw.expect("connected").greet(&[GREETING, 4, 1]).await;
+    let refused = raw.expect("connected").greet(&[GREETING, 0x26, 5]).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(a.meter.read(FAILURES, "greeting"), 1);
 }
@@ -328,11 +329,14 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
         limits.drain_timeout = Duration::from_secs(1);
     });
     let to = a.address();
+    let endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let endpoint = endpoint.expect("a socket");
     let connect = async || {
         let papers = authority.issue_to("raw").der();
-        let raw = Raw::connect(Some(papers), to).await;
+        let raw = Raw::connect_from(endpoint.clone(), Some(papers), to).await;
         raw.expect("connected")
     };
+    // One process, for the two have one address.
     let (first, second) = (connect().await, connect().await);
     // The later of two attempts wins, whichever comes first.
     let [mut late, mut early] = [hello(1); 2];

@@ -140,28 +140,3 @@ async fn another_protocol_version_is_refused_with_its_code() {
     assert_eq!(close.error_code, 2_u32.into());
     assert_eq!(a.meter.read(FAILURES, "version"), 1);
 }
-
-#[tokio::test]
-async fn an_older_boot_is_refused_and_a_newer_takes_over() {
-    let authority = Authority::new("one");
-    let mut a = authority.start("a");
-    let greet = async |boot: u8| {
-        let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
-        let raw = raw.expect("connected");
-        let ack = raw.greet(&hello(boot)).await;
-        (raw, ack)
-    };
-    let (_first, ack) = greet(5).await;
-    assert!(ack.is_ok());
-    let (_older, ack) = greet(4).await;
-    let Err(quinn::ConnectionError::ApplicationClosed(close)) = ack else {
-        panic!("got {ack:?}");
-    };
-    assert_eq!(close.error_code, 3_u32.into());
-    let (_newer, ack) = greet(6).await;
-    assert!(ack.is_ok());
-    assert_eq!(a.until_up(id("raw")).await, 5);
-    assert_eq!(a.until_up(id("raw")).await, 6);
-    assert_eq!(a.meter.read(FAILURES, "old_boot"), 1);
-    assert_eq!(a.transport.links().len(), 1);
-}

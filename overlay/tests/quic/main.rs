@@ -9,6 +9,7 @@ mod frames;
 mod handshake;
 mod identity;
 mod links;
+mod lives;
 mod notary;
 mod queues;
 mod raw;

@@ -33,6 +33,16 @@ impl Raw {
         papers: Option<Papers>,
         to: SocketAddr,
     ) -> Result<Self, ConnectionError> {
+        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+        Self::connect_from(endpoint.expect("a socket"), papers, to).await
+    }
+
+    /// Connect from this endpoint: all its connections have one address.
+    pub(crate) async fn connect_from(
+        endpoint: Endpoint,
+        papers: Option<Papers>,
+        to: SocketAddr,
+    ) -> Result<Self, ConnectionError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -48,8 +58,6 @@ impl Raw {
         tls.alpn_protocols = vec![b"binomesh/1".to_vec()];
         let config = QuicClientConfig::try_from(tls).expect("a QUIC configuration");
         let config = quinn::ClientConfig::new(Arc::new(config));
-        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let endpoint = endpoint.expect("a socket");
         let connecting = endpoint.connect_with(config, to, "binomesh");
         let connection = connecting.expect("an address").await?;
         Ok(Self {
@@ -67,7 +75,7 @@ impl Raw {
     /// Greet with these bytes; the answer's bytes, or why there is none.
     pub(crate) async fn greet(&self, hello: &[u8]) -> Result<Vec<u8>, ConnectionError> {
         let (mut say, mut hear) = self.connection.open_bi().await?;
-        let mut answer = vec![0; 1024];
+        let mut answer = vec![0; 4096];
         let greeted = async {
             say.write_all(hello).await.ok()?;
             hear.read(&mut answer).await.ok().flatten()
@@ -95,12 +103,13 @@ pub(crate) async fn knock(
 }
 
 /// The version of greetings.
-pub(crate) const GREETING: u8 = 2;
+pub(crate) const GREETING: u8 = 3;
 
 /// A well-formed Hello: version, length, and in postcard the variant, boot,
-/// attempt, no ended dial, none given up, no addresses.
-pub(crate) fn hello(boot: u8) -> [u8; 9] {
-    [GREETING, 0, 6, 0, boot, 1, 0, 0, 0]
+/// attempt, no ended dial, none given up, no addresses, no other connections, no member, no
+/// statement.
+pub(crate) fn hello(boot: u8) -> [u8; 12] {
+    [GREETING, 0, 9, 0, boot, 1, 0, 0, 0, 0, 0, 0]
 }
 
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //!
 //! Boots and marks come with every copy, from whoever hands it on. Hearsay can
 //! only raise them, and a liar may raise them out of reach; so what the origin
-//! itself says counts more, and takes hearsay back.
+//! itself says counts more, and takes hearsay back. Which life an origin is in is decided
+//! by the transport as it links the origin, whatever the numbers of its lives are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -127,6 +128,20 @@ impl<I: Id> Windows<I> {
         Self {
             windows: BTreeMap::new(),
             uses: 0,
+        }
+    }
+
+    /// There is a link to this life of an origin: a greater boot is not its own any more, be
+    /// it hearsay or of a life that is over.
+    pub(super) fn meet(&mut self, origin: I, boot: u64) {
+        let Some(window) = self.windows.get_mut(&origin) else {
+            return;
+        };
+        if window.own.0 > boot {
+            window.own = (boot, 0);
+        }
+        if window.heard.0 > boot {
+            window.heard = window.own.max((boot, 0));
         }
     }
 
@@ -408,6 +423,31 @@ mod tests {
             judge(id(5, 11), 9, Source::Hearsay),
             (Verdict::Outside, false)
         );
+    }
+
+    #[test]
+    fn the_life_that_is_linked_counts_although_a_greater_one_was_its_own() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let judge = |windows: &mut Windows<u32>, id, source| {
+            let (verdict, _) = windows.judge((id, 1), said(0, source), &config, |_| false);
+            verdict
+        };
+        for (ahead, source) in [(9, Source::Origin), (u64::MAX, Source::Hearsay)] {
+            assert_eq!(judge(&mut windows, id(ahead, 3), source), Verdict::New);
+            windows.deliver(id(ahead, 3), 1, &config);
+            let locked = judge(&mut windows, id(5, 0), Source::Hearsay);
+            assert_eq!(locked, Verdict::Outside, "{ahead}");
+            windows.meet(7, 5);
+            assert_eq!(judge(&mut windows, id(5, 0), Source::Hearsay), Verdict::New);
+            // What came in that life does not come again.
+            let again = judge(&mut windows, id(ahead, 3), Source::Hearsay);
+            assert_eq!(again, Verdict::Delivered);
+            windows.meet(7, 5);
+        }
+        windows.meet(8, 5);
+        windows.meet(7, 6);
+        assert_eq!(judge(&mut windows, id(6, 0), Source::Hearsay), Verdict::New);
     }
 
     #[test]

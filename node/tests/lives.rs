@@ -1,0 +1,110 @@
+//! Lives of processes whose numbers went back, in the seeded world.
+#![allow(missing_docs, reason = "a test")]
+
+use std::time::Duration;
+
+use binomesh::peer::Event;
+use binomesh::world::{Memory, Network, World};
+use binomesh_overlay::Config;
+use binomesh_routing::packet::{Confirmation, Strategy};
+use binomesh_routing::{self as routing, Destination, Publish, Topic};
+use rand::Rng;
+
+/// The boot of a clock that is ahead.
+const AHEAD: u64 = 1 << 40;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[track_caller]
+fn exact(world: &mut World, limit: Duration, case: &str) {
+    let end = world.now() + limit;
+    let is_exact = world.run_until(end, |w| w.defect_or_vacancy().is_none());
+    let defect = world.defect_or_vacancy();
+    assert!(is_exact, "{case}: {defect:?}");
+}
+
+fn cluster(seed: u64, count: u32) -> World {
+    let mut world = World::new(seed, Network::local());
+    for id in 0..count {
+        let mut config = Config::new(id, AHEAD, world.rng().random());
+        config.parent = (id > 0).then(|| (id - 1) / 2);
+        world.start(config);
+    }
+    exact(&mut world, seconds(60), "the beginning");
+    world
+}
+
+/// Publish to all, and wait until the receipt says that all have it.
+#[track_caller]
+fn is_heard(world: &mut World, from: u32, case: &str) {
+    world.take_events();
+    let publish = Publish {
+        topic: Topic::new("lives").expect("a topic"),
+        payloads: bytes::Bytes::from_static(b"heard").into(),
+        destination: Destination::All,
+        strategy: Strategy::default(),
+        due: None.into(),
+        confirmation: Confirmation::Relayed,
+        is_ordered: false,
+    };
+    let published = world.with_peer(from, |peer, out| peer.publish(publish, out));
+    let id = published.expect("it runs").expect("it is accepted");
+    world.run_for(seconds(5));
+    let receipts = world.take_events().into_iter().filter_map(|told| {
+        let Event::Relay(routing::Event::Receipt(receipt)) = told.event else {
+            return None;
+        };
+        (receipt.id == id).then(|| receipt.unreached.is_empty())
+    });
+    assert_eq!(receipts.collect::<Vec<_>>(), [true], "{case}");
+}
+
+/// Clusters of several sizes, and each kind of place in them.
+#[test]
+fn a_node_that_lost_its_state_is_back_and_heard() {
+    for (count, lost) in [(2, 0), (2, 1), (3, 0), (3, 2), (7, 0), (7, 3), (16, 5)] {
+        for noticed in [true, false] {
+            let case = format!("{lost} of {count}, noticed {noticed}");
+            let mut world = cluster(count.into(), count);
+            is_heard(&mut world, lost, &case);
+            match noticed {
+                true => world.crash_noticed(lost),
+                false => world.crash(lost),
+            }
+            world.run_for(seconds(8));
+            world.restart_with(lost, Memory::Lost);
+            assert!(world.boot(lost) < AHEAD, "{case}");
+            exact(&mut world, seconds(60), &case);
+            assert!(world.boot(lost) > AHEAD, "{case}: {}", world.boot(lost));
+            is_heard(&mut world, lost, &case);
+        }
+    }
+}
+
+/// Nobody that it meets at first knows its former life; the one that does comes later.
+#[test]
+fn a_member_whose_newer_life_becomes_known_goes_on_as_a_new_one() {
+    let (lost, witness) = (3, 4);
+    let mut world = cluster(1, 5);
+    let away = world.now() + seconds(40);
+    world
+        .network()
+        .partition_until(&[vec![witness], vec![0, 1, 2, 3]], away);
+    world.crash_noticed(lost);
+    world.run_for(seconds(12));
+    for id in [0, 1, 2] {
+        world.restart(id);
+    }
+    world.restart_with(lost, Memory::Lost);
+    world.run_for(seconds(15));
+    assert!(world.boot(lost) < AHEAD, "it is a member in an older life");
+    let placement = world.peer(lost).and_then(|peer| peer.overlay().placement());
+    assert!(placement.is_some_and(|placement| placement.population.get() > 1));
+    exact(&mut world, seconds(120), "healed");
+    assert!(world.boot(lost) > AHEAD);
+    for id in 0..5 {
+        is_heard(&mut world, id, "healed");
+    }
+}

@@ -1,0 +1,359 @@
+//! Which process of an identity is admitted: the rule of greetings.
+//!
+//! A process greets with the boot of its life, proven by a signature. The peer that is
+//! greeted remembers the newest proven life of each identity that it has admitted. It may
+//! also have a link to a process of the identity: the holder.
+//!
+//! ```text
+//!   older than the newest proven life, and starting ─▶ outdated: it is shown that life
+//!   no other process holds a link ──────────────────▶ admitted
+//!   newer, proven, in the place of the holder ──────▶ admitted: the holder is gone
+//!   the holder is asked: it is silent ──────────────▶ admitted, or outdated
+//!                        it lives ──────────────────▶ refused; of two members the newer
+//!                                                     one stays and the other ends
+//! ```
+//!
+//! A boot that is not proven raises, stops and displaces nothing: it only tells two
+//! processes apart. So no number that anybody makes up is a weapon.
+//!
+//! Not here: signatures, questions to a holder, connections. The QUIC transport and the
+//! simulated world run these rules.
+
+use std::collections::BTreeMap;
+
+use crate::Id;
+
+/// The greatest boot. The number above it is never used and never accepted, so that there
+/// is always one to compare with.
+pub const BOOT_MAX: u64 = u64::MAX - 1;
+
+/// How many peers' newest lives a node remembers; one more displaces the life of the peer
+/// that greeted longest ago. A displaced life can be greeted by an older one again, which
+/// then is told nothing. Guess: a node meets its neighbours, some of 39 in 2^20 nodes.
+pub const MAX_LIVES: usize = 1024;
+
+/// What a process says of itself in its greeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Greeter {
+    /// The boot of its life.
+    pub boot: u64,
+    /// Its signature for that boot holds.
+    pub is_proven: bool,
+    /// It has been counted with others in this life. If not, it is starting.
+    pub is_member: bool,
+}
+
+/// The process of the same identity that holds a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// Its greeting. Its membership is that of today.
+    pub greeter: Greeter,
+    /// The greeting comes from the very address of this link, where only one process can
+    /// be, or from a process that has both connections.
+    pub is_same_place: bool,
+}
+
+/// What the holder of a link answered when it was asked about the new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// Nothing within a beat.
+    Silence,
+    /// The connection is its own.
+    Own,
+    /// The connection is of another process.
+    Foreign,
+}
+
+/// What becomes of a process that greets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// It is admitted. If there is a holder, it is the same process.
+    Admitted,
+    /// It is admitted, and the holder's process is gone.
+    Replaces,
+    /// The holder is to be asked first.
+    Asks,
+    /// A newer life of its identity is proven, which it is shown.
+    Outdated,
+    /// Another process of its identity lives, and stays.
+    Refused,
+    /// It is admitted, and the holder, which lives, is shown its life and ends.
+    Displaces,
+}
+
+/// Judge a greeting. `newest` is the newest proven life of the identity that was admitted.
+pub fn admission(
+    greeter: Greeter,
+    newest: Option<u64>,
+    holder: Option<Holder>,
+    answer: Option<Answer>,
+) -> Admission {
+    let is_outdated = newest.is_some_and(|newest| newest > greeter.boot);
+    let Some(holder) = holder else {
+        return match is_outdated {
+            true => Admission::Outdated,
+            false => Admission::Admitted,
+        };
+    };
+    let linked = holder.greeter;
+    if is_outdated && !greeter.is_member {
+        return Admission::Outdated;
+    }
+    if holder.is_same_place && greeter.boot == linked.boot {
+        return Admission::Admitted;
+    }
+    if holder.is_same_place && greeter.is_proven && greeter.boot > linked.boot {
+        return Admission::Replaces;
+    }
+    match answer {
+        None => Admission::Asks,
+        Some(Answer::Silence) if is_outdated => Admission::Outdated,
+        Some(Answer::Silence) => Admission::Replaces,
+        Some(Answer::Own) if greeter.boot == linked.boot => Admission::Admitted,
+        Some(Answer::Own | Answer::Foreign) => {
+            let are_members = greeter.is_member && linked.is_member;
+            match are_members && greeter.is_proven && greeter.boot > linked.boot {
+                true => Admission::Displaces,
+                false => Admission::Refused,
+            }
+        }
+    }
+}
+
+/// What a process does that is shown a life of its own identity, whose signature holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Consequence {
+    /// Nothing: that life is over, or it is this one.
+    Nothing,
+    /// It begins a life above that boot: at once while it is starting; a member closes its
+    /// links for that, once a minute at most.
+    NewLife {
+        /// The least boot of that life.
+        least: u64,
+    },
+    /// It looks for that process, and ends if it finds it.
+    Search,
+}
+
+/// Judge what a process in the life `own` is shown. `lives` says that the process which was
+/// shown is said to live.
+pub fn consequence(own: Greeter, shown: u64, lives: bool) -> Consequence {
+    if shown <= own.boot || shown >= BOOT_MAX {
+        return Consequence::Nothing;
+    }
+    match lives && own.is_member {
+        true => Consequence::Search,
+        false => Consequence::NewLife { least: shown + 1 },
+    }
+}
+
+/// The newest proven life of each peer that was admitted, with its proof; at most
+/// [`MAX_LIVES`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lives<I, P> {
+    newest: BTreeMap<I, Life<P>>,
+    uses: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Life<P> {
+    boot: u64,
+    proof: P,
+    used: u64,
+}
+
+impl<I: Id, P> Lives<I, P> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self {
+            newest: BTreeMap::new(),
+            uses: 0,
+        }
+    }
+
+    /// A proven life was admitted. Of the same boot the newer proof is kept, which may be
+    /// by a renewed certificate. Returns whether another peer's life was forgotten for it.
+    pub fn note(&mut self, peer: I, boot: u64, proof: P) -> bool {
+        if self.newest(peer).is_some_and(|(newest, _)| newest > boot) {
+            return false;
+        }
+        self.uses += 1;
+        let used = self.uses;
+        self.newest.insert(peer, Life { boot, proof, used });
+        if self.newest.len() <= MAX_LIVES {
+            return false;
+        }
+        let oldest = self.newest.iter().min_by_key(|(_, life)| life.used);
+        let oldest = oldest.map(|(peer, _)| *peer);
+        oldest.is_some_and(|oldest| self.newest.remove(&oldest).is_some())
+    }
+
+    /// The newest proven life of a peer.
+    pub fn newest(&self, peer: I) -> Option<(u64, &P)> {
+        let life = self.newest.get(&peer)?;
+        Some((life.boot, &life.proof))
+    }
+
+    /// Forget the lives whose proof does not hold any more.
+    pub fn retain(&mut self, mut holds: impl FnMut(I, u64, &P) -> bool) {
+        self.newest
+            .retain(|peer, life| holds(*peer, life.boot, &life.proof));
+    }
+}
+
+impl<I: Id, P> Default for Lives<I, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Admission::{Admitted, Asks, Displaces, Outdated, Refused, Replaces};
+    use Answer::{Foreign, Own, Silence};
+
+    fn starting(boot: u64) -> Greeter {
+        Greeter {
+            boot,
+            is_proven: true,
+            is_member: false,
+        }
+    }
+
+    fn member(boot: u64) -> Greeter {
+        Greeter {
+            is_member: true,
+            ..starting(boot)
+        }
+    }
+
+    fn bare(greeter: Greeter) -> Greeter {
+        Greeter {
+            is_proven: false,
+            ..greeter
+        }
+    }
+
+    const fn here(greeter: Greeter) -> Option<Holder> {
+        Some(Holder {
+            greeter,
+            is_same_place: true,
+        })
+    }
+
+    const fn elsewhere(greeter: Greeter) -> Option<Holder> {
+        Some(Holder {
+            greeter,
+            is_same_place: false,
+        })
+    }
+
+    #[test]
+    fn without_a_holder_only_a_proven_newer_life_is_in_the_way() {
+        for (greeter, newest, expected) in [
+            (starting(5), None, Admitted),
+            (starting(5), Some(5), Admitted),
+            (starting(5), Some(4), Admitted),
+            (starting(5), Some(6), Outdated),
+            (member(5), Some(6), Outdated),
+            (bare(starting(5)), Some(6), Outdated),
+            (bare(starting(BOOT_MAX)), Some(6), Admitted),
+        ] {
+            let judged = admission(greeter, newest, None, None);
+            assert_eq!(judged, expected, "{greeter:?} {newest:?}");
+        }
+    }
+
+    #[test]
+    fn a_restart_at_the_same_address_needs_no_question_if_it_is_proven() {
+        for (greeter, newest, expected) in [
+            (starting(6), Some(5), Replaces),
+            (starting(5), Some(5), Admitted),
+            (bare(starting(6)), Some(5), Asks),
+            (bare(starting(5)), None, Admitted),
+            // Its state is lost: it is shown what it does not know.
+            (starting(4), Some(5), Outdated),
+            (bare(starting(4)), None, Asks),
+        ] {
+            let judged = admission(greeter, newest, here(member(5)), None);
+            assert_eq!(judged, expected, "{greeter:?} {newest:?}");
+        }
+    }
+
+    /// The whole table of a process that is linked elsewhere.
+    #[test]
+    fn a_starting_process_stays_outside_while_the_holder_answers() {
+        for holder in [starting(5), member(5)] {
+            for boot in [5, 6, BOOT_MAX] {
+                for greeter in [starting(boot), bare(starting(boot)), bare(member(boot))] {
+                    let judge = |answer| admission(greeter, Some(5), elsewhere(holder), answer);
+                    assert_eq!(judge(None), Asks);
+                    assert_eq!(judge(Some(Silence)), Replaces);
+                    assert_eq!(judge(Some(Foreign)), Refused, "{greeter:?}");
+                    let own = if boot == 5 { Admitted } else { Refused };
+                    assert_eq!(judge(Some(Own)), own);
+                }
+            }
+            let older = admission(starting(4), Some(5), elsewhere(holder), None);
+            assert_eq!(older, Outdated, "it needs no question");
+        }
+    }
+
+    #[test]
+    fn of_two_members_the_newer_one_stays() {
+        for (greeter, holder, answer, expected) in [
+            (member(6), member(5), None, Asks),
+            (member(6), member(5), Some(Foreign), Displaces),
+            (member(6), member(5), Some(Silence), Replaces),
+            (member(4), member(5), None, Asks),
+            (member(4), member(5), Some(Foreign), Refused),
+            (member(4), member(5), Some(Silence), Outdated),
+            (member(5), member(5), Some(Foreign), Refused),
+            // A holder that is starting was there first.
+            (member(6), starting(5), Some(Foreign), Refused),
+        ] {
+            let judged = admission(greeter, Some(5), elsewhere(holder), answer);
+            assert_eq!(judged, expected, "{greeter:?} {holder:?} {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_newer_life_is_outdone_by_a_new_one_unless_it_lives() {
+        use Consequence::{NewLife, Nothing, Search};
+        for (own, shown, lives, expected) in [
+            (starting(5), 4, false, Nothing),
+            (starting(5), 5, true, Nothing),
+            (starting(5), 6, false, NewLife { least: 7 }),
+            (starting(5), 6, true, NewLife { least: 7 }),
+            (member(5), 6, false, NewLife { least: 7 }),
+            (member(5), 6, true, Search),
+            (member(5), BOOT_MAX - 1, false, NewLife { least: BOOT_MAX }),
+            (member(5), BOOT_MAX, false, Nothing),
+            (member(5), u64::MAX, true, Nothing),
+        ] {
+            let judged = consequence(own, shown, lives);
+            assert_eq!(judged, expected, "{own:?} {shown} {lives}");
+        }
+    }
+
+    #[test]
+    fn the_newest_lives_are_kept_and_of_too_many_the_one_noted_longest_ago_goes() {
+        let mut lives = Lives::new();
+        assert!(!lives.note(0, 7, "seven"));
+        assert!(!lives.note(0, 6, "six"));
+        assert_eq!(lives.newest(0), Some((7, &"seven")));
+        assert!(!lives.note(0, 7, "renewed"));
+        assert_eq!(lives.newest(0), Some((7, &"renewed")));
+        for peer in 1..MAX_LIVES as u32 {
+            assert!(!lives.note(peer, 1, "one"));
+        }
+        assert!(!lives.note(0, 8, "eight"));
+        assert!(lives.note(MAX_LIVES as u32, 1, "one"));
+        assert_eq!(lives.newest.len(), MAX_LIVES);
+        assert_eq!(lives.newest(1), None);
+        assert_eq!(lives.newest(0), Some((8, &"eight")));
+        lives.retain(|peer, _, _| peer != 0);
+        assert_eq!(lives.newest(0), None);
+    }
+}

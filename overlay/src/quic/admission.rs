@@ -1,0 +1,319 @@
+//! Which process of a peer is admitted: what the rule of greetings (`lives`) needs to know,
+//! and what follows from it.
+//!
+//! ```text
+//!   greeting ─▶ a link stands ─▶ its process is asked over it: Question, Answer
+//!            ─▶ none stands   ─▶ other addresses of the peer are tried: Probe, Present
+//!            ─▶ not admitted  ─▶ Refusal, with what the refused process can check itself
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use quinn::{Connection, SendStream};
+use tokio::sync::oneshot;
+
+use super::close::{CloseCode, DialError};
+use super::dial::{GREETING_PRIORITY, said_addresses, seen, subject_of};
+use super::greeting::{self, Fingerprint, Greeting, Hello, Refusal};
+use super::life::Places;
+use super::link::Errand;
+use super::peer::Link;
+use super::{Shared, TransportEvent, tls};
+use crate::PeerId;
+use crate::lives::{Admission, Answer, Consequence, Greeter, Holder, admission, consequence};
+
+/// How many other addresses of a peer are tried when one of its processes starts.
+const MAX_PROBES: usize = 4;
+
+/// What was decided when it greeted.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    /// The link that stood then.
+    pub(super) holder: Option<Arc<Link>>,
+    /// The process of that link is gone, or is to end.
+    pub(super) replaces: bool,
+}
+
+impl Shared {
+    /// Decide whether the process of a greeted connection is admitted.
+    pub(super) async fn judge_arrival(
+        self: &Arc<Self>,
+        arrival: &Arc<Link>,
+        hello: &Hello,
+    ) -> Result<Judged, Refusal> {
+        let (peer, greeter) = (arrival.peer, arrival.greeter());
+        let newest = self.life.newest(peer);
+        let entry = self.table.find(peer);
+        let current = entry.as_ref().and_then(|entry| entry.current());
+        let standing = current.filter(|link| link.is_alive());
+        let boot = newest.as_ref().map(|(boot, _)| *boot);
+        let judge = |holder, answer| admission(greeter, boot, holder, answer);
+        let holder = standing.as_ref().map(|link| Holder {
+            greeter: link.greeter(),
+            is_same_place: arrival.is_in_place_of(link),
+        });
+        let mut at = standing.as_ref().map(|link| seen(&link.connection));
+        let mut verdict = judge(holder, None);
+        if verdict == Admission::Asks
+            && let Some(link) = &standing
+        {
+            let doubted = entry.and_then(|entry| entry.doubted());
+            let answer = match doubted.is_some_and(|doubted| Arc::ptr_eq(&doubted, link)) {
+                // It is silent already, and was asked by other means.
+                true => Answer::Silence,
+                false => self.ask(link, arrival.entered.fingerprint).await,
+            };
+            verdict = judge(holder, Some(answer));
+        } else if verdict == Admission::Admitted && holder.is_none() && !greeter.is_member {
+            let found = self.look_elsewhere(arrival, hello).await;
+            if let Some((holder, address)) = found {
+                at = Some(address);
+                verdict = judge(Some(holder), Some(Answer::Foreign));
+            }
+        }
+        let admitted = |replaces| {
+            Ok(Judged {
+                holder: standing.clone(),
+                replaces,
+            })
+        };
+        let places = at.map(|holder| Places {
+            holder,
+            greeter: seen(&arrival.connection),
+        });
+        match verdict {
+            Admission::Admitted => admitted(false),
+            Admission::Replaces => admitted(true),
+            Admission::Displaces => {
+                self.note_duplicate(arrival, places, "the newer one stays, the other ends");
+                if let Some(link) = &standing {
+                    let life = (greeter.boot, hello.statement.clone());
+                    let _ = link.errands.try_send(Errand::Refuse(Refusal {
+                        newest: Some(life),
+                        lives_at: Some(seen(&arrival.connection)),
+                    }));
+                }
+                admitted(true)
+            }
+            Admission::Outdated => {
+                self.metrics.lives_outdated.increment(1);
+                let lives_at = None;
+                Err(Refusal { newest, lives_at })
+            }
+            Admission::Refused | Admission::Asks => {
+                self.note_duplicate(arrival, places, "the one that is linked stays");
+                let lives_at = at;
+                Err(Refusal { newest, lives_at })
+            }
+        }
+    }
+
+    /// Two processes of one identity are there: count it, and say where.
+    fn note_duplicate(&self, arrival: &Link, places: Option<Places>, outcome: &str) {
+        self.metrics.duplicates.increment(1);
+        let Some(Places { holder, greeter }) = places else {
+            return;
+        };
+        if self.life.is_to_be_told(arrival.peer, self.now()) {
+            tracing::warn!(
+                peer = %arrival.name,
+                linked = %holder,
+                other = %greeter,
+                outcome,
+                "two processes have one identity; stop one, or give one a certificate of its own"
+            );
+        }
+    }
+
+    /// Ask the process at the other end of a link about a new connection.
+    async fn ask(&self, link: &Link, about: Fingerprint) -> Answer {
+        let (reply, answered) = oneshot::channel();
+        let errand = Errand::Ask { about, reply };
+        // Too many questions are open: it was not silent.
+        if link.errands.try_send(errand).is_err() && link.is_alive() {
+            return Answer::Foreign;
+        }
+        let limit = self.limits.answer_time();
+        let answered = tokio::time::timeout(limit, answered).await;
+        match answered {
+            Ok(Ok(true)) => Answer::Own,
+            Ok(Ok(false)) => Answer::Foreign,
+            _ => Answer::Silence,
+        }
+    }
+
+    /// Look for another process of a peer where it was known to be before.
+    async fn look_elsewhere(
+        self: &Arc<Self>,
+        arrival: &Link,
+        hello: &Hello,
+    ) -> Option<(Holder, SocketAddr)> {
+        let mut here = said_addresses(hello);
+        here.push(seen(&arrival.connection));
+        let known = self.book().addresses(arrival.peer);
+        let elsewhere = known.into_iter().filter(|address| !here.contains(address));
+        let peer = arrival.peer;
+        let mut probes: FuturesUnordered<_> = elsewhere
+            .take(MAX_PROBES)
+            .map(|address| async move {
+                let (hello, is_own) = self
+                    .probe(peer, address, arrival.entered.fingerprint)
+                    .await?;
+                (!is_own).then(|| (self.life.greeter(peer, &hello), address))
+            })
+            .collect();
+        while let Some(found) = probes.next().await {
+            if let Some((greeter, address)) = found {
+                let is_same_place = false;
+                let holder = Holder {
+                    greeter,
+                    is_same_place,
+                };
+                return Some((holder, address));
+            }
+        }
+        None
+    }
+
+    /// Ask which process of `peer` is at an address; `None` if there is none, or it is
+    /// silent.
+    async fn probe(
+        self: &Arc<Self>,
+        peer: PeerId,
+        address: SocketAddr,
+        about: Fingerprint,
+    ) -> Option<(Hello, bool)> {
+        let _permit = self.dials.try_acquire().ok()?;
+        let endpoint = self.endpoint_for(address)?;
+        let config = self.client();
+        let probe = async {
+            let connecting = endpoint.connect_with(config, address, tls::SERVER_NAME);
+            let connection = connecting.ok()?.await.ok()?;
+            let closing = Closing(connection.clone());
+            let (subject, _) = subject_of(&connection)?;
+            if subject.id != peer {
+                return None;
+            }
+            let (mut say, mut hear) = connection.open_bi().await.ok()?;
+            greeting::say(&mut say, &Greeting::Probe(about))
+                .await
+                .ok()?;
+            let present = greeting::hear(&mut hear).await.ok()?;
+            drop(closing);
+            match present {
+                Greeting::Present(hello, is_own) => Some((hello, is_own)),
+                _ => None,
+            }
+        };
+        let limit = self.limits.answer_time();
+        tokio::time::timeout(limit, probe).await.ok().flatten()
+    }
+
+    /// Tell whoever only wants to know which process is here.
+    pub(super) async fn present(
+        &self,
+        (say, connection): (&mut SendStream, &Connection),
+        to: PeerId,
+        about: &Fingerprint,
+    ) {
+        let is_own = self.life.connections.has(to, about);
+        let hello = self.hello(to, 0);
+        let _ = say.set_priority(GREETING_PRIORITY);
+        if greeting::say(say, &Greeting::Present(hello, is_own))
+            .await
+            .is_ok()
+        {
+            let _ = say.finish();
+            let limit = self.limits.answer_time();
+            let _ = tokio::time::timeout(limit, connection.closed()).await;
+        }
+    }
+
+    /// This process is not admitted by `from`, or is to end: find out what that means.
+    pub(super) async fn on_refusal(self: &Arc<Self>, from: PeerId, refusal: Refusal) -> DialError {
+        let Refusal { newest, lives_at } = refusal;
+        let own = self.life.own();
+        let greeter = Greeter {
+            boot: own.boot,
+            is_proven: true,
+            is_member: own.is_member,
+        };
+        let is_proven = |(boot, statement): &(u64, Bytes)| {
+            let life = (*boot, statement);
+            self.life.is_proven(from, self.me, life)
+        };
+        if let Some((newest, _)) = newest.filter(is_proven) {
+            match (consequence(greeter, newest, lives_at.is_some()), lives_at) {
+                (Consequence::Nothing, _) => {}
+                (Consequence::Search, Some(address)) => self.search(address, newest),
+                (Consequence::Search | Consequence::NewLife { .. }, _) => {
+                    self.emit(TransportEvent::Outlived { newest }).await;
+                }
+            }
+        }
+        match lives_at {
+            Some(address) => DialError::Duplicate { address },
+            None => DialError::OldBoot,
+        }
+    }
+
+    /// Another process of this node's identity is said to live a newer life: nobody is
+    /// believed about that but the process itself.
+    fn search(self: &Arc<Self>, address: SocketAddr, newest: u64) {
+        if self.life.is_searching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shared = self.clone();
+        self.spawn(async move {
+            let found = shared
+                .probe(shared.me, address, Fingerprint::default())
+                .await;
+            let found = found.map(|(hello, _)| shared.life.greeter(shared.me, &hello));
+            let boot = shared.life.boot();
+            let newer = found.filter(|found| found.is_proven && found.boot > boot);
+            match newer.map(|found| found.is_member) {
+                Some(true) => shared.emit(TransportEvent::Superseded { address }).await,
+                // It is starting, and this one was there first.
+                Some(false) => {}
+                None => shared.emit(TransportEvent::Outlived { newest }).await,
+            }
+            shared.life.is_searching.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Refuse a process, and give it time to read why.
+    pub(super) async fn refuse(
+        &self,
+        say: &mut SendStream,
+        connection: &Connection,
+        refusal: Refusal,
+    ) {
+        let code = match refusal.lives_at {
+            Some(_) => CloseCode::Duplicate,
+            None => CloseCode::OldBoot,
+        };
+        if greeting::say(say, &Greeting::Refusal(refusal))
+            .await
+            .is_ok()
+        {
+            let _ = say.finish();
+            let limit = self.limits.answer_time();
+            let _ = tokio::time::timeout(limit, connection.closed()).await;
+        }
+        code.close(connection);
+    }
+}
+
+/// Closes a connection whose purpose is fulfilled.
+struct Closing(Connection);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        CloseCode::Done.close(&self.0);
+    }
+}
