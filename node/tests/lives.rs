@@ -6,7 +6,8 @@ use std::time::Duration;
 use binomesh::peer::Event;
 use binomesh::world::{Memory, Network, World};
 use binomesh_overlay::Config;
-use binomesh_routing::packet::{Confirmation, Strategy};
+use binomesh_routing::packet::Confirmation;
+use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use rand::Rng;
 

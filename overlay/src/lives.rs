@@ -77,7 +77,8 @@ pub enum Admission {
     Outdated,
     /// Another process of its identity lives, and stays.
     Refused,
-    /// It is admitted, and the holder, which lives, is shown its life and ends.
+    /// It is admitted. The holder lives; its link is closed, it is shown the new life when it
+    /// greets again, and ends.
     Displaces,
 }
 

@@ -141,9 +141,8 @@ async fn a_member_that_lost_its_state_and_time_is_back_at_once_and_heard() {
     };
     let mut three = Three::formed(ahead).await;
     let heard = async |node: &Lone| {
-        let sent = node
-            .client()
-            .broadcast("t", "heard", Some(Duration::from_secs(20)));
+        let client = node.client();
+        let sent = client.broadcast("t", "heard", Some(Duration::from_secs(20)));
         let receipt = sent.await.expect("a receipt");
         assert!(receipt.unreached.is_empty(), "{receipt:?}");
     };

@@ -21,7 +21,7 @@ use super::close::{CloseCode, DialError};
 use super::dial::{GREETING_PRIORITY, said_addresses, seen, subject_of};
 use super::greeting::{self, Fingerprint, Greeting, Hello, Refusal};
 use super::life::Places;
-use super::link::Errand;
+use super::link::Question;
 use super::peer::Link;
 use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
@@ -91,13 +91,6 @@ impl Shared {
             Admission::Replaces => admitted(true),
             Admission::Displaces => {
                 self.note_duplicate(arrival, places, "the newer one stays, the other ends");
-                if let Some(link) = &standing {
-                    let life = (greeter.boot, hello.statement.clone());
-                    let _ = link.errands.try_send(Errand::Refuse(Refusal {
-                        newest: Some(life),
-                        lives_at: Some(seen(&arrival.connection)),
-                    }));
-                }
                 admitted(true)
             }
             Admission::Outdated => {
@@ -133,11 +126,12 @@ impl Shared {
     /// Ask the process at the other end of a link about a new connection.
     async fn ask(&self, link: &Link, about: Fingerprint) -> Answer {
         let (reply, answered) = oneshot::channel();
-        let errand = Errand::Ask { about, reply };
+        let question = Question { about, reply };
         // Too many questions are open: it was not silent.
-        if link.errands.try_send(errand).is_err() && link.is_alive() {
+        if link.questions.try_send(question).is_err() && link.is_alive() {
             return Answer::Foreign;
         }
+        self.metrics.questions.increment(1);
         let limit = self.limits.answer_time();
         let answered = tokio::time::timeout(limit, answered).await;
         match answered {

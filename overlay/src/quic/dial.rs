@@ -385,14 +385,14 @@ impl Handshake {
         };
         let limits = &shared.limits;
         let greeter = shared.life.greeter(id, &hello);
-        let (errands, errand) = mpsc::channel(MAX_QUESTIONS);
+        let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
         let link = Arc::new(Link {
             peer: id,
             name: self.subject.name,
             boot: hello.boot,
             is_proven: greeter.is_proven,
             is_member: AtomicBool::new(greeter.is_member),
-            errands,
+            questions: ask,
             entered: self.entered,
             others: hello.others.clone(),
             attempt: self.attempt,
@@ -441,7 +441,7 @@ impl Handshake {
             hear,
             ack,
             after,
-            errands: errand,
+            questions,
             own: shared.life.changes(),
         };
         shared.spawn(link::run(shared.clone(), greeted));

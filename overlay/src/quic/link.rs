@@ -23,7 +23,7 @@ use super::dial;
 use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
-use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError, Refusal};
+use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::life::Own;
 use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
@@ -33,18 +33,11 @@ use super::{Shared, TransportEvent};
 /// more. Guess: one greets at a time.
 pub(super) const MAX_QUESTIONS: usize = 8;
 
-/// What the task of a link is to say to the peer.
+/// Whether the connection with this fingerprint is the peer's own, for its task to ask.
 #[derive(Debug)]
-pub(super) enum Errand {
-    /// Whether the connection with this fingerprint is the peer's own.
-    Ask {
-        about: Fingerprint,
-        reply: oneshot::Sender<bool>,
-    },
-    /// The peer's process is to end; it is given time to read why.
-    Refuse(Refusal),
-    /// Close the connection.
-    Close,
+pub(super) struct Question {
+    pub(super) about: Fingerprint,
+    pub(super) reply: oneshot::Sender<bool>,
 }
 
 /// A connection whose greeting is done.
@@ -57,8 +50,8 @@ pub(super) struct Greeted {
     pub(super) ack: Option<Greeting>,
     /// Nothing is written before this.
     pub(super) after: Option<CancellationToken>,
-    /// What the others ask of the task.
-    pub(super) errands: mpsc::Receiver<Errand>,
+    /// What the peer is to be asked.
+    pub(super) questions: mpsc::Receiver<Question>,
     /// What this process has greeted with.
     pub(super) own: watch::Receiver<Own>,
 }
@@ -72,7 +65,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         hear,
         ack,
         after,
-        errands,
+        questions,
         own,
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
@@ -85,9 +78,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         link: link.clone(),
         say,
         hearing,
-        errands,
+        questions,
         asked: BTreeMap::new(),
-        refuses_until: None,
         own,
         readers: Group::new(&shared.executor),
         writers: Group::new(&shared.executor),
@@ -222,11 +214,9 @@ struct Watch {
     link: Arc<Link>,
     say: SendStream,
     hearing: mpsc::Receiver<Result<Greeting, GreetingError>>,
-    errands: mpsc::Receiver<Errand>,
+    questions: mpsc::Receiver<Question>,
     /// Those who wait for the peer's answer; at most [`MAX_QUESTIONS`].
     asked: BTreeMap<Fingerprint, oneshot::Sender<bool>>,
-    /// The peer was told to end, and is given until then.
-    refuses_until: Option<Instant>,
     own: watch::Receiver<Own>,
     readers: Group<Result<(), ReadFailure>>,
     writers: Group<u64>,
@@ -267,13 +257,9 @@ impl Watch {
                         return false;
                     }
                 }
-                () = refused(clock, self.refuses_until) => {
-                    CloseCode::OldBoot.close(&connection);
-                    return false;
-                }
                 Ok(()) = drain.changed(), if self.drain.is_none() => self.on_drain(),
                 Some(greeting) = self.hearing.recv() => self.on_greeting(greeting).await,
-                Some(errand) = self.errands.recv() => self.on_errand(errand).await,
+                Some(question) = self.questions.recv() => self.on_question(question).await,
                 Ok(()) = self.own.changed() => self.on_own_change().await,
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
@@ -339,22 +325,13 @@ impl Watch {
         silent || now >= drain.until
     }
 
-    /// Another task wants something of the peer.
-    async fn on_errand(&mut self, errand: Errand) {
-        match errand {
-            Errand::Ask { about, reply } => {
-                self.asked.retain(|_, reply| !reply.is_closed());
-                if self.asked.len() < MAX_QUESTIONS {
-                    self.asked.insert(about, reply);
-                    self.say(Greeting::Question(about)).await;
-                }
-            }
-            Errand::Refuse(refusal) => {
-                self.refuses_until = Some(self.shared.now() + self.shared.limits.answer_time());
-                self.say(Greeting::Refusal(refusal)).await;
-            }
-            Errand::Close if self.refuses_until.is_some() => {}
-            Errand::Close => CloseCode::OldBoot.close(&self.link.connection),
+    /// Another task wants to know something of the peer.
+    async fn on_question(&mut self, question: Question) {
+        let Question { about, reply } = question;
+        self.asked.retain(|_, reply| !reply.is_closed());
+        if self.asked.len() < MAX_QUESTIONS {
+            self.asked.insert(about, reply);
+            self.say(Greeting::Question(about)).await;
         }
     }
 
@@ -499,13 +476,6 @@ impl Watch {
             (None, _, Some(error)) => DownReason::of(&error),
             (None, _, None) => DownReason::Broken,
         }
-    }
-}
-
-async fn refused(clock: &Clock, until: Option<Instant>) {
-    match until {
-        Some(until) => clock.sleep_until(until.into_std()).await,
-        None => std::future::pending().await,
     }
 }
 

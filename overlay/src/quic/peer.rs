@@ -27,7 +27,7 @@ use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
 use super::greeting::{Farewell, Fingerprint};
 use super::life::Entered;
-use super::link::Errand;
+use super::link::Question;
 use super::queue::{Full, Queue, QueueLimits};
 use super::room::Share;
 use crate::PeerId;
@@ -59,8 +59,8 @@ pub(super) struct Link {
     pub(super) is_proven: bool,
     /// The peer has said that it was counted with others.
     pub(super) is_member: AtomicBool,
-    /// What its task is to say to the peer.
-    pub(super) errands: mpsc::Sender<Errand>,
+    /// What its task is to ask the peer.
+    pub(super) questions: mpsc::Sender<Question>,
     /// That this process has it.
     pub(super) entered: Entered,
     /// Other connections that the peer's process has to this one, as it greeted.
@@ -106,14 +106,6 @@ impl Link {
             first
         });
         self.ready.iter().for_each(AtomicWaker::wake);
-    }
-
-    /// Another process of the peer is admitted in the place of this one. The task of the
-    /// link closes it, once it has said what it was asked to say.
-    fn give_up(&self) {
-        if self.errands.try_send(Errand::Close).is_err() {
-            CloseCode::OldBoot.close(&self.connection);
-        }
     }
 
     fn dial(&self) -> Dial {
@@ -416,9 +408,10 @@ impl Peer {
         let is_same = link.boot == current.boot && (was_judged || link.is_in_place_of(&current));
         let after = match (was_judged && judged.replaces, is_same) {
             (true, _) => {
-                // The process behind the current link is gone: nothing to drain.
+                // The process behind the current link is gone, or is to end, which it is told
+                // when it dials again: nothing to drain.
                 state.down = DownReason::Restarted;
-                current.give_up();
+                CloseCode::OldBoot.close(&current.connection);
                 None
             }
             (false, true) => {

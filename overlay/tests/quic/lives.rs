@@ -184,7 +184,9 @@ async fn one_process_at_two_addresses_is_no_duplicate() {
         a.until_up(b.id()).await;
         b.until_up(a.id()).await;
         for node in [&a, &b] {
-            assert_eq!(node.meter.read("duplicates_total", ""), 0, "round {round}");
+            let read = |name| node.meter.read(name, "");
+            let asked = (read("questions_total"), read("duplicates_total"));
+            assert_eq!(asked, (0, 0), "round {round}: they know each other");
         }
         let total = |name| a.meter.read(name, "") + b.meter.read(name, "");
         let is_settled = || linked(&a).len() == 1 && linked(&b).len() == 1;
