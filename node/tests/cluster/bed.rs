@@ -161,6 +161,8 @@ impl Lone {
     /// Wait for its end; the exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("started");
+        // Waiting would close it, and the process would leave.
+        let _input = child.stdin.take();
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
         ended.expect("in time").expect("waited").code()
     }
