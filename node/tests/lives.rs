@@ -1,5 +1,4 @@
 //! Lives of processes whose numbers went back, in the seeded world.
-#![allow(missing_docs, reason = "a test")]
 
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ fn is_heard(world: &mut World, from: u32, case: &str) {
         let Event::Relay(routing::Event::Receipt(receipt)) = told.event else {
             return None;
         };
-        (receipt.id == id).then(|| receipt.unreached.is_empty())
+        (receipt.id == id).then_some(receipt.unreached.is_empty())
     });
     assert_eq!(receipts.collect::<Vec<_>>(), [true], "{case}");
 }

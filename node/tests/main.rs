@@ -4,6 +4,7 @@ mod arbitrary_state;
 mod formation;
 mod joins_and_restarts;
 mod leaving;
+mod lives;
 mod membership;
 mod readiness;
 mod vacancy;

@@ -80,7 +80,13 @@ impl Shared {
         // The dialler gave it up and knows why; a node that stops refuses everybody; nothing
         // is known of a sender that falls silent; and of two processes of one identity there
         // is a line already, while an older life simply goes on as a newer one.
-        let needs_none = ["closed_by_peer", "stopping", "timed_out", "quic", "not_admitted"];
+        let needs_none = [
+            "closed_by_peer",
+            "stopping",
+            "timed_out",
+            "quic",
+            "not_admitted",
+        ];
         if needs_none.contains(&label) {
             return;
         }
