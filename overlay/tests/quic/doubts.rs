@@ -120,7 +120,8 @@ async fn a_silent_link_in_doubt_is_replaced_at_both_ends_at_once() {
     }
 }
 
-/// Its clock may be ahead of that of its former life or behind it.
+/// Its clock may be ahead of that of its former life or behind it: then it is shown that
+/// life, and goes on above it.
 #[tokio::test]
 async fn a_restart_without_the_former_secret_is_found_by_a_dial_beside() {
     for boot in [6, 4] {
@@ -156,9 +157,49 @@ async fn restart_with(boot: u64) {
     let mut config = authority.config("b");
     (config.bind, config.boot) = (vec![address], boot);
     config.node_secret = [9; 32];
-    let _second = Node::start(config);
-    assert_eq!(a.until_up(id("b")).await, boot);
+    let mut second = Node::start(config);
+    let mut expected = boot;
+    if boot < 5 {
+        let newest = second.until(|event| match event {
+            TransportEvent::Outlived { newest } => Some(newest),
+            _ => None,
+        });
+        assert_eq!(newest.await, 5);
+        expected = 6;
+        second.transport.begin_life(expected);
+    }
+    assert_eq!(a.until_up(id("b")).await, expected);
     assert_eq!(a.transport.links().len(), 1);
+    assert_eq!(a.meter.read("questions_total", ""), 0, "it is silent");
+}
+
+/// At another address, where only the silence of the holder tells that it has moved.
+#[tokio::test]
+async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    patient(&mut config.limits);
+    let mut a = Node::start(config);
+    let process = tokio::runtime::Runtime::new().expect("a runtime");
+    let first = {
+        let _entered = process.enter();
+        Node::start(authority.config("b"))
+    };
+    a.knows(&first);
+    a.transport.connect(id("b"));
+    a.until_up(id("b")).await;
+    let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
+    died.await.expect("dead");
+    a.transport.doubt(id("b"));
+    let mut config = authority.config("b");
+    config.boot = 9;
+    let second = Node::start(config);
+    second.knows(&a);
+    second.transport.connect(a.id());
+    assert_eq!(a.until_up(id("b")).await, 9);
+    assert_eq!(a.transport.links()[0].address, second.address());
+    assert_eq!(a.meter.read("questions_total", ""), 0);
+    drop(first);
 }
 
 /// A node in a thread of its own, which can be stopped as by SIGSTOP.

@@ -7,7 +7,7 @@ use binomesh_overlay::quic::{DialError, Notary, TransportConfig, TransportEvent}
 use tokio::runtime::Runtime;
 
 use crate::bed::{Authority, Node, PATIENCE, eventually, id};
-use crate::raw::{Raw, hello};
+use crate::raw::{GREETING, Raw, hello};
 
 /// A process of `name` with this boot, at an address of its own.
 fn life(authority: &Authority, name: &str, boot: u64) -> TransportConfig {
@@ -218,9 +218,9 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
     };
     // A Hello as in `hello`, with the greatest boots: ten bytes, the lowest bits first.
     let greatest = |lowest: u8| {
-        let mut bytes = vec![2, 0, 17, 0, 0x80 | lowest];
+        let mut bytes = vec![GREETING, 0, 18, 0, 0x80 | lowest];
         bytes.extend([0xff; 8]);
-        bytes.extend([1, 1, 0, 0, 0, 0, 0]);
+        bytes.extend([1, 1, 0, 0, 0, 0, 0, 0]);
         bytes
     };
     let (refused, _) = raw(&greatest(0x7f)).await;
@@ -269,7 +269,7 @@ async fn nobody_is_ended_by_hearsay() {
         refusal.extend([1, 0, 127, 0, 0, 1]);
         refusal.extend(varint(address.port()));
         let mut said = hello(1).to_vec();
-        said.push(2);
+        said.push(GREETING);
         said.extend((refusal.len() as u16).to_be_bytes());
         said.extend(refusal);
         raw.greet(&said).await.expect("an ack");
