@@ -442,6 +442,7 @@ impl Peer {
         let mut state = self.lock();
         state.claimed = false;
         state.failures = 0;
+        state.doubt = None;
         state.queue.clear();
         state.current.clone()
     }

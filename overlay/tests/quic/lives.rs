@@ -6,7 +6,7 @@ use std::time::Duration;
 use binomesh_overlay::quic::{DialError, Notary, TransportConfig, TransportEvent};
 use tokio::runtime::Runtime;
 
-use crate::bed::{Authority, Node, PATIENCE, eventually, id};
+use crate::bed::{Authority, Node, PATIENCE, eventually, id, packet};
 use crate::raw::{GREETING, Raw, hello};
 
 /// A process of `name` with this boot, at an address of its own.
@@ -99,6 +99,30 @@ async fn a_process_that_lives_elsewhere_is_found_without_a_link() {
     drop(first);
     let admitted = async { while next_dial(&mut second, &p).await.is_err() {} };
     tokio::time::timeout(PATIENCE, admitted).await.expect("in");
+}
+
+/// It waits for a peer that does not take leave, and is known to be where it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_stops_keeps_nobody_outside() {
+    let authority = Authority::new("one");
+    let p = Node::start(life(&authority, "p", 1));
+    let mut config = life(&authority, "x", 5);
+    config.limits.drain_silence = Duration::from_secs(5);
+    let mut first = Node::start(config);
+    p.knows(&first);
+    let raw = Raw::connect(Some(authority.issue_to("raw").der()), first.address()).await;
+    let raw = raw.expect("connected");
+    raw.greet(&hello(1)).await.expect("an ack");
+    first.until_up(id("raw")).await;
+    let stopping = first.transport.clone();
+    let stopped = tokio::spawn(async move { stopping.close().await });
+    let refused = || first.transport.send(id("raw"), packet(b"x")).is_err();
+    eventually("it is stopping", refused).await;
+    let mut second = Node::start(life(&authority, "x", 9));
+    dial(&mut second, &p).await.expect("admitted");
+    assert!(!stopped.is_finished(), "it still stops");
+    raw.connection.close(0_u32.into(), b"");
+    stopped.await.expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
