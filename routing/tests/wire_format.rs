@@ -279,8 +279,8 @@ fn golden_vectors_do_not_change() {
     }));
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
-    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0, 0];
-    assert_eq!(head, [&[8, 0][..], &errand, &tail].concat());
+    let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0, 0, 0];
+    assert_eq!(head, [&[9, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -300,7 +300,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[8, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[9, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -309,23 +309,29 @@ fn golden_vectors_do_not_change() {
     }
     let head = encode(&named).unwrap().0;
     let tail = [
-        0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 4, 70, 71, 72, 73, 0, 0,
+        0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 4, 70, 71, 72, 73, 0, 0, 0,
     ];
-    assert_eq!(head, [&[8, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[9, 0][..], &errand, &tail].concat());
 
     if let Message::Packet(packet) = &mut named {
         let three = ["pay", "", "load"].map(Bytes::from);
         packet.payloads = Payloads::join(&three).unwrap();
     }
     let (head, payload) = encode(&named).unwrap();
-    assert_eq!(head.last_chunk(), Some(&[73, 0, 2, 3, 3]));
+    assert_eq!(head.last_chunk(), Some(&[73, 0, 0, 2, 3, 3]));
     assert_eq!(payload, &b"payload"[..]);
 
     if let Message::Packet(packet) = &mut named {
         packet.header.signature = signature(3);
+        packet.header.stood = Some(Stood {
+            epoch: packet.header.errand.epoch,
+            ranks: vec![Some(Rank(9)), None, None, Some(Rank(2))],
+        });
     }
     let head = encode(&named).unwrap().0;
-    assert_eq!(head.last_chunk(), Some(&[73, 1, 3, 7, 7, 7, 2, 3, 3]));
+    let stood = [73, 1, 3, 4, 5, 6, 4, 1, 9, 0, 0, 1, 2];
+    let end = [&stood[..], &[1, 3, 7, 7, 7, 2, 3, 3]].concat();
+    assert!(head.ends_with(&end), "{head:?}");
 
     if let Message::Packet(packet) = &mut named {
         packet.header.order = Some(Order {
@@ -334,21 +340,21 @@ fn golden_vectors_do_not_change() {
         });
     }
     let head = encode(&named).unwrap().0;
-    assert_eq!(head[head.len() - 19..][..6], [b'h', b'i', 1, 0xac, 2, 5]);
+    assert_eq!(head[head.len() - 31..][..6], [b'h', b'i', 1, 0xac, 2, 5]);
 
     let inquire = Message::Inquire {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[8, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[9, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[8, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[9, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     let mut down_the_tree = small_errand(Part::Range(Span::new(4, 8)));
     down_the_tree.strategy = strategy::Strategy::SiblingTree { fanout: 4 };
@@ -358,7 +364,7 @@ fn golden_vectors_do_not_change() {
     };
     let head = encode(&refused).unwrap().0;
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 1, 4, 0];
-    assert_eq!(head, [&[8, 3][..], &errand, &[0, 4, 8, 3]].concat());
+    assert_eq!(head, [&[9, 3][..], &errand, &[0, 4, 8, 3]].concat());
 
     let hello = Message::<u32>::Hello {
         epoch: small_errand(Part::Range(Span::new(4, 8))).epoch,
@@ -366,7 +372,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[8, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[9, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]
@@ -599,10 +605,10 @@ fn a_topic_is_checked_when_it_is_read() {
     let with_topic = |name: &str| -> Bytes {
         let length = [(name.len() % 128) as u8 | 0x80, (name.len() / 128) as u8];
         [
-            &head[..head.len() - 6],
+            &head[..head.len() - 7],
             &length,
             name.as_bytes(),
-            &[0, 0, 0, 0],
+            &[0, 0, 0, 0, 0],
         ]
         .concat()
         .into()
