@@ -113,13 +113,13 @@ fn who_missed_a_goodbye_is_told() {
 #[test]
 fn a_goodbye_outdoes_a_rumour() {
     let mut bed = Bed::new(Planted::NONE);
-    assert_eq!(bed.rumour(2, 7, 3), [(7, Verdict::Down)]);
+    assert_eq!(bed.rumour(2, 7, 3), [(7, Verdict::ToldDown)]);
     assert_eq!(said(&mut bed, 1, 7, 3), [(7, Verdict::Left(3))]);
     let down: Vec<u32> = bed.detector.down().collect();
     assert_eq!(down, [7]);
     // A later life that is down was not the one that left.
     let verdicts = bed.rumour(2, 7, 4);
-    assert_eq!(verdicts, [(7, Verdict::Down)]);
+    assert_eq!(verdicts, [(7, Verdict::ToldDown)]);
     assert!(bed.detector.is_down(7) && !bed.detector.has_left(7));
 }
 

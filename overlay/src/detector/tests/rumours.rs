@@ -308,7 +308,7 @@ fn more_rumours_than_a_message_may_hold_are_not_read() {
     let told = [101, 102].map(|peer| accusation(peer, 1, 0));
     let flood = incredible.chain(told).collect();
     let verdicts = bed.hear(1, Message::Rumours(flood));
-    assert_eq!(verdicts, [(101, Verdict::Down)]);
+    assert_eq!(verdicts, [(101, Verdict::ToldDown)]);
 }
 
 #[test]
