@@ -228,8 +228,10 @@ fn up_stops_its_nodes_on_sigint() {
     let directory = Directory::open(Path::new(&dir)).unwrap();
     assert_eq!(directory.nodes.len(), 1);
     let broadcast = ["broadcast", "--cluster", &dir, "--json", "hello"];
-    let (code, text) = status(&broadcast);
-    assert!(code == 1 && text.contains("--allow-none"), "{text}");
+    let refused = ran(&broadcast);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(text.contains("--allow-none"), "{text}");
     let output = ran(&[&broadcast[..], &["--allow-none"]].concat());
     assert!(output.status.success(), "{output:?}");
     let receipt: binomesh::Receipt = serde_json::from_slice(&output.stdout).unwrap();
