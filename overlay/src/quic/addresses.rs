@@ -48,17 +48,22 @@ impl OwnAddresses {
         is_due
     }
 
-    /// Look at these addresses. Returns those that have been there and are gone for good.
+    /// Look at the addresses that links use, and those that are said. Returns those that have
+    /// been there and are gone for good.
     fn look(
         &mut self,
         now: Instant,
-        addresses: &BTreeSet<IpAddr>,
+        used: &BTreeSet<IpAddr>,
+        said: &BTreeSet<IpAddr>,
         is_there: impl Fn(IpAddr) -> bool,
     ) -> BTreeSet<IpAddr> {
+        let addresses: BTreeSet<IpAddr> = used.union(said).copied().collect();
         self.missing.retain(|ip, _| addresses.contains(ip));
         self.once.retain(|ip| addresses.contains(ip));
+        // What a link has come to was there, though it be gone before the first look.
+        self.once.extend(used);
         let mut gone = BTreeSet::new();
-        for ip in addresses {
+        for ip in &addresses {
             if is_there(*ip) {
                 self.missing.remove(ip);
                 self.once.insert(*ip);
@@ -100,10 +105,9 @@ impl Shared {
                 Some((peer, at))
             })
             .collect();
-        let used = linked.iter().map(|(_, at)| *at);
+        let used = linked.iter().map(|(_, at)| *at).collect();
         let said = self.advertised.iter().map(|at| at.ip().to_canonical());
-        let addresses: BTreeSet<IpAddr> = used.chain(said).collect();
-        let gone = own.look(now, &addresses, is_own);
+        let gone = own.look(now, &used, &said.collect(), is_own);
         for ip in gone.difference(&own.told) {
             let is_advertised = self
                 .advertised
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn an_address_is_gone_after_a_second_and_only_if_it_was_there() {
         let (mut own, start) = (OwnAddresses::default(), start());
-        let all = BTreeSet::from([HERE, NAT]);
+        let said = BTreeSet::from([HERE, NAT]);
         for (ms, is_here, is_gone) in [
             (0, true, false),
             // It flaps.
@@ -164,10 +168,19 @@ mod tests {
             (4000, true, false),
         ] {
             let now = start + Duration::from_millis(ms);
-            let gone = own.look(now, &all, |ip| ip == HERE && is_here);
+            let gone = own.look(now, &BTreeSet::new(), &said, |ip| ip == HERE && is_here);
             assert_eq!(gone.contains(&HERE), is_gone, "{ms}");
             assert!(!gone.contains(&NAT), "it never was there");
         }
+    }
+
+    #[test]
+    fn the_address_of_a_link_was_there_though_it_is_gone_at_the_first_look() {
+        let (mut own, start) = (OwnAddresses::default(), start());
+        let (used, said) = (BTreeSet::from([HERE]), BTreeSet::from([HERE, NAT]));
+        assert_eq!(own.look(start, &used, &said, |_| false), BTreeSet::new());
+        let later = start + PATIENCE;
+        assert_eq!(own.look(later, &used, &said, |_| false), used);
     }
 
     #[test]

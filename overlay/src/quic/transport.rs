@@ -126,6 +126,8 @@ impl Transport {
             let accepting = dial::accept(shared.clone(), endpoint.clone());
             shared.executor.spawn(accepting);
         }
+        // The advertised addresses that are there now may be gone at the first beat.
+        shared.look_at_addresses();
         let owner = Arc::new(Owner { shared });
         Ok((Self { owner }, received))
     }
