@@ -30,7 +30,7 @@ async fn knock(to: SocketAddr, issued: Option<&Issued>) -> Result<Vec<u8>, Strin
 
 #[tokio::test]
 async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let node = member(&cluster, "node-0");
     let client = node.client();
@@ -84,7 +84,7 @@ fn told(node: &Lone, reason: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_refusal_is_told_once_with_its_reason_the_address_and_a_remedy() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let [ours, forger] = [(); 2].map(|()| {
         let authority = Authority::generate("test.local", Validity::days(1));
@@ -131,7 +131,7 @@ async fn a_refusal_is_told_once_with_its_reason_the_address_and_a_remedy() {
 
 #[tokio::test]
 async fn a_node_of_another_authority_stays_outside() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let epoch = verified(&cluster).await.0[0].epoch.clone();
     let parent = member(&cluster, "node-0");
@@ -173,7 +173,7 @@ async fn a_node_of_another_authority_stays_outside() {
 
 #[tokio::test]
 async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let epoch = verified(&cluster).await.0[0].epoch.clone();
     let found = member(&cluster, "node-1");
@@ -208,7 +208,7 @@ async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
 
 #[tokio::test]
 async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
     let list = dir.path().join("crl.pem");

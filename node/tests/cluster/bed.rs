@@ -1,4 +1,4 @@
-//! What the tests stand on: clusters one after another, single processes, and
+//! What the tests stand on: clusters, two at a time, single processes, and
 //! questions that are asked until the answer is right.
 
 use std::io::Write;
@@ -14,18 +14,19 @@ use binomesh::verify::Verified;
 use binomesh::{NodeConfig, NodeReport, Profile};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// Long enough for a loaded machine; what takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_binomesh");
 
-/// Clusters compete for the processor, and deaths are noticed by the clock.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// Clusters compete for the processor, and deaths are noticed by the clock: two at a time,
+/// since most of a test is waiting.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
-pub(crate) async fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().await
+pub(crate) async fn turn() -> SemaphorePermit<'static> {
+    TURNS.acquire().await.expect("never closed")
 }
 
 #[expect(clippy::disallowed_methods, reason = "patience is wall time")]

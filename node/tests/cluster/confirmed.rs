@@ -37,7 +37,7 @@ async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
 /// inventory alone knows of it. What comes before its application is there waits for it.
 #[tokio::test]
 async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     for (grace_seconds, when) in [
         (30, When::AtOnce),
         (30, When::AfterAll),
@@ -68,7 +68,7 @@ async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
 /// that are published in order are sorted.
 #[tokio::test]
 async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut cluster = one_killed(30).await;
     let sent = publish_three(&cluster, true).await;
     let mut inbox = back_and_listening(&mut cluster, true, When::AtOnce).await;
@@ -81,7 +81,7 @@ async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order()
 #[tokio::test]
 async fn what_is_kept_takes_no_room_from_what_comes_later() {
     const MANY: u64 = 70;
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = one_killed(30).await;
     let client = member(&cluster, "node-1").client();
     let mut sending = tokio::task::JoinSet::new();
@@ -181,7 +181,7 @@ async fn assert_all_in_order(inbox: &mut Events, sent: Vec<Sending>, grace_secon
 
 #[tokio::test]
 async fn past_its_time_a_receipt_names_who_did_not_come_back() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(4);
     config.grace_seconds = 30;
     let cluster = formed(config).await;
@@ -201,7 +201,7 @@ async fn past_its_time_a_receipt_names_who_did_not_come_back() {
 
 #[tokio::test]
 async fn hosts_of_the_inventory_that_are_no_members_are_named() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(4);
     config.expect = "node-[0-4],login-1".parse().unwrap();
     let cluster = formed(config).await;
@@ -225,7 +225,7 @@ async fn hosts_of_the_inventory_that_are_no_members_are_named() {
 
 #[tokio::test]
 async fn applications_answer_and_equal_answers_are_one() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(6)).await;
     let dir = cluster.dir().display().to_string();
     let mut applications = Vec::new();

@@ -44,7 +44,7 @@ async fn lost_links(node: &Lone) -> u64 {
 
 #[tokio::test]
 async fn a_root_that_lost_its_state_is_dialled_by_those_who_found_it_down() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
     let mut root = Lone::prepare(dir.path(), "root", &authority);
@@ -193,7 +193,7 @@ impl Two {
 
 #[tokio::test]
 async fn a_member_whose_address_changes_is_back_at_once() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let two = Two::formed(Some(2)).await;
     let host = &two.hosts[1];
     host.run("ip addr del 10.99.0.2/24 dev line").await;
@@ -229,7 +229,7 @@ async fn a_member_whose_address_changes_is_back_at_once() {
 /// less than a second.
 #[tokio::test]
 async fn a_moment_without_a_line_or_an_address_costs_no_link() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let two = Two::formed(None).await;
     let mut before = Vec::new();
     for node in &two.nodes {

@@ -20,7 +20,7 @@ fn receipt(output: &std::process::Output) -> Receipt {
 
 #[tokio::test]
 async fn a_child_waits_for_its_parent_and_joins_when_it_comes() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
     // Somebody holds the port and says nothing.
@@ -60,7 +60,7 @@ async fn a_child_waits_for_its_parent_and_joins_when_it_comes() {
 
 #[tokio::test]
 async fn a_killed_node_gets_back_in_with_its_identity() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut cluster = formed(bed::config(6)).await;
     let before = member(&cluster, "node-3");
     let boot = before.client().topology().await.unwrap().boot;
@@ -89,7 +89,7 @@ async fn a_killed_node_gets_back_in_with_its_identity() {
 
 #[tokio::test]
 async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(5)).await;
     let dir = folder(&cluster);
     let left = ran(&["leave", "--cluster", &dir, "--node", "node-4"], b"").await;
@@ -112,7 +112,7 @@ async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
 
 #[tokio::test]
 async fn a_paused_node_is_unconfirmed_and_reached_again_afterwards() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(5);
     // Long enough to be a member still when the broadcast begins.
     config.profile = Profile::Default;
@@ -146,7 +146,7 @@ async fn a_paused_node_is_unconfirmed_and_reached_again_afterwards() {
 
 #[tokio::test]
 async fn payloads_come_from_arguments_files_and_standard_input() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let dir = folder(&cluster);
     let mut inboxes = Vec::new();

@@ -203,7 +203,7 @@ async fn finger_is_wrong(cluster: &Cluster, root: &NodeReport, wrong: &str) -> b
 
 #[tokio::test]
 async fn a_forged_finger_is_mended_by_the_visits() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, reports) = cluster(None).await;
     let at = |rank| reports.iter().find(|r| r.rank == Some(rank));
     let (root, wrong) = (at(0).expect("a root"), at(3).expect("ranked"));
@@ -222,7 +222,7 @@ async fn a_forged_finger_is_mended_by_the_visits() {
 
 #[tokio::test]
 async fn a_stranger_cannot_become_the_roots_predecessor() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, reports) = cluster(None).await;
     let root = reports.iter().find(|r| r.rank == Some(0)).expect("a root");
     let forger = Forger::linked(&cluster, root).await;
@@ -247,7 +247,7 @@ async fn a_stranger_cannot_become_the_roots_predecessor() {
 #[cfg(feature = "planted")]
 #[tokio::test]
 async fn planted_missing_refresh_goes_red_in_a_real_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, reports) = cluster(Some("missing-refresh")).await;
     let at = |rank| {
         reports
@@ -280,7 +280,7 @@ async fn planted_missing_refresh_goes_red_in_a_real_cluster() {
 #[cfg(feature = "planted")]
 #[tokio::test]
 async fn planted_rule_4_guard_goes_red_in_a_real_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, reports) = cluster(Some("rule-4-guard")).await;
     let root = reports.iter().find(|r| r.rank == Some(0)).expect("a root");
     let forger = Forger::linked(&cluster, root).await;

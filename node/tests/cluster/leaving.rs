@@ -39,7 +39,7 @@ async fn wait_for_goodbyes(cluster: &Cluster, at: &[&str], gone: &[&str]) {
 /// by which a death is waited for longer than these broadcasts may take.
 #[tokio::test]
 async fn broadcasts_after_a_leave_are_complete_and_quick() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(6);
     config.profile = Profile::Default;
     let cluster = formed(config).await;
@@ -78,7 +78,7 @@ async fn broadcasts_after_a_leave_are_complete_and_quick() {
 /// A host of the inventory is expected, whatever it said when it left.
 #[tokio::test]
 async fn a_host_that_is_expected_and_has_left_is_absent() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(4);
     config.expect = "node-[0-3]".parse().unwrap();
     let cluster = formed(config).await;
@@ -101,7 +101,7 @@ async fn a_host_that_is_expected_and_has_left_is_absent() {
 /// more as it drains, reaches its next life.
 #[tokio::test]
 async fn a_graceful_restart_loses_nothing_that_is_kept() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-1").client();
     let options = SendOptions {
@@ -164,7 +164,7 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
 /// It is alone, and nobody has failed.
 #[tokio::test]
 async fn all_others_may_leave() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     for gone in ["node-0", "node-2"] {
         assert_eq!(cluster.terminate(gone).await.unwrap(), Some(0), "{gone}");
@@ -178,7 +178,7 @@ async fn all_others_may_leave() {
 /// rumour, which its victim answers.
 #[tokio::test]
 async fn a_goodbye_in_anothers_name_is_refused_and_counted() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let client = member(&cluster, "node-1").client();
     let report = client.topology().await.unwrap();

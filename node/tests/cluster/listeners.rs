@@ -16,7 +16,7 @@ fn hold_up() {
 /// Of three receivers one panics at a word, and goes on without its listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 4);
     let mut listeners = Vec::new();
@@ -89,7 +89,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
 /// Dropping the listener ends the calls and frees its place.
 #[tokio::test]
 async fn who_does_not_listen_any_more_is_not_called() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 2);
     for housed in &all {

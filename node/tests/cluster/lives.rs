@@ -85,7 +85,7 @@ fn warned(log: &str, words: &[&str]) -> bool {
 
 #[tokio::test]
 async fn a_copied_certificate_stays_outside_until_the_first_process_is_gone() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let three = Three::formed(|_| ()).await;
     let epoch = three.client(0).status().await.expect("asked").epoch;
     let there = three.members[2].address.to_string();
@@ -117,7 +117,7 @@ async fn a_copied_certificate_stays_outside_until_the_first_process_is_gone() {
 /// Both are members in the end: the first one was paused as the second one came.
 #[tokio::test]
 async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut three = Three::formed(|_| ()).await;
     signal(three.members[2].pid, "STOP");
     let (clone, _) = three.clone_of_x(1).await;
@@ -133,7 +133,7 @@ async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
 /// Its former clock was an hour ahead, its folder is new, and it is at another address.
 #[tokio::test]
 async fn a_member_that_lost_its_state_and_time_is_back_at_once_and_heard() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let ahead = |lone: &Lone| {
         let boot = lone.state().join("boot");
         std::fs::create_dir_all(lone.state()).expect("made");

@@ -154,7 +154,7 @@ async fn in_one_process(count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
     const MESSAGES: usize = 250;
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 8);
     let mut inboxes = Vec::new();
@@ -202,7 +202,7 @@ async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
 /// What was published before the node was told to leave goes out, to the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_just_before_a_leave_is_delivered() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);
     for housed in &all {
@@ -226,14 +226,14 @@ async fn what_is_published_just_before_a_leave_is_delivered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_nodes_live_in_one_process() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     in_one_process(64).await;
 }
 
 /// Nobody can answer whoever has left: its receipts say so, and are not lost.
 #[tokio::test]
 async fn who_leaves_has_the_receipts_of_what_was_not_answered() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);
     for housed in &all {

@@ -74,7 +74,7 @@ impl Seen {
 #[tokio::test]
 async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_missed() {
     const MESSAGES: u64 = 120;
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(8)).await;
     let origin = member(&cluster, "node-1").client();
     let mut inboxes = Vec::new();
@@ -154,7 +154,7 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
 /// missing or late, and nothing is passed over.
 #[tokio::test]
 async fn what_was_given_up_is_missing_or_late_and_never_passed_over() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0").client();
     let still = member(&cluster, "node-2");

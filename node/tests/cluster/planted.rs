@@ -38,7 +38,7 @@ async fn complaint(cluster: &Cluster) -> String {
 
 #[tokio::test]
 async fn planted_lost_b_connect_goes_red_in_a_real_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = spawn("lost-b-connect", 8).await;
     let complaint = complaint(&cluster).await;
     assert!(complaint.contains("forming did not finish"), "{complaint}");
@@ -47,7 +47,7 @@ async fn planted_lost_b_connect_goes_red_in_a_real_cluster() {
 
 #[tokio::test]
 async fn planted_level_bound_goes_red_in_a_real_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = spawn("level-bound", 8).await;
     let complaint = complaint(&cluster).await;
     // The level too many, at a power of two, leads back to oneself.
@@ -61,7 +61,7 @@ async fn planted_level_bound_goes_red_in_a_real_cluster() {
 /// A relay says done for the node behind it, which is paused and has nothing.
 #[tokio::test]
 async fn planted_done_before_custody_goes_red_in_a_real_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = spawn("done-before-custody", 8).await;
     let (reports, _) = bed::verified(&cluster).await;
     let at = |rank| {

@@ -53,7 +53,7 @@ fn file(cluster: &Cluster, name: &str, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_other() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(6)).await;
     let others = ["node-0", "node-2", "node-3", "node-4", "node-5"];
     let content = bytes((5 << 20) + 12_345);
@@ -126,7 +126,7 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
 /// In the middle of a chain: those behind it get their pieces all the same.
 #[tokio::test]
 async fn the_death_of_a_node_on_the_way_costs_only_that_node() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(8)).await;
     let content = bytes(24 << 20);
     let origin = member(&cluster, "node-0");
@@ -182,7 +182,7 @@ fn counted(source: &[u8]) -> (impl AsyncRead + Unpin + use<>, Arc<AtomicU64>) {
 /// nobody reads ahead without a bound.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let all = many_nodes::start(dir.path(), 4);
     let mut inboxes = Vec::new();
@@ -278,7 +278,7 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
 
 #[tokio::test]
 async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0");
     let content = bytes(3 << 20);

@@ -62,7 +62,7 @@ async fn exit_status(command: &[&str], node: &Lone) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn an_island_of_three_is_unready_as_one_until_the_cluster_starts() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let first = seed("first", free());
     // A seed, so that nobody waits for half a minute before it is a root.
@@ -128,7 +128,7 @@ async fn an_island_of_three_is_unready_as_one_until_the_cluster_starts() {
 
 #[tokio::test]
 async fn the_last_one_is_cut_off_or_alone_and_a_send_to_nobody_is_no_success() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let a = started(dir.path(), "a", &authority, |config| {
         config.grace_seconds = 1
@@ -176,7 +176,7 @@ async fn the_last_one_is_cut_off_or_alone_and_a_send_to_nobody_is_no_success() {
 
 #[tokio::test]
 async fn after_a_power_cut_without_the_first_all_others_are_ready() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let names = ["n0", "n1", "n2", "n3"];
     let seeds: Vec<Seed> = names.iter().map(|name| seed(name, free())).collect();

@@ -99,7 +99,7 @@ impl Renewing {
 /// is not, though its chain was known to be good.
 #[tokio::test]
 async fn a_renewed_key_signs_and_the_former_one_is_believed_no_more() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut nodes = Renewing::formed().await;
     let (sender, reader) = (nodes.signer.client(), nodes.reader.client());
     let mut inbox = reader.subscribe("#").await.expect("subscribed");
@@ -134,7 +134,7 @@ async fn a_renewed_key_signs_and_the_former_one_is_believed_no_more() {
 /// the former one alone whoever comes back could not take it.
 #[tokio::test]
 async fn what_is_open_at_a_renewal_reaches_who_believes_the_former_key_no_more() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut nodes = Renewing::formed().await;
     signal(nodes.pids[1], "KILL");
     let sender = nodes.signer.client();

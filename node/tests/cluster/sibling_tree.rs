@@ -28,7 +28,7 @@ fn shape(nodes: usize, fanout: u32) -> Shape {
 /// everybody has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_children_of_the_root_are_gone_round_and_named() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(31);
     config.profile = Profile::Default;
     config.grace_seconds = 30;
@@ -91,7 +91,7 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
 /// do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let mut config = bed::config(20);
     (config.router, config.fanout) = (Router::Variant, 3);
     let cluster = formed(config).await;
@@ -116,7 +116,7 @@ async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
 /// `examples/custom_router.rs` joins a cluster of processes of this binary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_router_of_ones_own_goes_round_a_dead_member_of_a_live_cluster() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let binary = Path::new(env!("CARGO_BIN_EXE_binomesh"));
     let example = binary.with_file_name("examples").join("custom_router");
     assert!(

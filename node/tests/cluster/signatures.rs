@@ -172,7 +172,7 @@ fn forgeries(
 
 #[tokio::test]
 async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Require).await;
     let ours = cluster.authority();
     // As good as the origin's own.
@@ -222,7 +222,7 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
 /// message is taken for a copy of the forged one. A bad signature is refused all the same.
 #[tokio::test]
 async fn without_signatures_whoever_hands_a_message_on_is_believed() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Off).await;
     let client = member(&cluster, "node-1").client();
     let mut inbox = client.subscribe("#").await.expect("subscribed");
@@ -257,7 +257,7 @@ async fn without_signatures_whoever_hands_a_message_on_is_believed() {
 /// requires refuses who does not sign yet, for good. A renewed key signs from then on.
 #[tokio::test]
 async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let authority = Authority::generate("test.local", Validity::days(1)).expect("generated");
     let mut parent: Option<Seed> = None;

@@ -54,7 +54,7 @@ pub(crate) fn names<'a>(all: impl IntoIterator<Item = &'a String>) -> BTreeSet<&
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_clusters_have_exactly_the_neighbours_of_the_graph() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     for nodes in [1, 2, 3, 5, 7, 8, 11, 12, 16, 33] {
         let cluster = bed::formed(bed::config(nodes)).await;
         let (reports, verified) = bed::verified(&cluster).await;
@@ -78,7 +78,7 @@ async fn real_clusters_have_exactly_the_neighbours_of_the_graph() {
 /// tree stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_other_links_stay() {
-    let _alone = bed::alone().await;
+    let _turn = bed::turn().await;
     let cluster = bed::formed(bed::config(12)).await;
     bed::eventually("exactly the links of graph and tree", async || {
         let (reports, _) = bed::verified(&cluster).await;
