@@ -1,15 +1,13 @@
 //! Members that leave: a refusal belongs to the life that gave it, and a goodbye ends
 //! what waits for the one that has left.
 
-mod network;
-
 use std::time::Duration;
 
+use crate::network::{Conditions, Id, Network, seeds};
 use binomesh_routing::packet::{Payloads, Reason, Refusal, State};
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::{Config, Destination, Due};
 use bytes::Bytes;
-use network::{Conditions, Id, Network, seeds};
 use rand::Rng;
 
 const SECOND: u64 = 1_000_000;

@@ -10,6 +10,7 @@ mod flow;
 mod kept;
 mod late_and_lost;
 mod late_names;
+mod leaving;
 mod liar;
 mod named;
 mod network;
