@@ -399,8 +399,11 @@ impl<I: Id> Tree<I> {
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
-        // An heir will be root itself as soon as it notices.
-        let is_fallen = around.fallen == Some(lead.root.id) && !self.heirs.contains(&from);
+        // An heir will be root itself as soon as it notices, and a root that is back speaks
+        // for itself.
+        let is_fallen = around.fallen == Some(lead.root.id)
+            && lead.root.id != from
+            && !self.heirs.contains(&from);
         // A better place is one in this tree; trees are merged by their roots.
         let is_other = self.parent.is_some() && lead.root.id != self.root.id;
         // A parent that has restarted as a root of its own has no tree yet.
