@@ -248,8 +248,8 @@ impl<I: Copy> Header<I> {
     /// the others in later rounds.
     pub const MAX_NAMES: usize = 2048;
 
-    /// Whether all distances of the part have a name, or none, within the bound; and as
-    /// many places, if any.
+    /// Whether either no distance of the part has a name, or every one has, at most
+    /// [`Self::MAX_NAMES`]; and whether `stood`, if present, has one rank per name.
     pub fn is_named_in_full(&self) -> bool {
         let count = self.names.len() as u64;
         let stood = self.stood.as_ref();

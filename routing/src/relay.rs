@@ -535,7 +535,7 @@ impl<I: Id> Relay<I> {
     }
 
     fn on_contact(&mut self, peer: I, out: &mut Effects<I>) {
-        // What it says now it said before it left.
+        // This was sent before the goodbye. The overlay tells if the peer is back.
         if self.departures.is_gone(peer) {
             return;
         }

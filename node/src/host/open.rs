@@ -206,7 +206,8 @@ fn limits(config: &NodeConfig) -> Limits {
         // A fifth, as is everything else of this profile.
         Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
-    // About a beat: less and a loaded machine seems dead, more and whoever moved waits.
+    // About a beat. With less, a process on a loaded machine would be taken for gone; with
+    // more, a process that was started elsewhere waits longer to be admitted.
     let beat = pace(config).beat;
     let answer_timeout = beat.clamp(Duration::from_millis(500), Duration::from_secs(2));
     Limits {

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub enum Evidence {
-    /// A node of it has none of its contacts in the overlay.
+    /// At least one node of it has none of its contacts in the overlay, or a child has not
+    /// reported yet.
     #[default]
     Unmet,
     /// Every node of it has one of its contacts in the overlay.
@@ -62,7 +63,7 @@ impl Belonging {
         is_news
     }
 
-    /// Another look at this node's own evidence. A member stays one.
+    /// Set this node's own evidence, unless that is [`Evidence::Member`] already.
     pub(super) fn find(&mut self, own: Evidence) {
         if self.own != Evidence::Member {
             self.own = own;

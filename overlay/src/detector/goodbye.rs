@@ -174,7 +174,8 @@ impl<I: Id> Goodbyes<I> {
         Some(entry.goodbye(peer))
     }
 
-    /// What a new link is told.
+    /// The goodbyes that are sent over a new link: those whose proofs are still kept,
+    /// [`MAX_SAID`] at most.
     pub(super) fn recent(&self) -> impl Iterator<Item = Goodbye<I>> + '_ {
         let recent = self.entries.keys().filter_map(|peer| self.said(*peer));
         recent.take(MAX_SAID)

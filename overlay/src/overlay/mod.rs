@@ -395,7 +395,8 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
-        // A life that has left wants nothing any more.
+        // Messages that were sent before the goodbye may arrive for a few beats after it.
+        // Later ones count as contact.
         if self.detector.is_late(from) {
             return;
         }

@@ -49,10 +49,10 @@ pub(super) struct Ends {
 /// The connections that one side takes for gone: to the other side they are, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Gone {
-    /// The newest dial of the *other* side that has ended here, or is silent and in doubt.
+    /// The newest connection dialled by the *other* side that has ended at this side, or
+    /// that this side doubts.
     pub(super) ended: Option<EndedDial>,
-    /// The newest of its own dials to the other side that is silent and in doubt; 0 if none
-    /// is.
+    /// The newest connection dialled by this side that this side doubts; 0 if there is none.
     pub(super) given_up: u64,
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
         };
         shared.metrics.handshake_failed(reason.label());
         tracing::debug!(peer = %peer.id, %reason, "dial failed");
-        // Whoever is called down, and does not answer, needs no line for each dial.
+        // No warnings of dials beside a doubted link that nobody answers.
         if !peer.is_linked() || reason.is_answer() {
             shared.warn_of_dial(peer.id, address, &reason);
         }

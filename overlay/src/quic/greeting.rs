@@ -47,8 +47,8 @@ pub(super) struct Hello {
     pub(super) boot: u64,
     /// In a Hello the number of this dial in its boot; 0 in a HelloAck.
     pub(super) attempt: u64,
-    /// What the greeter takes for gone, so that a link which one side still takes for alive
-    /// does not win against a new one.
+    /// The connections that the greeter takes for gone. A new link wins against them, though
+    /// the other side may still take them for alive.
     pub(super) gone: Gone,
     /// Where the greeter can be dialled. None: where it is seen.
     pub(super) addresses: Vec<SocketAddr>,
@@ -113,13 +113,15 @@ pub(super) enum Greeting {
     Member,
     /// Is the connection with this fingerprint one of the process that reads this?
     Question(Fingerprint),
-    /// Whether it is.
+    /// The reply to a question: the fingerprint, and whether that connection belongs to the
+    /// sender.
     Answer(Fingerprint, bool),
     /// The process that reads this is not admitted, or is to end.
     Refusal(Refusal),
     /// Which process is there, and is the connection with this fingerprint its own?
     Probe(Fingerprint),
-    /// What the process would say in a Hello, and the answer.
+    /// The reply to a probe: what the process says in a Hello, and whether the connection is
+    /// its own.
     Present(Hello, bool),
 }
 

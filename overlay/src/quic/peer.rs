@@ -329,7 +329,8 @@ impl Peer {
         start
     }
 
-    /// Doubt the current link. Returns whether it was not in doubt before.
+    /// Put the current link in doubt. Returns whether the doubt is new: there is a link, and
+    /// it was not in doubt, or the peer was heard over it since.
     pub(super) fn doubt(&self) -> bool {
         let mut state = self.lock();
         let Some(heard) = state.current.as_ref().map(|link| link.heard()) else {

@@ -130,8 +130,9 @@ impl PeerVerifier {
     }
 }
 
-/// A certificate that claims an authority of a known name and has another one's signature:
-/// every cluster may call its authority the same, so to its operator that one is unknown.
+/// Calls a bad signature of a certificate an unknown authority: authorities of different
+/// clusters may have the same name, and a certificate of the wrong one fails the check of
+/// its signature.
 fn unknown_if_forged(error: Error) -> Error {
     match error {
         Error::InvalidCertificate(CertificateError::BadSignature) => {

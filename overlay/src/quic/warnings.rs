@@ -15,7 +15,7 @@ use super::close::DialError;
 use super::words;
 use crate::PeerId;
 
-/// What is told again after this long.
+/// A refusal of one subject for one reason is logged at most once in this time.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The most lines of one period. Guess: each says what to do, and people read them.
 const MOST: usize = 32;

@@ -387,7 +387,7 @@ impl<I: Id> Relay<I> {
                 }
                 return self.delegate(number, duty, span, generation, out);
             }
-            // Its next life may take it.
+            // The next life of that peer may accept the message.
             Refusal::Draining => {
                 if duty.is_own {
                     self.on_draining(handed.to, out);

@@ -172,8 +172,9 @@ impl<I: Id> Relay<I> {
         let is_step = matches!(errand.part, Part::Routed { .. });
         let mut named = header.names.first().filter(|_| !is_step).into_iter();
         let stood = header.stood.as_ref().filter(|_| !is_step);
-        // Two peers may claim one rank: what is for the one is not for the other, neither
-        // now nor when the message was for whoever held a rank.
+        // Two peers may claim one rank. A copy for one of them is not taken by the other:
+        // neither if it names that one, nor if it is for a rank that that one held in an
+        // earlier epoch.
         if named.all(|name| *name == self.me) && !stood.is_some_and(|stood| self.denies(stood)) {
             Ok(())
         } else {

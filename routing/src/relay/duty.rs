@@ -272,8 +272,8 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Whether a refusal is the last word of the life that gave it. Who refused for want of
-    /// a signature was given a copy that had lost it, if this message has one.
+    /// Whether a refusal is the last word of the life that gave it. If this message has a
+    /// signature, a member that refused for want of one was given a copy without it.
     pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
         match reason {
             Reason::TooLarge => true,

@@ -14,9 +14,9 @@ use crate::roster::Roster;
 /// are kept. Nobody may ever have held one of its ranks; then its names come one after
 /// another, and nobody needs them any more.
 const PREVIOUS_FOR: Duration = Duration::from_secs(12);
-/// How many epochs that are kept no longer are remembered with this node's place, to
-/// refuse their packets at once, and what is for somebody else by its name; older ones
-/// count as unknown.
+/// How many former epochs are remembered with this node's place in them, to refuse their
+/// packets at once, and copies by name that are for another member. Older epochs count as
+/// unknown.
 const MAX_GONE: usize = 8;
 
 /// Place, tables and roster in one epoch.

@@ -176,13 +176,14 @@ impl<I: Id> Relay<I> {
         down_patience.saturating_sub(down_pressed)
     }
 
-    /// Whether no message waits for a peer any more. With no room for further ones a
-    /// verdict need not stand for as long: who is dead stops no publisher.
+    /// Whether no message waits for a peer any more. While the origin has no room for
+    /// further messages a shorter patience is enough, so that a dead member does not stop
+    /// the publisher.
     pub(super) fn is_lost(&self, peer: I) -> bool {
         self.departures.is_gone(peer) || self.verdicts.has_stood(peer, self.patient_age())
     }
 
-    /// The same of a peer that has just refused, as it drains.
+    /// Whether a peer has been draining for so long that no message waits for it any more.
     pub(super) fn is_drained(&self, peer: I) -> bool {
         self.departures.has_stood(peer, self.patient_age())
     }

@@ -196,8 +196,8 @@ impl<I: Id> OpenMessage<I> {
         is_by_rank.then(|| self.accepted.rank.ahead(at, self.accepted.population))
     }
 
-    /// Whoever was named at a distance of the round that was issued last never stood
-    /// where the message was for whoever stood.
+    /// The peer that the last round named at a distance says that it never held the rank
+    /// that the message was for.
     fn misname(&mut self, epoch: Epoch<I>, issued: u32) {
         let is_current = self.issued_in == Some(epoch) && self.stood_at(issued).is_some();
         if let Some(at) = self.issued.get(&issued).filter(|_| is_current) {
@@ -229,7 +229,7 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// What a life of this peer has refused it refused for itself alone.
+    /// Forget what a life of this peer has refused: that life is over.
     fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
         let refused = |(_, state, _): &(Option<I>, State, Reason)| *state == State::Refused;
         let settled = self.settled.iter().filter(|(_, line)| refused(line));
