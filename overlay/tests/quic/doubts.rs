@@ -179,6 +179,7 @@ async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     patient(&mut config.limits);
+    config.limits.handshake_timeout = Duration::from_secs(1);
     let mut a = Node::start(config);
     let process = tokio::runtime::Runtime::new().expect("a runtime");
     let first = {
@@ -190,7 +191,13 @@ async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
     a.until_up(id("b")).await;
     let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
     died.await.expect("dead");
-    a.transport.doubt(id("b"));
+    // What it has sent may still be on its way, and would end the doubt: a dial beside takes
+    // long enough for that.
+    eventually("it is dialled again", || {
+        a.transport.doubt(id("b"));
+        a.meter.read("dials_total", "") >= 3
+    })
+    .await;
     let mut config = authority.config("b");
     config.boot = 9;
     let second = Node::start(config);
