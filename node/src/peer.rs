@@ -314,6 +314,9 @@ impl<I: Id> Peer<I> {
             }
             Input::Timer { timer, late } => match timer {
                 Timer::Overlay(timer) => {
+                    if timer == overlay::Timer::Beat {
+                        self.recall_departed(out);
+                    }
                     self.on_overlay(overlay::Input::Timer { timer, late }, out);
                 }
                 Timer::Relay(timer) => self.on_relay(routing::Input::Timer { timer, late }, out),
@@ -391,6 +394,15 @@ impl<I: Id> Peer<I> {
             clockwise: fingers.clockwise().to_vec(),
             counterclockwise: fingers.counterclockwise().to_vec(),
         })
+    }
+
+    /// The overlay alone knows who has left: what the relay remembers besides is undone.
+    fn recall_departed(&mut self, out: &mut Out<I>) {
+        let gone = self.relay.departed();
+        let back: Vec<I> = gone.filter(|peer| !self.overlay.has_left(*peer)).collect();
+        for peer in back {
+            self.on_relay(routing::Input::PeerUp(peer), out);
+        }
     }
 
     fn on_relay(&mut self, input: routing::Input<I>, out: &mut Out<I>) {

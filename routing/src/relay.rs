@@ -429,6 +429,11 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
+    /// The peers that have said goodbye, as this relay was told.
+    pub fn departed(&self) -> impl Iterator<Item = I> + '_ {
+        self.departures.gone()
+    }
+
     /// Whether `peer` has left and no message that is accepted now is meant for it.
     pub fn is_absent(&self, peer: I) -> bool {
         self.departures.is_gone(peer) && self.verdicts.is_down(peer)

@@ -65,6 +65,8 @@ impl Host {
         match event {
             overlay::Event::View => {}
             overlay::Event::Down(peer) => {
+                let has_left = self.peer.overlay().has_left(*peer);
+                self.inventory.note(*peer, has_left);
                 tracing::info!(peer = %self.name_of(*peer), "peer is down");
                 metrics::counter!("binomesh_peers_down_total").increment(1);
             }
@@ -81,7 +83,6 @@ impl Host {
                 metrics::counter!("binomesh_peers_up_total").increment(1);
             }
             overlay::Event::Expired(peer) => {
-                self.inventory.note(*peer, false);
                 tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
                 metrics::counter!("binomesh_verdicts_expired_total").increment(1);
             }

@@ -101,7 +101,11 @@ impl Host {
 
     /// A goodbye has come. One that would change nothing is not looked at.
     fn take_goodbye(&mut self, from: PeerId, message: Message<PeerId>, goodbye: &Goodbye<PeerId>) {
-        if !self.peer.overlay().is_news(goodbye) {
+        let overlay = self.peer.overlay();
+        if overlay.is_outdated(goodbye) {
+            return self.feed(Input::Message { from, message });
+        }
+        if !overlay.is_news(goodbye) {
             return;
         }
         let Goodbye { peer, boot, proof } = goodbye;

@@ -6,7 +6,7 @@
 //! proven into a [`Rumour`], which everybody may spread.
 //!
 //! A member that has said goodbye is down at once, and no message is meant for it until
-//! another life of it appears. Unlike rumours, goodbyes do not expire.
+//! another life of it appears, or the goodbye expires: by then its rank has been given up.
 
 use std::collections::BTreeMap;
 
@@ -137,18 +137,31 @@ impl<I: Id> Goodbyes<I> {
         self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
     }
 
-    /// A beat has passed.
-    pub(super) fn on_beat(&mut self) {
+    /// A beat has passed. Returns the peers whose goodbyes have expired.
+    pub(super) fn on_beat(&mut self) -> Vec<I> {
         let life = self.life;
-        for entry in self.entries.values_mut() {
+        let mut expired = Vec::new();
+        self.entries.retain(|peer, entry| {
             // Corrupted counts must not outlast whole ones.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late = entry.late.min(LATE).saturating_sub(1);
             entry.is_new = false;
             if entry.beats_left == 0 {
-                entry.proof = Vec::new();
+                expired.push(*peer);
             }
-        }
+            entry.beats_left > 0
+        });
+        expired
+    }
+
+    /// The goodbyes as rumours, `most` of them from the place `from` on: to ask others
+    /// whether a later life is known.
+    pub(super) fn rumours(&self, from: usize, most: usize) -> impl Iterator<Item = Rumour<I>> + '_ {
+        let count = self.entries.len();
+        let all = self.entries.iter().cycle();
+        let some = all.skip(from.checked_rem(count).unwrap_or(0));
+        some.take(most.min(count))
+            .map(|(peer, entry)| entry.goodbye(*peer).rumour())
     }
 
     /// The goodbyes that all links are to be told now.
@@ -225,13 +238,11 @@ mod tests {
         assert_eq!(goodbyes.tell(), [goodbye(7, 5)]);
         assert!(!goodbyes.has_untold());
         for _ in 0..2 {
-            goodbyes.on_beat();
+            assert!(goodbyes.on_beat().is_empty());
             assert_eq!(goodbyes.recent().next(), Some(goodbye(7, 5)));
         }
-        goodbyes.on_beat();
-        assert_eq!(goodbyes.recent().next(), None);
-        assert_eq!(goodbyes.boot(7), Some(5), "it does not expire");
-        assert!(goodbyes.remove(7) && !goodbyes.has(7));
+        assert_eq!(goodbyes.on_beat(), [7], "it expires");
+        assert!(goodbyes.recent().next().is_none() && !goodbyes.has(7));
     }
 
     #[test]
@@ -264,7 +275,7 @@ mod tests {
         goodbyes.enter(goodbye(7, 5), true);
         goodbyes.corrupt(8, u64::MAX);
         assert!(goodbyes.is_late(7) && goodbyes.is_late(8));
-        (0..LATE).for_each(|_| goodbyes.on_beat());
+        (0..LATE).for_each(|_| assert!(goodbyes.on_beat().is_empty()));
         assert!(!goodbyes.is_late(7) && !goodbyes.is_late(8));
     }
 }

@@ -41,6 +41,9 @@ use silence::{ALARM, CALM, Silence};
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
+/// How many goodbyes are asked about at a time, the next ones at the next: each may be
+/// answered with its proof.
+const MAX_ASKED_AFTER: usize = 8;
 /// Once in so many beats the accused are reminded by those who hear them, and
 /// hearsay is doubted before one neighbour: what is told once may be lost.
 const REMIND: u32 = 8;
@@ -90,6 +93,8 @@ pub enum Verdict {
     ToldDown,
     /// This life of it has said goodbye.
     Left(u64),
+    /// Its goodbye has expired.
+    Forgotten,
     /// Others have; this node has not for a long time.
     Cut,
     /// It was taken for down and is no longer.
@@ -232,6 +237,16 @@ impl<I: Id> Detector<I> {
         peer != self.me && link <= Some(boot) && self.goodbyes.is_news(peer, boot)
     }
 
+    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a
+    /// link to.
+    pub fn is_outdated(&self, goodbye: &Goodbye<I>, links: &Links<'_, I>) -> bool {
+        let Goodbye { peer, boot, .. } = *goodbye;
+        let linked = links.boots.get(&peer);
+        let linked = linked.filter(|_| links.claimed.contains(&peer));
+        let is_mine = peer == self.me && boot < self.boot;
+        is_mine || linked.is_some_and(|linked| *linked > boot)
+    }
+
     fn on_goodbye(
         &mut self,
         goodbye: Goodbye<I>,
@@ -247,7 +262,7 @@ impl<I: Id> Detector<I> {
         self.asked.remove(&peer);
         let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
         self.share(out);
-        let displaced = displaced.map(|peer| (peer, Verdict::Expired));
+        let displaced = displaced.map(|peer| (peer, Verdict::Forgotten));
         displaced
             .into_iter()
             .chain([(peer, Verdict::Left(boot))])
@@ -308,9 +323,11 @@ impl<I: Id> Detector<I> {
 
     /// A beat has passed. Returns who is no longer called down.
     pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
-        self.goodbyes.on_beat();
+        let forgotten = self.goodbyes.on_beat().into_iter();
+        let forgotten = forgotten.map(|id| (id, Verdict::Forgotten));
         let yellowed = self.rumours.on_beat().into_iter();
-        let verdicts = yellowed.map(|id| (id, Verdict::Expired)).collect();
+        let yellowed = yellowed.map(|id| (id, Verdict::Expired));
+        let verdicts = yellowed.chain(forgotten).collect();
         // Should a timer have been lost.
         self.is_sharing = false;
         self.share(out);
@@ -333,10 +350,15 @@ impl<I: Id> Detector<I> {
                 out.send(accusation.peer, Message::Rumours(vec![accusation]));
             }
         }
-        let doubts: Vec<_> = self.rumours.hearsay().take(MAX_TOLD).collect();
+        let turn = (self.beats / REMIND) as usize;
+        // Of whoever has left a later life may be back that this node has not heard of.
+        let gone = self
+            .goodbyes
+            .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
+        let hearsay = self.rumours.hearsay().take(MAX_TOLD - MAX_ASKED_AFTER);
+        let doubts: Vec<_> = hearsay.chain(gone).collect();
         let up = |peer: &&I| !self.is_down(**peer);
         let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
-        let turn = (self.beats / REMIND) as usize;
         let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
         if let Some(peer) = asked.filter(|_| !doubts.is_empty()) {
             out.send(*peer, Message::Doubts(doubts));
@@ -438,6 +460,11 @@ impl<I: Id> Detector<I> {
                 return verdicts.collect();
             }
             Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
+            // As an accusation of that life it is answered with the later one.
+            Message::Goodbye(goodbye) if self.is_outdated(&goodbye, links) => {
+                let verdict = self.on_rumour(from, goodbye.rumour(), links, out);
+                return verdict.into_iter().collect();
+            }
             Message::Goodbye(goodbye) => return self.on_goodbye(goodbye, links, out),
         }
         Vec::new()
@@ -475,6 +502,10 @@ impl<I: Id> Detector<I> {
             if let Some(goodbye) = self.goodbye_to(&rumour).filter(|_| is_asked) {
                 out.send(from, Message::Goodbye(goodbye));
             }
+            return None;
+        }
+        if gone.is_some() && !rumour.is_up && link.is_none() {
+            // An accusation is no evidence of a return.
             return None;
         }
         let news = self.rumours.hear(rumour, link.copied(), from == peer);
@@ -545,6 +576,13 @@ impl<I: Id> Detector<I> {
             false => (accusation.boot, accusation.incarnation.saturating_add(1)),
         };
         self.rumours.clear(self.me, boot, incarnation);
+        self.share(out);
+    }
+
+    /// This node has a place again after an earlier life, which may have said goodbye: all
+    /// are told of this one.
+    pub fn announce(&mut self, out: &mut Out<I>) {
+        self.rumours.clear(self.me, self.boot, 0);
         self.share(out);
     }
 

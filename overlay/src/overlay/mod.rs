@@ -328,6 +328,16 @@ impl<I: Id> Overlay<I> {
         self.detector.is_news(goodbye, link)
     }
 
+    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a
+    /// link to: it needs no proof to be answered with the later life.
+    pub fn is_outdated(&self, goodbye: &detector::Goodbye<I>) -> bool {
+        let links = Links {
+            boots: &self.boots,
+            claimed: &self.claimed,
+        };
+        self.detector.is_outdated(goodbye, &links)
+    }
+
     /// The fingers of the current epoch; none until this node has a place.
     pub const fn fingers(&self) -> Option<&PlacedFingers<I>> {
         self.current.as_ref()

@@ -168,6 +168,11 @@ impl<I: Id> Overlay<I> {
                     self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
+                Verdict::Forgotten => {
+                    // It left and was not lost.
+                    self.shore.lost.remove(&peer);
+                    out.event(Event::Expired(peer));
+                }
                 Verdict::Expired => {
                     out.event(Event::Expired(peer));
                     self.greet(peer, out);

@@ -155,6 +155,10 @@ impl<I: Id> Overlay<I> {
         let fresh = Fingers::new(self.config.me, placement.population, placement);
         let last = self.current.replace(fresh);
         let from = last.as_ref().map(|fingers| fingers.population());
+        let was_alone = from.is_none_or(|from| from.get() < 2);
+        if self.config.returns && was_alone && placement.population.get() > 1 {
+            self.detector.announce(out);
+        }
         out.event(Event::Renumbered {
             from,
             to: placement.population,

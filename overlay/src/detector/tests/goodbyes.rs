@@ -117,10 +117,6 @@ fn a_goodbye_outdoes_a_rumour() {
     assert_eq!(said(&mut bed, 1, 7, 3), [(7, Verdict::Left(3))]);
     let down: Vec<u32> = bed.detector.down().collect();
     assert_eq!(down, [7]);
-    // A later life that is down was not the one that left.
-    let verdicts = bed.rumour(2, 7, 4);
-    assert_eq!(verdicts, [(7, Verdict::ToldDown)]);
-    assert!(bed.detector.is_down(7) && !bed.detector.has_left(7));
 }
 
 #[test]
@@ -133,4 +129,58 @@ fn a_node_that_leaves_tells_all_its_links() {
     bed.detector.leave(&[1], &links, &mut bed.out);
     assert_eq!(sent(&mut bed), [(1, 0), (2, 0), (3, 0)]);
     assert_eq!(said(&mut bed, 1, 0, 5), [], "it knows");
+}
+
+/// Its signature is good for ever: anybody may say it again, and nobody may believe it.
+#[test]
+fn an_outdated_goodbye_is_answered_with_the_later_life() {
+    let mut bed = Bed::new(Planted::NONE);
+    for (peer, life) in [(0, 5), (1, 10)] {
+        assert_eq!(said(&mut bed, 2, peer, life - 1), []);
+        let told = bed.told();
+        let answers = told.values().flatten();
+        let mut answers = answers.filter(|rumour| rumour.peer == peer);
+        assert!(answers.any(|rumour| rumour.is_up && rumour.boot == life));
+        assert!(!bed.detector.has_left(peer));
+    }
+}
+
+/// A node that missed the return of a member hears of it from its neighbours.
+#[test]
+fn goodbyes_are_asked_about_and_expire() {
+    let mut bed = Bed::new(Planted::NONE);
+    said(&mut bed, 1, 7, 3);
+    bed.sent();
+    let (mut asked, mut forgotten) = (false, false);
+    for _ in 0..=life_of_goodbyes(&Pace::default()) {
+        let verdicts = bed.beat();
+        forgotten |= verdicts.contains(&(7, Verdict::Forgotten));
+        asked |= bed.sent().iter().any(|(_, message)| {
+            matches!(message, Message::Doubts(doubts) if doubts.contains(&accusation(7, 3, 0)))
+        });
+        assert_ne!(bed.detector.has_left(7), forgotten);
+    }
+    assert!(asked && forgotten);
+}
+
+/// Whoever accuses a member that has left says nothing of another life of it.
+#[test]
+fn an_accusation_of_a_later_life_ends_no_goodbye() {
+    let mut bed = Bed::new(Planted::NONE);
+    said(&mut bed, 2, 7, 3);
+    assert_eq!(bed.rumour(2, 7, u64::MAX), []);
+    assert!(bed.detector.has_left(7));
+}
+
+#[test]
+fn a_life_that_is_placed_again_announces_itself() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.detector.announce(&mut bed.out);
+    let told = bed.told();
+    let is_up = |rumours: &Vec<Rumour<u32>>| {
+        rumours
+            .iter()
+            .any(|rumour| rumour.peer == 0 && rumour.is_up)
+    };
+    assert!(told.len() == 3 && told.values().all(is_up));
 }
