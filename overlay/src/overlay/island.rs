@@ -147,8 +147,10 @@ impl<I: Id> Overlay<I> {
     /// A peer says that it is in this overlay. Returns whether it is a contact.
     pub(super) fn on_together(&mut self, from: I) -> bool {
         self.lost.retain(|id| *id != from);
-        let is_contact = self.own_contacts().any(|contact| contact == from);
-        is_contact && self.shore.met.insert(from)
+        let contacts: Vec<I> = self.own_contacts().collect();
+        // A transient fault may have left others among them.
+        self.shore.met.retain(|id| contacts.contains(id));
+        contacts.contains(&from) && self.shore.met.insert(from)
     }
 
     /// Count how long the contacts have been tried in vain.
