@@ -85,17 +85,23 @@ impl<I: Id> Goodbyes<I> {
 
     /// Whether a peer has left.
     pub(super) fn has(&self, peer: I) -> bool {
-        self.entries.contains_key(&peer)
+        self.entries
+            .get(&peer)
+            .is_some_and(|entry| !entry.is_over())
     }
 
     /// Which life of a peer has left.
     pub(super) fn boot(&self, peer: I) -> Option<u64> {
-        self.entries.get(&peer).map(|entry| entry.boot)
+        let entry = self.entries.get(&peer);
+        entry
+            .filter(|entry| !entry.is_over())
+            .map(|entry| entry.boot)
     }
 
     /// Those who have left.
     pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
-        self.entries.keys().copied()
+        let left = self.entries.iter().filter(|(_, entry)| !entry.is_over());
+        left.map(|(peer, _)| *peer)
     }
 
     /// Whether a goodbye of this life would be news.
@@ -123,13 +129,13 @@ impl<I: Id> Goodbyes<I> {
         let others = self.entries.iter().filter(|(id, _)| **id != peer);
         let oldest = others.min_by_key(|(_, entry)| entry.beats_left);
         let oldest = oldest.map(|(id, _)| *id)?;
-        self.entries.remove(&oldest);
-        Some(oldest)
+        self.remove(oldest).then_some(oldest)
     }
 
     /// Another life of a peer is there. Returns whether one had left.
     pub(super) fn remove(&mut self, peer: I) -> bool {
-        self.entries.remove(&peer).is_some()
+        let entry = self.entries.remove(&peer);
+        entry.is_some_and(|entry| !entry.is_over())
     }
 
     /// Whether what comes from a peer now may have been sent before its goodbye.
@@ -141,24 +147,28 @@ impl<I: Id> Goodbyes<I> {
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         let life = self.life;
         let mut expired = Vec::new();
-        self.entries.retain(|peer, entry| {
+        for (peer, entry) in &mut self.entries {
+            let was_over = entry.is_over();
             // Corrupted counts must not outlast whole ones.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late = entry.late.min(LATE).saturating_sub(1);
             entry.is_new = false;
-            if entry.beats_left == 0 {
+            if entry.is_over() && !was_over {
+                // The entry stays, so that this goodbye is no news from somebody who still
+                // has it.
+                entry.proof = Vec::new();
                 expired.push(*peer);
             }
-            entry.beats_left > 0
-        });
+        }
         expired
     }
 
     /// The goodbyes as rumours, `most` of them from the place `from` on: to ask others
     /// whether a later life is known.
     pub(super) fn rumours(&self, from: usize, most: usize) -> impl Iterator<Item = Rumour<I>> + '_ {
-        let count = self.entries.len();
-        let all = self.entries.iter().cycle();
+        let standing = |(_, entry): &(&I, &Entry)| !entry.is_over();
+        let count = self.entries.iter().filter(standing).count();
+        let all = self.entries.iter().filter(standing).cycle();
         let some = all.skip(from.checked_rem(count).unwrap_or(0));
         some.take(most.min(count))
             .map(|(peer, entry)| entry.goodbye(*peer).rumour())
@@ -201,7 +211,7 @@ impl<I: Id> Goodbyes<I> {
             proof: Vec::new(),
             is_told: noise & 8 > 0,
             is_new: noise & 16 > 0,
-            beats_left: (noise >> 8) as u32,
+            beats_left: (noise >> 8) as u32 | 1,
             late: (noise >> 40) as u32,
         };
         self.entries.insert(peer, entry);
@@ -209,6 +219,11 @@ impl<I: Id> Goodbyes<I> {
 }
 
 impl Entry {
+    /// Whether the goodbye has expired.
+    const fn is_over(&self) -> bool {
+        self.beats_left == 0
+    }
+
     const fn is_untold(&self) -> bool {
         !self.is_told && !self.proof.is_empty()
     }
