@@ -11,7 +11,7 @@ use binomesh::world::{Id, Told};
 use binomesh_overlay::Rank;
 use binomesh_routing::Receipt;
 
-use super::{Accepted, Audience, Checker};
+use super::{Accepted, Audience, Checker, KNOWN_WITHIN};
 use crate::command::chaos::violation::{Name, Violation};
 
 /// A time in which a process goes by a goodbye.
@@ -116,6 +116,12 @@ impl Checker {
                     found.push(Violation::LineAfterGoodbye { message, peer });
                 }
             } else if absences.next().is_some()
+                // An origin that was stopped acts on what it had heard until then.
+                && !self.was_hindered(
+                    origin.0,
+                    accepted.at.saturating_sub(KNOWN_WITHIN),
+                    accepted.at,
+                )
                 && self.was_up(peer, accepted.at, closed)
                 && self.had_place(peer, accepted)
                 && self.was_member(peer, receipt.id, accepted.at, closed)
