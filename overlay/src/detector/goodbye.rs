@@ -23,6 +23,9 @@ pub(super) const MAX_SAID: usize = 64;
 /// goodbye has overtaken. Later ones are contact. A guess: longer than the streams of a
 /// link that is being closed differ.
 const LATE: u32 = 4;
+/// At so many beats after it has come a goodbye is asked about, each time before another
+/// neighbour: it may have crossed with word of a return, on a link that was just made.
+const ASKED: u32 = 2;
 
 /// A life of a peer has ended, and says so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,6 +64,8 @@ struct Entry {
     beats_left: u32,
     /// For so many beats more messages of that life may come late.
     late: u32,
+    /// For so many beats more it is asked about.
+    asked: u32,
 }
 
 /// The goodbyes that a node has heard.
@@ -121,6 +126,7 @@ impl<I: Id> Goodbyes<I> {
             is_new: true,
             beats_left: self.life,
             late: if is_linked { LATE } else { 0 },
+            asked: ASKED,
         };
         self.entries.insert(peer, entry);
         if self.entries.len() <= MAX_GOODBYES {
@@ -152,6 +158,7 @@ impl<I: Id> Goodbyes<I> {
             // Corrupted counts must not outlast whole ones.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late = entry.late.min(LATE).saturating_sub(1);
+            entry.asked = entry.asked.min(ASKED);
             entry.is_new = false;
             if entry.is_over() && !was_over {
                 // The entry stays, so that this goodbye is no news from somebody who still
@@ -172,6 +179,18 @@ impl<I: Id> Goodbyes<I> {
         let some = all.skip(from.checked_rem(count).unwrap_or(0));
         some.take(most.min(count))
             .map(|(peer, entry)| entry.goodbye(*peer).rumour())
+    }
+
+    /// The goodbyes that have come of late, as rumours, at most `most` of them: each is
+    /// returned at [`ASKED`] calls.
+    pub(super) fn fresh(&mut self, most: usize) -> Vec<Rumour<I>> {
+        let entries = self.entries.iter_mut();
+        let fresh = entries.filter(|(_, entry)| entry.asked > 0 && !entry.is_over());
+        let asked = fresh.take(most).map(|(peer, entry)| {
+            entry.asked -= 1;
+            entry.goodbye(*peer).rumour()
+        });
+        asked.collect()
     }
 
     /// The goodbyes that all links are to be told now.
@@ -213,6 +232,7 @@ impl<I: Id> Goodbyes<I> {
             is_new: noise & 16 > 0,
             beats_left: (noise >> 8) as u32 | 1,
             late: (noise >> 40) as u32,
+            asked: (noise >> 50) as u32,
         };
         self.entries.insert(peer, entry);
     }
@@ -258,6 +278,22 @@ mod tests {
         }
         assert_eq!(goodbyes.on_beat(), [7], "it expires");
         assert!(goodbyes.recent().next().is_none() && !goodbyes.has(7));
+    }
+
+    #[test]
+    fn a_new_goodbye_is_asked_about_at_two_beats_and_not_too_many_at_a_time() {
+        let mut goodbyes = Goodbyes::new(9);
+        (0..3).for_each(|peer| _ = goodbyes.enter(goodbye(peer, 5), false));
+        let mut asked = [0; 3];
+        for _ in 0..3 {
+            let fresh = goodbyes.fresh(2);
+            assert_eq!(fresh.len(), 2);
+            fresh
+                .iter()
+                .for_each(|rumour| asked[rumour.peer as usize] += 1);
+            goodbyes.on_beat();
+        }
+        assert_eq!((asked, goodbyes.fresh(2)), ([2; 3], Vec::new()));
     }
 
     #[test]

@@ -336,6 +336,8 @@ impl<I: Id> Detector<I> {
         if self.beats.is_multiple_of(REMIND) {
             self.remind(links, out);
         }
+        let fresh = self.goodbyes.fresh(MAX_ASKED_AFTER);
+        self.ask(self.beats as usize, fresh, links, out);
         // A corrupted count must not silence the alarm for longer.
         self.calm = self.calm.min(CALM).saturating_sub(1);
         self.accused = self.accused.min(ALARM).saturating_sub(1);
@@ -356,11 +358,18 @@ impl<I: Id> Detector<I> {
             .goodbyes
             .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
         let hearsay = self.rumours.hearsay().take(MAX_TOLD - MAX_ASKED_AFTER);
-        let doubts: Vec<_> = hearsay.chain(gone).collect();
+        self.ask(turn, hearsay.chain(gone).collect(), links, out);
+    }
+
+    /// Ask one neighbour, each in its turn, who knows better.
+    fn ask(&self, turn: usize, doubts: Vec<Rumour<I>>, links: &Links<'_, I>, out: &mut Out<I>) {
+        if doubts.is_empty() {
+            return;
+        }
         let up = |peer: &&I| !self.is_down(**peer);
         let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
         let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
-        if let Some(peer) = asked.filter(|_| !doubts.is_empty()) {
+        if let Some(peer) = asked {
             out.send(*peer, Message::Doubts(doubts));
         }
     }

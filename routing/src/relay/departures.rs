@@ -19,8 +19,8 @@ enum Departure {
         number: u64,
         age: Age,
     },
-    /// It said goodbye.
-    Gone,
+    /// It said goodbye, before this own message was accepted.
+    Gone { before: u64 },
 }
 
 /// The members that are leaving; at most `config.max_peers`. Each message finds out anew
@@ -51,13 +51,14 @@ impl<I: Id> Departures<I> {
         Some(number)
     }
 
-    /// A peer has said goodbye. Returns the number of the timer that it had, if any.
-    pub(super) fn leave(&mut self, peer: I, max: usize) -> Option<u64> {
-        if !self.peers.contains_key(&peer) && self.peers.len() >= max {
+    /// A peer has said goodbye; `next` is the sequence of the next own message. Returns
+    /// the number of the timer that it had, if any.
+    pub(super) fn leave(&mut self, peer: I, next: u64, max: usize) -> Option<u64> {
+        if self.is_gone(peer) || !self.peers.contains_key(&peer) && self.peers.len() >= max {
             return None;
         }
-        let before = self.peers.insert(peer, Departure::Gone);
-        before.and_then(Departure::number)
+        let former = self.peers.insert(peer, Departure::Gone { before: next });
+        former.and_then(Departure::number)
     }
 
     /// A peer is there after all, or in its next life. The outer value says whether it was
@@ -83,7 +84,7 @@ impl<I: Id> Departures<I> {
     pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
         let mut numbers = Vec::new();
         self.peers.retain(|peer, departure| {
-            let stays = *departure == Departure::Gone || stays(*peer);
+            let stays = departure.is_gone() || stays(*peer);
             if !stays {
                 numbers.extend(departure.number());
             }
@@ -94,12 +95,20 @@ impl<I: Id> Departures<I> {
 
     /// Whether a peer has said goodbye.
     pub(super) fn is_gone(&self, peer: I) -> bool {
-        self.peers.get(&peer) == Some(&Departure::Gone)
+        self.peers.get(&peer).is_some_and(Departure::is_gone)
+    }
+
+    /// Whether a peer had said goodbye when this own message was accepted, and is not back.
+    pub(super) fn was_gone(&self, peer: I, sequence: u64) -> bool {
+        let departure = self.peers.get(&peer);
+        departure.is_some_and(
+            |departure| matches!(departure, Departure::Gone { before } if *before <= sequence),
+        )
     }
 
     /// The peers that have said goodbye.
     pub(super) fn gone(&self) -> impl Iterator<Item = I> + '_ {
-        let gone = |(_, departure): &(&I, &Departure)| **departure == Departure::Gone;
+        let gone = |(_, departure): &(&I, &Departure)| departure.is_gone();
         self.peers.iter().filter(gone).map(|(peer, _)| *peer)
     }
 
@@ -107,17 +116,21 @@ impl<I: Id> Departures<I> {
     pub(super) fn has_stood(&self, peer: I, least: Age) -> bool {
         match self.peers.get(&peer) {
             Some(Departure::Draining { age, .. }) => *age >= least,
-            Some(Departure::Gone) => true,
+            Some(Departure::Gone { .. }) => true,
             None => false,
         }
     }
 }
 
 impl Departure {
+    const fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
     const fn number(self) -> Option<u64> {
         match self {
             Self::Draining { number, .. } => Some(number),
-            Self::Gone => None,
+            Self::Gone { .. } => None,
         }
     }
 }
@@ -133,9 +146,11 @@ mod tests {
         assert_eq!(departures.drain(7, 2), None, "it is no news");
         assert!(!departures.has_stood(7, Age::Firm) && !departures.is_gone(7));
         assert_eq!(departures.ripen(number), Some(Age::Firm));
-        assert_eq!(departures.leave(7, 2), Some(number));
+        assert_eq!(departures.leave(7, 4, 2), Some(number));
         assert!(departures.is_gone(7) && departures.has_stood(7, Age::Old));
         assert_eq!(departures.ripen(number), None);
+        assert_eq!(departures.leave(7, 9, 2), None, "the first goodbye counts");
+        assert!(departures.was_gone(7, 4) && !departures.was_gone(7, 3));
         assert_eq!(departures.withdraw(7), Some(None));
         assert!(!departures.has_stood(7, Age::New));
     }
@@ -145,7 +160,7 @@ mod tests {
         let mut departures = Departures::new();
         assert!(departures.drain(1u32, 1).is_some());
         assert_eq!(departures.drain(2, 1), None);
-        assert_eq!(departures.leave(2, 1), None);
+        assert_eq!(departures.leave(2, 0, 1), None);
         assert!(!departures.is_gone(2));
         assert_eq!(departures.retain(|_| false).len(), 1);
     }

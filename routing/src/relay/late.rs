@@ -122,7 +122,8 @@ impl<I: Id> Relay<I> {
         }
         // Its patience would tell nothing new.
         let _ = self.verdicts.give(peer, self.config.max_peers);
-        if let Some(number) = self.departures.leave(peer, self.config.max_peers) {
+        let next = self.open.next_sequence();
+        if let Some(number) = self.departures.leave(peer, next, self.config.max_peers) {
             out.disarm(Timer::Drain(number));
         }
         self.open.recall_refused(peer, &self.epochs);

@@ -136,7 +136,12 @@ impl<I: Id> OpenMessage<I> {
         self.expected = self.everybody();
     }
 
-    /// It is not meant for the member at a distance. Before the first round.
+    /// Whether it is for all members of its epoch.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// It is not meant for the member at a distance, which has not been reached.
     pub(super) fn excuse(&mut self, at: u32) {
         self.expected.remove(Span::single(at));
         self.excused.insert(Span::single(at));

@@ -238,7 +238,7 @@ impl<I: Id> Relay<I> {
     /// `down_patience`, or `down_pressed` under pressure, no further try, unless the
     /// message is kept for them.
     fn give_up_the_lost(&mut self, sequence: u64) {
-        self.recall_the_named(sequence);
+        self.heed_names(sequence);
         let Some(message) = self.open.get(sequence) else {
             return;
         };
@@ -299,9 +299,26 @@ impl<I: Id> Relay<I> {
         is_settled
     }
 
-    fn recall_the_named(&mut self, sequence: u64) {
-        if let Some(message) = self.open.get_mut(sequence) {
-            message.recall_the_named(&self.epochs);
+    /// Names may have become known since the last round. A member that was given up for
+    /// want of its name is tried again; one that had left before the message was accepted
+    /// has no line.
+    fn heed_names(&mut self, sequence: u64) {
+        let Some(message) = self.open.get_mut(sequence) else {
+            return;
+        };
+        message.recall_the_named(&self.epochs);
+        if !message.is_for_all() || message.keeps {
+            return;
+        }
+        for at in message.outstanding().iter() {
+            let peer = message.peer_at(at, &self.epochs);
+            let had_left = |peer: &I| {
+                self.departures.was_gone(*peer, sequence) && self.verdicts.is_down(*peer)
+            };
+            if peer.as_ref().is_some_and(had_left) {
+                message.excuse(at);
+                self.stats.excused += 1;
+            }
         }
     }
 
@@ -312,7 +329,7 @@ impl<I: Id> Relay<I> {
     /// Issue what is left again, to where its members stand in the newest epoch. The
     /// next time is further away.
     pub(super) fn reissue(&mut self, sequence: u64, out: &mut Effects<I>) {
-        self.recall_the_named(sequence);
+        self.heed_names(sequence);
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;
         };
@@ -490,7 +507,7 @@ impl<I: Id> Relay<I> {
             // It names the inventory yet, members or not.
             self.await_the_absent(sequence);
         }
-        self.recall_the_named(sequence);
+        self.heed_names(sequence);
         let Some((message, next)) = self.open.close(sequence) else {
             return;
         };

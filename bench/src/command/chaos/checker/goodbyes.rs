@@ -111,7 +111,12 @@ impl Checker {
                     stood.all(|placement| placement.epoch == receipt.epoch)
                 }
             };
-            if named.contains(&rank) {
+            let mut lines = receipt.unreached.iter();
+            let line = lines.find(|line| line.rank == Some(rank));
+            if line.is_some_and(|line| line.peer.is_none()) {
+                // Whom the origin cannot name it cannot leave out: see
+                // docs/relay.md, *Goodbyes*.
+            } else if named.contains(&rank) {
                 if absences.any(is_throughout) {
                     found.push(Violation::LineAfterGoodbye { message, peer });
                 }
