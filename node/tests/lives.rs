@@ -36,10 +36,8 @@ fn cluster(seed: u64, count: u32) -> World {
     world
 }
 
-/// Publish to all, and wait until the receipt says that all have it.
-#[track_caller]
-fn is_heard(world: &mut World, from: u32, case: &str) {
-    world.take_events();
+/// Publish to all.
+fn published(world: &mut World, from: u32) -> routing::PacketId<u32> {
     let publish = Publish {
         topic: Topic::new("lives").expect("a topic"),
         payloads: bytes::Bytes::from_static(b"heard").into(),
@@ -50,7 +48,14 @@ fn is_heard(world: &mut World, from: u32, case: &str) {
         is_ordered: false,
     };
     let published = world.with_peer(from, |peer, out| peer.publish(publish, out));
-    let id = published.expect("it runs").expect("it is accepted");
+    published.expect("it runs").expect("it is accepted")
+}
+
+/// Publish to all, and wait until the receipt says that all have it.
+#[track_caller]
+fn is_heard(world: &mut World, from: u32, case: &str) {
+    world.take_events();
+    let id = published(world, from);
     world.run_for(seconds(5));
     let receipts = world.take_events().into_iter().filter_map(|told| {
         let Event::Relay(routing::Event::Receipt(receipt)) = told.event else {
@@ -80,6 +85,68 @@ fn a_node_that_lost_its_state_is_back_and_heard() {
             assert!(world.boot(lost) > AHEAD, "{case}: {}", world.boot(lost));
             is_heard(&mut world, lost, &case);
         }
+    }
+}
+
+/// One of sixteen that has no link to a node.
+fn far_from(world: &World, id: u32) -> u32 {
+    let overlay = world.peer(id).expect("it runs").overlay();
+    let fingers = overlay.fingers().expect("it has a place");
+    let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());
+    let near: Vec<u32> = (tables.copied().flatten())
+        .chain(overlay.tree().parent())
+        .chain(overlay.tree().children())
+        .collect();
+    let far = (0..16).find(|other| *other != id && !near.contains(other));
+    far.expect("twelve of sixteen are linked at most")
+}
+
+/// Its former life said goodbye. One node remembers that, and tells all that have started
+/// again since; nobody remembers to have met that life.
+#[test]
+fn a_goodbye_of_a_life_that_a_node_has_forgotten_makes_it_begin_a_later_one() {
+    let lost = 5;
+    for seed in 0..6 {
+        let mut world = cluster(seed, 16);
+        let witness = far_from(&world, lost);
+        world.leave(lost, seconds(1));
+        world.run_for(seconds(2));
+        for id in (0..16).filter(|id| *id != lost && *id != witness) {
+            world.restart(id);
+        }
+        world.run_for(seconds(20));
+        world.restart_with(lost, Memory::Lost);
+        let case = format!("seed {seed}, witness {witness}");
+        exact(&mut world, seconds(120), &case);
+        assert!(world.boot(lost) > AHEAD, "{case}: {}", world.boot(lost));
+        for id in [lost, witness] {
+            is_heard(&mut world, id, &case);
+        }
+        let reached = |id| world.peer(id).expect("it runs").relay().departed().count();
+        assert_eq!(reached(witness), 0, "{case}: nobody is left out");
+    }
+}
+
+/// All that were linked to its former life have started again. One other node has taken its
+/// messages, and refuses those of an older life. It makes a link for that, over which one of
+/// the two learns better.
+#[test]
+fn a_node_that_lost_its_state_is_heard_by_who_was_far_from_it() {
+    let lost = 5;
+    for seed in 0..6 {
+        let mut world = cluster(seed, 16);
+        is_heard(&mut world, lost, "before");
+        let witness = far_from(&world, lost);
+        world.crash(lost);
+        for id in (0..16).filter(|id| *id != lost && *id != witness) {
+            world.restart(id);
+        }
+        world.restart_with(lost, Memory::Lost);
+        let case = format!("seed {seed}, witness {witness}");
+        exact(&mut world, seconds(120), &case);
+        published(&mut world, lost);
+        world.run_for(seconds(5));
+        is_heard(&mut world, lost, &case);
     }
 }
 

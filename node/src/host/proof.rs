@@ -99,19 +99,26 @@ impl Host {
         self.feed(Input::Leave { proof });
     }
 
-    /// A goodbye has come. One that would change nothing is not looked at.
+    /// A goodbye has come. One that would change nothing is not looked at. A later life of
+    /// this node has left if one says so that this process never was: it goes on above that.
     fn take_goodbye(&mut self, from: PeerId, message: Message<PeerId>, goodbye: &Goodbye<PeerId>) {
         let overlay = self.peer.overlay();
         if overlay.is_outdated(goodbye) {
             return self.feed(Input::Message { from, message });
         }
-        if !overlay.is_news(goodbye) {
+        let Goodbye { peer, boot, proof } = goodbye;
+        let is_own = *peer == self.id && *boot > self.state.boot;
+        if !is_own && !overlay.is_news(goodbye) {
             return;
         }
-        let Goodbye { peer, boot, proof } = goodbye;
         let judged = self.notary.verify_goodbye(from, *peer, *boot, proof);
         let message = match judged {
+            Ok(()) if is_own => return self.on_outlived(*boot),
             Ok(()) => message,
+            Err(forged) if is_own || matches!(forged, Forged::Unjudged) => {
+                let unproven = Unproven::Forged(*peer, forged);
+                return self.count_refused(from, "goodbye", &unproven);
+            }
             Err(forged) => {
                 let unproven = Unproven::Forged(*peer, forged);
                 self.count_refused(from, "goodbye", &unproven);

@@ -105,8 +105,13 @@ impl World {
         }
     }
 
-    /// A greeting is over. The host hears of the end of a former link first.
+    /// A greeting is over. The host hears of the end of a former link first. A link that
+    /// has broken meanwhile comes to nothing.
     pub(super) fn on_link_up(&mut self, at: Id, peer: Id, boot: u64, number: u64) {
+        let current = self.network.connection(at, peer);
+        if current.is_none_or(|current| current.number != number) {
+            return;
+        }
         let Some(host) = self.hosts.get_mut(&at) else {
             return;
         };

@@ -204,9 +204,10 @@ impl World {
         }
         let begun = if own.is_member { Some(now) } else { host.begun };
         let mut config = host.config.clone();
-        config.boot = least;
+        // Lives that nobody remembers had numbers of their own, too.
+        config.boot = least.max(host.boots.0 + 1);
         config.returns = true;
-        config.seed = config.seed.wrapping_add(least);
+        config.seed = config.seed.wrapping_add(config.boot);
         // It closes its links itself, and keeps what it knows of others.
         let lives = std::mem::take(&mut host.lives);
         self.crash_noticed(id);
@@ -322,6 +323,14 @@ impl World {
             true => message,
             false => Message::unproven(goodbye),
         }
+    }
+
+    /// The life of a receiver that a judged message says goodbye for, if the receiver does
+    /// not know of it: it is later than its own.
+    pub(super) fn later_life(&self, at: Id, message: &Message<Id>) -> Option<u64> {
+        let goodbye = message.goodbye()?;
+        let is_later = goodbye.peer == at && goodbye.boot > self.boot(at);
+        is_later.then_some(goodbye.boot)
     }
 
     /// Which life of its process a peer is in, or was in last; 0 before the

@@ -366,6 +366,9 @@ impl World {
                 }
                 self.acknowledge(at, from, boots.1);
                 let message = self.judged(message);
+                if let Some(newest) = self.later_life(at, &message) {
+                    return self.on_shown(at, newest);
+                }
                 Input::Message { from, message }
             }
             Happening::LinkUp {

@@ -451,10 +451,11 @@ impl<I: Id> Census<I> {
         self.belonging.find(own);
     }
 
-    /// The overlay is the cluster's, or an island: the children are told if that is
-    /// news.
+    /// The overlay is the cluster's, or an island. The children are told at once if it
+    /// has become the cluster's, otherwise with the beat: on a cycle of corrupted parents
+    /// two words would chase each other.
     pub fn set_belongs(&mut self, belongs: bool, children: &[I], out: &mut Out<I>) {
-        if self.belonging.hear(belongs) {
+        if self.belonging.hear(belongs) && belongs {
             self.beat(children, out);
         }
     }

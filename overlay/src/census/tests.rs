@@ -235,7 +235,7 @@ fn words(out: &mut Out<u32>) -> Vec<(u32, bool)> {
 }
 
 #[test]
-fn the_word_of_the_root_is_passed_on_at_once_and_remembered() {
+fn the_good_word_of_the_root_is_passed_on_at_once_and_remembered() {
     let mut census = Census::new(100, false);
     census.on_size(7, 70, population(3), None, 0, Evidence::Unmet);
     census.recount([7].into_iter());
@@ -256,10 +256,9 @@ fn the_word_of_the_root_is_passed_on_at_once_and_remembered() {
     assert_eq!(words(&mut out), [], "no news");
     // The next root knows nothing, and hears of it.
     census.on_in_force((place.epoch, place.population, false), &[7], &mut out);
-    assert_eq!(
-        (words(&mut out), census.belongs()),
-        (vec![(7, false)], false)
-    );
+    assert_eq!((words(&mut out), census.belongs()), (vec![], false));
+    census.beat(&[7], &mut out);
+    assert_eq!(words(&mut out), [(7, false)], "with the beat");
     assert_eq!(census.evidence(), Evidence::Member);
     // The word of another epoch is not for this one.
     census.on_in_force((epoch(2), place.population, true), &[7], &mut out);

@@ -9,6 +9,7 @@
 //! another life of it appears, or the goodbye expires: by then its rank has been given up.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +20,10 @@ use crate::Id;
 pub const MAX_GOODBYES: usize = 1024;
 /// How many goodbyes are sent over a link when it comes up, or at a time.
 pub(super) const MAX_SAID: usize = 64;
-/// For so many beats messages of the life that left may still arrive, on streams that the
-/// goodbye has overtaken. Later ones are contact. A guess: longer than the streams of a
-/// link that is being closed differ.
-const LATE: u32 = 4;
+/// For so long messages of the life that left may still arrive, on streams that the goodbye
+/// has overtaken. Later ones are contact. A guess: longer than the streams of a link that is
+/// being closed differ.
+pub(super) const LATE: Duration = Duration::from_millis(1500);
 /// At so many beats after it has come a goodbye is asked about, each time before another
 /// neighbour: it may have crossed with word of a return, on a link that was just made.
 const ASKED: u32 = 2;
@@ -73,14 +74,18 @@ struct Entry {
 pub(super) struct Goodbyes<I> {
     entries: BTreeMap<I, Entry>,
     life: u32,
+    /// [`LATE`] in beats.
+    late: u32,
 }
 
 impl<I: Id> Goodbyes<I> {
-    /// None yet; each is told to new links for `life` beats.
-    pub(super) const fn new(life: u32) -> Self {
+    /// None yet; each is told to new links for `life` beats, and messages may be late for
+    /// `late` beats.
+    pub(super) const fn new(life: u32, late: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
             life,
+            late,
         }
     }
 
@@ -125,7 +130,7 @@ impl<I: Id> Goodbyes<I> {
             is_told: false,
             is_new: true,
             beats_left: self.life,
-            late: if is_linked { LATE } else { 0 },
+            late: if is_linked { self.late } else { 0 },
             asked: ASKED,
         };
         self.entries.insert(peer, entry);
@@ -144,6 +149,12 @@ impl<I: Id> Goodbyes<I> {
         entry.is_some_and(|entry| !entry.is_over())
     }
 
+    /// The goodbye of a peer's life that is later than this one: the peer does not know of
+    /// it, as it has lost its state.
+    pub(super) fn later(&self, peer: I, boot: u64) -> Option<Goodbye<I>> {
+        self.said(peer).filter(|goodbye| goodbye.boot > boot)
+    }
+
     /// Whether what comes from a peer now may have been sent before its goodbye.
     pub(super) fn is_late(&self, peer: I) -> bool {
         self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
@@ -151,13 +162,13 @@ impl<I: Id> Goodbyes<I> {
 
     /// A beat has passed. Returns the peers whose goodbyes have expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
-        let life = self.life;
+        let (life, late) = (self.life, self.late);
         let mut expired = Vec::new();
         for (peer, entry) in &mut self.entries {
             let was_over = entry.is_over();
             // Corrupted counts must not outlast whole ones.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
-            entry.late = entry.late.min(LATE).saturating_sub(1);
+            entry.late = entry.late.min(late).saturating_sub(1);
             entry.asked = entry.asked.min(ASKED);
             entry.is_new = false;
             if entry.is_over() && !was_over {
@@ -268,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_goodbye_is_told_once_to_all_and_to_new_links_for_a_while() {
-        let mut goodbyes = Goodbyes::new(3);
+        let mut goodbyes = Goodbyes::new(3, 4);
         assert_eq!(goodbyes.enter(goodbye(7, 5), false), None);
         assert_eq!(goodbyes.tell(), [goodbye(7, 5)]);
         assert!(!goodbyes.has_untold());
@@ -282,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_new_goodbye_is_asked_about_at_two_beats_and_not_too_many_at_a_time() {
-        let mut goodbyes = Goodbyes::new(9);
+        let mut goodbyes = Goodbyes::new(9, 4);
         (0..3).for_each(|peer| _ = goodbyes.enter(goodbye(peer, 5), false));
         let mut asked = [0; 3];
         for _ in 0..3 {
@@ -298,7 +309,7 @@ mod tests {
 
     #[test]
     fn only_a_later_life_is_news_and_one_per_beat() {
-        let mut goodbyes = Goodbyes::new(9);
+        let mut goodbyes = Goodbyes::new(9, 4);
         assert!(goodbyes.is_news(7, 5));
         goodbyes.enter(goodbye(7, 5), false);
         assert!(!goodbyes.is_news(7, 6), "a liar leaves once in a beat");
@@ -308,7 +319,7 @@ mod tests {
 
     #[test]
     fn when_full_the_oldest_goes() {
-        let mut goodbyes = Goodbyes::new(9);
+        let mut goodbyes = Goodbyes::new(9, 4);
         goodbyes.enter(goodbye(0, 1), false);
         goodbyes.on_beat();
         for peer in 1..MAX_GOODBYES as u32 {
@@ -322,11 +333,11 @@ mod tests {
 
     #[test]
     fn what_was_on_its_way_is_late_for_a_while_whatever_the_counts() {
-        let mut goodbyes = Goodbyes::new(9);
+        let mut goodbyes = Goodbyes::new(9, 4);
         goodbyes.enter(goodbye(7, 5), true);
         goodbyes.corrupt(8, u64::MAX);
         assert!(goodbyes.is_late(7) && goodbyes.is_late(8));
-        (0..LATE).for_each(|_| assert!(goodbyes.on_beat().is_empty()));
+        (0..4).for_each(|_| assert!(goodbyes.on_beat().is_empty()));
         assert!(!goodbyes.is_late(7) && !goodbyes.is_late(8));
     }
 }

@@ -31,8 +31,8 @@ use crate::noise::Noise;
 use crate::overlay::{LONGEST, Out, Timer, beats};
 use crate::planted::{Bug, Planted};
 use crate::stamp::Mark;
-use goodbye::Goodbyes;
 pub use goodbye::{Goodbye, MAX_GOODBYES};
+use goodbye::{Goodbyes, LATE};
 pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour, union};
 use rumour::{News, Rumours};
 pub use silence::HALVES;
@@ -145,7 +145,7 @@ impl<I: Id> Detector<I> {
             silent: BTreeMap::new(),
             asked: BTreeMap::new(),
             rumours: Rumours::new(life_of_rumours(&config.pace)),
-            goodbyes: Goodbyes::new(life_of_goodbyes(&config.pace)),
+            goodbyes: no_goodbyes(&config.pace),
             is_sharing: false,
             beats: 0,
             accused: 0,
@@ -260,6 +260,10 @@ impl<I: Id> Detector<I> {
         }
         self.silent.remove(&peer);
         self.asked.remove(&peer);
+        if link.is_some_and(|link| link < boot) {
+            // Its process may live on without knowing of that life.
+            out.send(peer, Message::Goodbye(goodbye.clone()));
+        }
         let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
         self.share(out);
         let displaced = displaced.map(|peer| (peer, Verdict::Forgotten));
@@ -287,6 +291,9 @@ impl<I: Id> Detector<I> {
             return false;
         }
         self.asked.remove(&peer);
+        if let Some(later) = self.goodbyes.later(peer, boot) {
+            out.send(peer, Message::Goodbye(later));
+        }
         let has_returned = self.goodbyes.remove(peer);
         for goodbye in self.goodbyes.recent() {
             out.send(peer, Message::Goodbye(goodbye));
@@ -600,7 +607,7 @@ impl<I: Id> Detector<I> {
         self.silent.clear();
         self.asked.clear();
         self.rumours = Rumours::new(life_of_rumours(&self.pace));
-        self.goodbyes = Goodbyes::new(life_of_goodbyes(&self.pace));
+        self.goodbyes = no_goodbyes(&self.pace);
         self.is_sharing = noise.one_in(2);
         self.beats = noise.next() as u32;
         self.accused = noise.next() as u32;
@@ -653,11 +660,12 @@ fn life_of_rumours(pace: &Pace) -> u32 {
     beats(pace.rumour.saturating_add(pace.grace), pace.beat)
 }
 
-/// In beats: whoever has missed a goodbye hears it from a new link for as long as the rank
-/// may be vacant.
-fn life_of_goodbyes(pace: &Pace) -> u32 {
+/// Goodbyes that live for as long as a rank may be vacant: whoever has missed one hears it
+/// from a new link.
+fn no_goodbyes<I: Id>(pace: &Pace) -> Goodbyes<I> {
     let longest = pace.grace.saturating_mul(LONGEST);
-    beats(pace.rumour.saturating_add(longest), pace.beat)
+    let life = pace.rumour.saturating_add(longest);
+    Goodbyes::new(beats(life, pace.beat), beats(LATE, pace.beat))
 }
 
 #[cfg(test)]

@@ -95,11 +95,11 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Tell the parent at once when all of the subtree has found its ranks, or
-    /// has them in the wrong order, or when it is tied to the cluster in another way;
+    /// has them in the wrong order, or when its tie to the cluster is stronger;
     /// anything else has time until the beat.
     fn report_ranks(&mut self, out: &mut Out<I>) {
         let news = self.census.news().filter(|now| self.reported != Some(*now));
-        let is_news = news.is_some() || self.reported_evidence != self.census.evidence();
+        let is_news = news.is_some() || self.reported_evidence < self.census.evidence();
         if let Some(parent) = self.tree.parent().filter(|_| is_news) {
             self.report(parent, out);
         }

@@ -34,6 +34,9 @@ pub(super) struct OwnAddresses {
     once: BTreeSet<IpAddr>,
     /// Those that the log knows to be gone.
     told: BTreeSet<IpAddr>,
+    /// Those that a link has come to while they were gone: no interface has them, and they
+    /// work all the same, as behind a transparent proxy. They are not missed.
+    foreign: BTreeSet<IpAddr>,
 }
 
 impl OwnAddresses {
@@ -48,25 +51,36 @@ impl OwnAddresses {
         is_due
     }
 
-    /// Look at the addresses that links use, and those that are said. Returns those that have
-    /// been there and are gone for good.
+    /// Look at the addresses that links use, each since its newest link is up, and at those
+    /// that are said. Returns those that have been there and are gone for good.
     fn look(
         &mut self,
         now: Instant,
-        used: &BTreeSet<IpAddr>,
+        used: &BTreeMap<IpAddr, Instant>,
         said: &BTreeSet<IpAddr>,
         is_there: impl Fn(IpAddr) -> bool,
     ) -> BTreeSet<IpAddr> {
-        let addresses: BTreeSet<IpAddr> = used.union(said).copied().collect();
+        let addresses: BTreeSet<IpAddr> = used.keys().chain(said).copied().collect();
         self.missing.retain(|ip, _| addresses.contains(ip));
         self.once.retain(|ip| addresses.contains(ip));
+        self.foreign.retain(|ip| addresses.contains(ip));
         // What a link has come to was there, though it be gone before the first look.
-        self.once.extend(used);
+        self.once.extend(used.keys());
+        let works_all_the_same = |(ip, up): &(&IpAddr, &Instant)| {
+            let missing = self.missing.get(ip);
+            missing.is_some_and(|since| up.saturating_duration_since(*since) >= PATIENCE)
+        };
+        let foreign = used.iter().filter(works_all_the_same);
+        self.foreign.extend(foreign.map(|(ip, _)| *ip));
         let mut gone = BTreeSet::new();
         for ip in &addresses {
             if is_there(*ip) {
                 self.missing.remove(ip);
+                self.foreign.remove(ip);
                 self.once.insert(*ip);
+                continue;
+            }
+            if self.foreign.contains(ip) {
                 continue;
             }
             let since = *self.missing.entry(*ip).or_insert(now);
@@ -101,11 +115,16 @@ impl Shared {
             .all()
             .into_iter()
             .filter_map(|peer| {
-                let at = peer.current()?.connection.local_ip()?.to_canonical();
-                Some((peer, at))
+                let link = peer.current()?;
+                let at = link.connection.local_ip()?.to_canonical();
+                Some((peer, at, link.up))
             })
             .collect();
-        let used = linked.iter().map(|(_, at)| *at).collect();
+        let mut used = BTreeMap::new();
+        for (_, at, up) in &linked {
+            let newest = used.entry(*at).or_insert(*up);
+            *newest = (*newest).max(*up);
+        }
         let said = self.advertised.iter().map(|at| at.ip().to_canonical());
         let gone = own.look(now, &used, &said.collect(), is_own);
         for ip in gone.difference(&own.told) {
@@ -122,7 +141,7 @@ impl Shared {
                 false => tracing::info!(address = %ip, "no interface has this address any more"),
             }
         }
-        for (peer, at) in &linked {
+        for (peer, at, _) in &linked {
             if gone.contains(at) {
                 self.doubt(peer);
             }
@@ -168,7 +187,7 @@ mod tests {
             (4000, true, false),
         ] {
             let now = start + Duration::from_millis(ms);
-            let gone = own.look(now, &BTreeSet::new(), &said, |ip| ip == HERE && is_here);
+            let gone = own.look(now, &BTreeMap::new(), &said, |ip| ip == HERE && is_here);
             assert_eq!(gone.contains(&HERE), is_gone, "{ms}");
             assert!(!gone.contains(&NAT), "it never was there");
         }
@@ -177,10 +196,33 @@ mod tests {
     #[test]
     fn the_address_of_a_link_was_there_though_it_is_gone_at_the_first_look() {
         let (mut own, start) = (OwnAddresses::default(), start());
-        let (used, said) = (BTreeSet::from([HERE]), BTreeSet::from([HERE, NAT]));
+        let (used, said) = (BTreeMap::from([(HERE, start)]), BTreeSet::from([HERE, NAT]));
         assert_eq!(own.look(start, &used, &said, |_| false), BTreeSet::new());
         let later = start + PATIENCE;
-        assert_eq!(own.look(later, &used, &said, |_| false), used);
+        let gone = own.look(later, &used, &said, |_| false);
+        assert_eq!(gone, BTreeSet::from([HERE]));
+    }
+
+    #[test]
+    fn an_address_that_links_come_to_while_it_is_gone_is_not_missed() {
+        let (mut own, start) = (OwnAddresses::default(), start());
+        let said = BTreeSet::new();
+        let mut used = BTreeMap::from([(NAT, start)]);
+        assert!(own.look(start, &used, &said, |_| false).is_empty());
+        let later = start + PATIENCE;
+        assert!(own.look(later, &used, &said, |_| false).contains(&NAT));
+        // A link was dialled beside the old one, and has come to that address too.
+        used.insert(NAT, later);
+        assert!(own.look(later, &used, &said, |_| false).is_empty());
+        assert!(
+            own.look(later + PATIENCE, &used, &said, |_| false)
+                .is_empty()
+        );
+        // Once an interface has it, it can be missed again.
+        assert!(own.look(later, &used, &said, |_| true).is_empty());
+        own.look(later, &used, &said, |_| false);
+        let gone = own.look(later + PATIENCE, &used, &said, |_| false);
+        assert!(gone.contains(&NAT));
     }
 
     #[test]

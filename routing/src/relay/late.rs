@@ -120,11 +120,14 @@ impl<I: Id> Relay<I> {
         if peer == self.me {
             return;
         }
-        // Its patience would tell nothing new.
-        let _ = self.verdicts.give(peer, self.config.max_peers);
+        let verdict = self.verdicts.give(peer, self.config.max_peers);
         let next = self.open.next_sequence();
         if let Some(number) = self.departures.leave(peer, next, self.config.max_peers) {
             out.disarm(Timer::Drain(number));
+        }
+        // Of one whose goodbye is remembered patience would tell nothing new.
+        if let Some(number) = verdict.filter(|_| !self.departures.is_gone(peer)) {
+            out.arm(Timer::Patience(number), self.pressed());
         }
         self.open.recall_refused(peer, &self.epochs);
         for number in self.duties.open_numbers() {

@@ -65,8 +65,9 @@ impl<I: Id> Relay<I> {
         self.verdicts.doubt_all(|peer| departures.is_gone(peer));
         let newest = self.epochs.newest().map(|view| view.roster());
         if !newest.is_some_and(Roster::is_kept) {
-            // Who has left is never known: verdicts must not pile up.
-            let gone = self.verdicts.retain(|_| false);
+            // Who is no member any more is never known: verdicts must not pile up. Goodbyes
+            // expire.
+            let gone = self.verdicts.retain(|peer| departures.is_gone(peer));
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
             let departed = self.departures.retain(|_| false).into_iter();

@@ -57,7 +57,7 @@ pub(super) struct Said {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Delivered {
     intervals: BTreeMap<(u64, u64), u64>,
-    /// Boot and end of the last interval that was forgotten.
+    /// Boot and end of the last interval that was forgotten, of the life that delivered last.
     forgotten: (u64, u64),
 }
 
@@ -100,10 +100,32 @@ impl Delivered {
         }
         self.intervals.insert((boot, start), end);
         while self.intervals.len() as u64 > config.window {
-            let lowest = self.intervals.pop_first();
-            let end = lowest.map_or((0, 0), |((boot, _), end)| (boot, end));
-            self.forgotten = self.forgotten.max(end);
+            self.forget(boot);
         }
+    }
+
+    /// Forget one interval: of another life if there is one, else the lowest of this one. A
+    /// life that has lost its state may have the smaller boot.
+    fn forget(&mut self, boot: u64) {
+        let is_of_other = |((of, _), _): &(&(u64, u64), &u64)| *of != boot;
+        let highest = self.intervals.last_key_value().filter(is_of_other);
+        let forgotten = match highest.is_some() {
+            true => self.intervals.pop_last(),
+            false => self.intervals.pop_first(),
+        };
+        let Some(((of, _), end)) = forgotten else {
+            return;
+        };
+        if of == self.forgotten.0 {
+            self.forgotten.1 = self.forgotten.1.max(end);
+        } else if of == boot {
+            self.forgotten = (of, end);
+        }
+    }
+
+    /// Whether a delivery of this message would be remembered.
+    const fn remembers(&self, boot: u64, sequence: u64) -> bool {
+        self.forgotten.0 != boot || self.forgotten.1 <= sequence
     }
 }
 
@@ -173,7 +195,11 @@ impl<I: Id> Windows<I> {
         let before = window.heard;
         match said.source {
             Source::Origin => {
-                window.own = window.own.max(told);
+                // The life that speaks is the present one, also if its boot is the smaller.
+                window.own = match window.own.0 == told.0 {
+                    true => window.own.max(told),
+                    false => told,
+                };
                 window.heard = window.own;
             }
             Source::Hearsay => window.heard = window.heard.max(told),
@@ -230,7 +256,7 @@ impl Window {
     ) -> Verdict {
         let (boot, mark) = self.heard;
         let end = id.sequence.saturating_add(count);
-        let is_known = self.delivered.forgotten <= (id.boot, id.sequence);
+        let is_known = self.delivered.remembers(id.boot, id.sequence);
         let is_below = id.sequence < mark && is_kept && is_known;
         let is_within = mark <= id.sequence && end - mark <= config.window;
         let mut all = id.sequence..end;
@@ -355,6 +381,25 @@ mod tests {
     }
 
     #[test]
+    fn a_life_with_a_smaller_boot_is_remembered_in_the_place_of_the_former() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut delivered = Delivered::default();
+        for sequence in [1, 3, 5, 7] {
+            delivered.insert(9, sequence..sequence + 1, &config);
+        }
+        for sequence in [1, 3, 5, 7, 9] {
+            assert_eq!(delivered.insert(2, sequence..sequence + 1, &config), []);
+        }
+        let has = |sequence| delivered.has(2, sequence);
+        assert!([3, 5, 7, 9].into_iter().all(has));
+        assert!(!delivered.remembers(2, 1) && delivered.remembers(2, 2));
+        assert!(!delivered.has(9, 7));
+    }
+
+    #[test]
     fn of_several_together_those_that_are_there_are_told() {
         let config = Config::default();
         let mut delivered = Delivered::default();
@@ -448,6 +493,21 @@ mod tests {
         windows.meet(8, 5);
         windows.meet(7, 6);
         assert_eq!(judge(&mut windows, id(6, 0), Source::Hearsay), Verdict::New);
+    }
+
+    /// Nobody has told this relay of a link to it.
+    #[test]
+    fn the_life_that_speaks_itself_counts_although_a_greater_one_did() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let mut judge = |id, mark, source| {
+            let (verdict, _) = windows.judge((id, 1), said(mark, source), &config, |_| false);
+            verdict
+        };
+        assert_eq!(judge(id(9, 3), 3, Source::Origin), Verdict::New);
+        assert_eq!(judge(id(5, 0), 0, Source::Hearsay), Verdict::Outside);
+        assert_eq!(judge(id(5, 0), 0, Source::Origin), Verdict::New);
+        assert_eq!(judge(id(5, 1), 0, Source::Hearsay), Verdict::New);
     }
 
     #[test]

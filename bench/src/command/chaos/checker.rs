@@ -658,9 +658,10 @@ impl Checker {
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));
         let begun = lives.filter(|(_, life)| life.from <= at);
         let life = begun.max_by_key(|(_, life)| life.from);
-        let has_returned = life.is_some_and(|((_, boot), _)| {
-            let mut earlier = self.lives.range((id, 0)..(id, *boot));
-            earlier.next().is_some()
+        // A life that lost its state may have the smaller number.
+        let has_returned = life.is_some_and(|(_, last)| {
+            let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
+            lives.any(|(_, other)| other.from < last.from)
         });
         let known_within = if has_returned {
             KNOWN_WITHIN

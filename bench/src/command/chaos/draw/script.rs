@@ -104,9 +104,10 @@ impl<'a> Script<'a> {
 
     fn restart(&mut self, at: u64, node: Id) {
         self.down.remove(&node);
-        let memory = match self.rng.random_ratio(1, 3) {
-            true => Memory::Kept,
-            false => Memory::Boot,
+        let memory = match self.rng.random_range(0..12) {
+            0..4 => Memory::Kept,
+            4 => Memory::Lost,
+            _ => Memory::Boot,
         };
         self.push(at, Fault::Restart { node, memory });
         self.nodes.insert(node, at + 2_000);
