@@ -51,6 +51,30 @@ fn who_gets_a_name_late_gets_the_broadcast_at_once() {
     assert!(all_left, "{receipt:?}");
 }
 
+/// 1003 had said goodbye before the broadcast, and 1005 says it after: the one has no line.
+#[test]
+fn who_had_left_before_has_no_line_though_its_name_came_late() {
+    let mut origin = Single::new(ORIGIN);
+    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.handle(Input::PeerLeft(1003));
+    origin.publish(Destination::All);
+    origin.fire(Timer::Waiting);
+    origin.handle(Input::PeerLeft(1005));
+    origin.answer_all(false);
+    tell(&mut origin);
+    while origin.receipts.is_empty() {
+        origin.next_round();
+        origin.answer_all(true);
+    }
+    let receipt = &origin.receipts[0];
+    let lines: Vec<_> = (receipt.unreached.iter())
+        .map(|line| (line.peer, line.reason))
+        .collect();
+    assert_eq!(lines, [(Some(1005), Reason::Left)]);
+    let expected = (receipt.expected_count, receipt.reached_count);
+    assert_eq!(expected, (6, 5));
+}
+
 /// While somebody else is still tried, whoever was given up for want of a name may get
 /// one, and is tried as well.
 #[test]

@@ -296,9 +296,9 @@ mod tests {
         let mut goodbyes = Goodbyes::new(9, 4);
         (0..3).for_each(|peer| _ = goodbyes.enter(goodbye(peer, 5), false));
         let mut asked = [0; 3];
-        for _ in 0..3 {
+        for most in [2, 2, 1, 1] {
             let fresh = goodbyes.fresh(2);
-            assert_eq!(fresh.len(), 2);
+            assert_eq!(fresh.len(), most);
             fresh
                 .iter()
                 .for_each(|rumour| asked[rumour.peer as usize] += 1);

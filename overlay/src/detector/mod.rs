@@ -660,12 +660,15 @@ fn life_of_rumours(pace: &Pace) -> u32 {
     beats(pace.rumour.saturating_add(pace.grace), pace.beat)
 }
 
-/// Goodbyes that live for as long as a rank may be vacant: whoever has missed one hears it
-/// from a new link.
-fn no_goodbyes<I: Id>(pace: &Pace) -> Goodbyes<I> {
+/// In beats: whoever has missed a goodbye hears it from a new link for as long as the rank
+/// may be vacant.
+fn life_of_goodbyes(pace: &Pace) -> u32 {
     let longest = pace.grace.saturating_mul(LONGEST);
-    let life = pace.rumour.saturating_add(longest);
-    Goodbyes::new(beats(life, pace.beat), beats(LATE, pace.beat))
+    beats(pace.rumour.saturating_add(longest), pace.beat)
+}
+
+fn no_goodbyes<I: Id>(pace: &Pace) -> Goodbyes<I> {
+    Goodbyes::new(life_of_goodbyes(pace), beats(LATE, pace.beat))
 }
 
 #[cfg(test)]

@@ -163,6 +163,40 @@ fn goodbyes_are_asked_about_and_expire() {
     assert!(asked && forgotten);
 }
 
+/// It may have crossed with word of a return, on a link that was just made.
+#[test]
+fn a_new_goodbye_is_asked_about_at_the_next_two_beats() {
+    let mut bed = Bed::new(Planted::NONE);
+    said(&mut bed, 1, 7, 3);
+    bed.sent();
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        bed.beat();
+        let sent = bed.sent().into_iter();
+        let doubts = sent.filter(|(_, message)| matches!(message, Message::Doubts(_)));
+        asked.push(doubts.map(|(to, _)| to).collect::<Vec<_>>());
+    }
+    let [first, second, none, again] = &asked[..] else {
+        panic!("{asked:?}");
+    };
+    assert!(first.len() == 1 && second.len() == 1, "{asked:?}");
+    assert_ne!(first, second, "each time another neighbour");
+    assert!(none.is_empty() && again.is_empty(), "{asked:?}");
+}
+
+/// Its process may live: it has lost its state, and its clock is behind.
+#[test]
+fn a_peer_that_does_not_know_of_its_later_life_is_told_what_that_said() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(said(&mut bed, 2, 1, 12), [(1, Verdict::Left(12))]);
+    assert!(sent(&mut bed).contains(&(1, 1)), "at once over its link");
+    said(&mut bed, 2, 7, 12);
+    shared(&mut bed);
+    assert!(bed.detector.on_link_up(7, 3, &mut bed.out));
+    assert!(sent(&mut bed).contains(&(7, 7)), "as it links");
+    assert!(!bed.detector.has_left(7));
+}
+
 /// Whoever accuses a member that has left says nothing of another life of it.
 #[test]
 fn an_accusation_of_a_later_life_ends_no_goodbye() {
