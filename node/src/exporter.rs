@@ -125,6 +125,10 @@ fn describe() {
         "subscribers above the bound"
     );
     describe_counter!(
+        "binomesh_rumours_dropped_total",
+        "rumours that found no room where batches for one peer wait as one"
+    );
+    describe_counter!(
         "binomesh_sends_refused_total",
         "messages of local users refused for want of room among those that wait for their turn (`messages`) or for answers (`collections`)"
     );

@@ -81,7 +81,10 @@ fn merge(older: &Bytes, newer: &Bytes) -> Option<Bytes> {
         Ok(Message::Overlay(message)) => Some(message),
         _ => None,
     };
-    let both = read(newer)?.merge(read(older)?);
+    let (both, dropped) = read(newer)?.merge(read(older)?);
+    if dropped > 0 {
+        metrics::counter!("binomesh_rumours_dropped_total").increment(dropped as u64);
+    }
     let body = postcard::to_extend(&both, vec![VERSION]).ok()?;
     Some(body.into())
 }

@@ -142,18 +142,20 @@ impl<I: Copy> Message<I> {
     }
 
     /// What waits in the place of `older` and `self`, a newer message of the same slot:
-    /// the newer one, or both if they are batches of rumours.
+    /// the newer one, or both if they are batches of rumours. Also returns how many rumours
+    /// found no room.
     #[must_use]
-    pub fn merge(self, older: Self) -> Self
+    pub fn merge(self, older: Self) -> (Self, usize)
     where
         I: PartialEq,
     {
         use detector::Message::Rumours;
         match (older, self) {
             (Self::Detector(Rumours(older)), Self::Detector(Rumours(newer))) => {
-                Rumours(detector::union(older, newer)).into()
+                let (both, dropped) = detector::union(older, newer);
+                (Rumours(both).into(), dropped)
             }
-            (_, newer) => newer,
+            (_, newer) => (newer, 0),
         }
     }
 
@@ -270,7 +272,7 @@ mod tests {
         assert!(newer.is_merged());
         let both = [(1, false), (1, true), (2, false), (3, false)];
         let both = both.map(|(peer, is_up)| rumour(peer, is_up)).to_vec();
-        assert_eq!(newer.merge(older), batch(both));
+        assert_eq!(newer.merge(older), (batch(both), 0));
     }
 
     #[test]
@@ -279,6 +281,6 @@ mod tests {
         let place = crate::overlay::scrambled_place(&mut crate::noise::Noise::new(1), 7);
         let newer = beat(Some(crate::stamp::Stamp::ahead(&place, 0)));
         assert!(!newer.is_merged());
-        assert_eq!(newer.clone().merge(beat(None)), newer);
+        assert_eq!(newer.clone().merge(beat(None)), (newer, 0));
     }
 }

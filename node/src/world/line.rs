@@ -111,7 +111,7 @@ impl Narrow {
             (_, Message::Overlay(message)) => {
                 let slot = message.slot();
                 let waits = match self.slots.remove(&slot) {
-                    Some(older) => message.merge(older),
+                    Some(older) => message.merge(older).0,
                     None if self.slots.len() >= SLOTS => return,
                     None => {
                         self.places.push_back(slot);

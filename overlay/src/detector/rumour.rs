@@ -44,13 +44,17 @@ pub struct Rumour<I> {
 }
 
 /// Two batches that wait for one receiver, as one: each rumour once, the newer ones last.
-/// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again.
-pub fn union<I: PartialEq>(mut older: Vec<Rumour<I>>, newer: Vec<Rumour<I>>) -> Vec<Rumour<I>> {
+/// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again. Also returns
+/// how many went.
+pub fn union<I: PartialEq>(
+    mut older: Vec<Rumour<I>>,
+    newer: Vec<Rumour<I>>,
+) -> (Vec<Rumour<I>>, usize) {
     older.retain(|rumour| !newer.contains(rumour));
     older.extend(newer);
     let beyond = older.len().saturating_sub(MAX_RUMOURS);
     older.drain(..beyond);
-    older
+    (older, beyond)
 }
 
 /// How much this node makes of an accusation.

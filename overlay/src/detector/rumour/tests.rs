@@ -117,9 +117,9 @@ fn of_batches_that_wait_as_one_the_oldest_rumours_go() {
         peers.map(of).collect()
     };
     let most = MAX_RUMOURS as u32;
-    assert_eq!(union(batch(0..3), batch(2..5)), batch(0..5));
+    assert_eq!(union(batch(0..3), batch(2..5)), (batch(0..5), 0));
     let both = union(batch(0..most), batch(most..most + 2));
-    assert_eq!(both, batch(2..most + 2));
+    assert_eq!(both, (batch(2..most + 2), 2));
 }
 
 #[test]

@@ -1,0 +1,222 @@
+//! Receipts held against the books: ranks that are called delivered, lines, and members that
+//! stayed and were given up.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh::world::Id;
+use binomesh_overlay::{Placement, Rank};
+use binomesh_routing::Receipt;
+use binomesh_routing::packet::{Reason, State};
+
+use super::{Accepted, Audience, Checker};
+use crate::command::chaos::violation::{Name, Violation};
+
+impl Checker {
+    /// Who stands at a rank that is called delivered has delivered; and so has
+    /// who is named, if names are certain.
+    pub(super) fn judge_reached(
+        &self,
+        accepted: &Accepted,
+        receipt: &Receipt<Id>,
+        with_names: bool,
+        found: &mut Vec<Violation>,
+    ) {
+        let message = Name(receipt.id);
+        let mut named_alone = self.named_alone(accepted, receipt);
+        for rank in reached(receipt) {
+            let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
+            let is_true = match holders.is_empty() {
+                true => named_alone.next().is_some(),
+                false => holders.iter().any(|id| self.has_delivered(receipt.id, *id)),
+            };
+            if !is_true {
+                let (rank, peer) = (rank.0, holders.first().copied());
+                found.push(Violation::FalselyDelivered {
+                    message,
+                    rank,
+                    peer,
+                });
+            }
+        }
+        for peer in receipt.reached_peers.iter().filter(|_| with_names) {
+            if !self.has_delivered(receipt.id, *peer) {
+                let (peer, rank) = (Some(*peer), 0);
+                found.push(Violation::FalselyDelivered {
+                    message,
+                    rank,
+                    peer,
+                });
+            }
+        }
+    }
+
+    /// The peers that a receipt rightly names as reached and that held none of its reached
+    /// ranks. Each may stand for a rank that nobody ever held: in an epoch that corruption
+    /// made up the origin means the peers that its corrupted tables name.
+    fn named_alone(
+        &self,
+        accepted: &Accepted,
+        receipt: &Receipt<Id>,
+    ) -> impl Iterator<Item = Id> + '_ {
+        let holders = reached(receipt).flat_map(|rank| self.at(receipt.epoch, rank, accepted.at));
+        let holders: BTreeSet<Id> = holders.collect();
+        let named: BTreeSet<Id> = receipt.reached_peers.iter().copied().collect();
+        let alone: Vec<Id> = named.difference(&holders).copied().collect();
+        let message = receipt.id;
+        let has_delivered = move |id: &Id| self.has_delivered(message, *id);
+        alone.into_iter().filter(has_delivered)
+    }
+
+    /// Each liar that has delivered may stand for one member that is gone.
+    pub(super) fn excuse_liars(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        wrong: &mut Vec<Violation>,
+    ) {
+        let has_lied = |since: Duration| since <= closed;
+        let liars = self.liars.iter().filter(|(_, since)| has_lied(**since));
+        let mut liars = liars
+            .filter(|(id, _)| self.has_delivered(receipt.id, **id))
+            .count();
+        wrong.retain(|violation| {
+            let Violation::FalselyDelivered { rank, .. } = violation else {
+                return true;
+            };
+            let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
+            let is_there = holders
+                .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
+            let is_excused = !is_there && liars > 0;
+            liars -= usize::from(is_excused);
+            !is_excused
+        });
+    }
+
+    /// Exactly one line per expected member, and each line true.
+    pub(super) fn judge_lines(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) {
+        let (message, epoch) = (Name(receipt.id), receipt.epoch);
+        let mut named = BTreeSet::new();
+        let reached: Vec<Rank> = reached(receipt).collect();
+        for rank in &reached {
+            if !named.insert(*rank) {
+                let rank = rank.0;
+                found.push(Violation::NamedTwice { message, rank });
+            }
+        }
+        for line in &receipt.unreached {
+            let Some(at) = line.rank else {
+                let peer = line.peer;
+                found.push(Violation::NotExpected { message, peer });
+                continue;
+            };
+            let rank = at.0;
+            if !named.insert(at) {
+                found.push(Violation::NamedTwice { message, rank });
+            }
+            let mut holders = self.at(epoch, at, accepted.at);
+            if line.state == State::Refused && holders.any(|id| self.has_delivered(receipt.id, id))
+            {
+                found.push(Violation::FalselyRefused { message, rank });
+            }
+            let is_wrong = |peer: Id| !self.at(epoch, at, accepted.at).any(|id| id == peer);
+            if let Some(peer) = line.peer.filter(|peer| is_wrong(*peer)) {
+                found.push(Violation::WrongName {
+                    message,
+                    rank,
+                    peer,
+                });
+            }
+        }
+        let placement = self.issued_in(accepted, closed, receipt);
+        let mut expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
+        let counted = receipt.expected_count as usize;
+        self.judge_goodbyes(accepted, closed, receipt, &named, found);
+        if accepted.audience == Audience::Members {
+            let may_lack = |rank: &Rank| self.had_left(accepted, closed, receipt, *rank);
+            expected.retain(|rank| named.contains(rank) || !may_lack(rank));
+        }
+        let is_exact = named == expected
+            && counted == expected.len()
+            && receipt.reached_count as usize == reached.len()
+            && placement.is_some();
+        if !is_exact {
+            found.push(Violation::WrongLines {
+                message,
+                expected: expected.len(),
+                named: named.len(),
+            });
+        }
+    }
+
+    /// The ranks that a receipt must name.
+    fn expected(&self, accepted: &Accepted, placement: Placement<Id>) -> BTreeSet<Rank> {
+        let Placement {
+            epoch,
+            population,
+            rank,
+        } = placement;
+        let others = (0..population.get())
+            .map(Rank)
+            .filter(|other| *other != rank);
+        match &accepted.audience {
+            Audience::Members => others.collect(),
+            Audience::Peers(peers) => {
+                let ranks = peers.iter().filter_map(|id| self.firsts.get(&(epoch, *id)));
+                ranks.copied().filter(|other| *other != rank).collect()
+            }
+        }
+    }
+
+    /// Who stayed up and a member from the publication to the receipt is
+    /// reached, unless the deadline came before, or it was hard to reach, or had
+    /// just been started again, and is called down. A member that an epoch of the
+    /// origin left out may be called left: to the origin it was not connected.
+    /// Returns how many were given up because their names were not learned.
+    pub(super) fn judge_reach(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) -> u64 {
+        let mut unnamed = 0;
+        for line in &receipt.unreached {
+            let Some(rank) = line.rank.filter(|_| line.reason != Reason::Deadline) else {
+                continue;
+            };
+            let stayed = self.at(receipt.epoch, rank, accepted.at).find(|id| {
+                let was_away =
+                    self.was_hindered(*id, accepted.at, closed) || !self.had_place(*id, accepted);
+                let may_be_down = line.reason == Reason::Down && was_away;
+                !may_be_down
+                    && self.was_up(*id, accepted.at, closed)
+                    && self.was_member(*id, receipt.id, accepted.at, closed)
+            });
+            if line.peer.is_none() && line.reason == Reason::Epoch {
+                unnamed += u64::from(stayed.is_some());
+            } else if let Some(peer) = stayed {
+                found.push(Violation::Forsaken {
+                    message: Name(receipt.id),
+                    peer,
+                    state: line.state,
+                    reason: line.reason,
+                });
+            }
+        }
+        unnamed
+    }
+}
+
+/// The ranks that a receipt calls delivered.
+fn reached(receipt: &Receipt<Id>) -> impl Iterator<Item = Rank> + '_ {
+    let runs = receipt.reached.iter();
+    runs.flat_map(|run| (run.first.0..=run.last.0).map(Rank))
+}
