@@ -166,9 +166,17 @@ impl Two {
         lost
     }
 
-    /// All are one overlay, and hear a broadcast.
+    /// All are one overlay over links that carry, and hear a broadcast.
     async fn heard(&self) {
         self.whole().await;
+        eventually("nobody is silent, or heard of through others", async || {
+            for node in &self.nodes {
+                let report = node.client().topology().await.ok()?;
+                (report.down.is_empty() && report.relayed.is_empty()).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
         let sender = self.nodes[2].client();
         let receipt = sender.broadcast("t", "hi", Some(bed::PATIENCE)).await;
         assert_eq!(receipt.unwrap().reached_count, 2);
