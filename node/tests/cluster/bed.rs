@@ -213,8 +213,18 @@ impl Lone {
 
     /// SIGTERM, and the exit code.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
-        let child = self.child.as_ref().expect("started");
-        signal(child.id().expect("running"), "TERM");
+        self.stop().await
+    }
+
+    /// As [`Lone::terminate`]; it may be started again.
+    pub(crate) async fn stop(&mut self) -> Option<i32> {
+        self.signal("TERM");
         self.ended().await
+    }
+
+    /// Send a signal to its process.
+    pub(crate) fn signal(&self, name: &str) {
+        let child = self.child.as_ref().expect("started");
+        signal(child.id().expect("running"), name);
     }
 }

@@ -1,17 +1,16 @@
 //! Members that are away from their old links: a life that has lost its state, and a host
 //! whose address has changed. The others, or they themselves, dial beside what is dead.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use binomesh::Seed;
 use binomesh::certificate::{Authority, Validity};
 use binomesh::cluster::Member;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::time::Instant;
 
 use crate::bed::{self, Lone, counter, eventually, now};
+use crate::hosts::{Host, two_hosts};
 
 /// QUIC gives the old links up after half a minute, so who is back before was not waiting
 /// for that.
@@ -37,9 +36,10 @@ async fn whole(nodes: &[&Lone]) {
     .await;
 }
 
-/// How often a link of this node has gone down.
-async fn lost_links(node: &Lone) -> u64 {
-    counter(&node.client(), "binomesh_transport_links_down_total", &[]).await
+fn is_soon(who: &str, begin: Instant) {
+    let took = begin.elapsed();
+    println!("{who}: back after {took:?}");
+    assert!(took < SOON, "{took:?}");
 }
 
 #[tokio::test]
@@ -69,77 +69,46 @@ async fn a_root_that_lost_its_state_is_dialled_by_those_who_found_it_down() {
     root.start().await;
     let begin = now();
     whole(&[&root, &b, &c]).await;
-    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    is_soon("a root without its state", begin);
     for node in [c, b, root] {
         assert_eq!(node.terminate().await, Some(0));
     }
 }
 
-/// A network namespace. It goes with this.
-struct Host {
-    pid: u32,
-    _holder: Child,
-}
-
-impl Host {
-    async fn make() -> Self {
-        // It says when it is there, and stays until its input closes.
-        let mut holder = Command::new("unshare")
-            .args(["--net", "--", "sh", "-c", "echo here; read -r _"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("unshare (util-linux) runs");
-        let mut line = String::new();
-        let said = holder.stdout.take().expect("piped");
-        BufReader::new(said).read_line(&mut line).await.unwrap();
-        assert_eq!(line, "here\n", "a network namespace needs root");
-        let host = Self {
-            pid: holder.id().expect("running"),
-            _holder: holder,
-        };
-        host.run("ip link set lo up").await;
-        host
-    }
-
-    fn namespace(&self) -> PathBuf {
-        Path::new("/proc").join(self.pid.to_string()).join("ns/net")
-    }
-
-    /// Run a command of iproute2 in it.
-    async fn run(&self, line: &str) {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let output = Command::new("nsenter")
-            .arg(format!("--net={}", self.namespace().display()))
-            .arg("--")
-            .args(line.split_whitespace())
-            .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-            .output()
-            .await
-            .expect("nsenter (util-linux) runs");
-        assert!(output.status.success(), "{line}: {output:?}");
-    }
-}
-
-/// Two hosts on one line, 10.99.0.1 and 10.99.0.2.
-async fn two_hosts() -> [Host; 2] {
-    let hosts = [Host::make().await, Host::make().await];
-    let peer = hosts[1].pid;
-    let [here, there] = &hosts;
-    here.run(&format!(
-        "ip link add line type veth peer name line netns {peer}"
-    ))
-    .await;
-    for (host, number) in [(here, 1), (there, 2)] {
-        host.run(&format!("ip addr add 10.99.0.{number}/24 dev line"))
+/// It has lost its state, and is started before and after the others have found it down.
+#[tokio::test]
+async fn a_member_that_lost_its_state_is_back_soon() {
+    let _turn = bed::turn().await;
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let mut root = Lone::prepare(dir.path(), "root", &authority);
+    let parent = seed_of(&root.start().await);
+    let [mut x, mut other] = ["x", "other"].map(|name| {
+        let mut node = Lone::prepare(dir.path(), name, &authority);
+        node.config.parent = Some(parent.clone());
+        node
+    });
+    x.config.bind = x.start().await.address;
+    other.start().await;
+    whole(&[&root, &x, &other]).await;
+    for is_noticed in [false, true] {
+        x.kill().await;
+        std::fs::remove_dir_all(x.state()).unwrap();
+        if is_noticed {
+            eventually("it is found down", async || {
+                let down = root.client().topology().await.ok()?.down;
+                (down == ["x"]).then_some(())
+            })
             .await;
-        host.run("ip link set line up").await;
+        }
+        x.start().await;
+        let begin = now();
+        whole(&[&root, &x, &other]).await;
+        is_soon("a member without its state", begin);
     }
-    hosts
 }
 
-/// Two members at one host and two at another, which have dialled each other both ways.
+/// Two members at one host and one at another, which have dialled each other both ways.
 struct Two {
     hosts: [Host; 2],
     nodes: Vec<Lone>,
@@ -147,10 +116,13 @@ struct Two {
 }
 
 impl Two {
-    async fn formed(advertise: Option<u8>) -> Self {
+    async fn formed(
+        hosts: [Host; 2],
+        network: impl Fn(u8) -> IpAddr,
+        advertise: Option<u8>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
-        let hosts = two_hosts().await;
         let mut nodes: Vec<Lone> = Vec::new();
         for (name, host, port, parent) in [
             ("a", 0, 7700, None),
@@ -160,13 +132,17 @@ impl Two {
         ] {
             let mut node = Lone::prepare(dir.path(), name, &authority);
             node.namespace = Some(hosts[host].namespace());
-            node.config.bind = ([0, 0, 0, 0], port).into();
+            let any: IpAddr = match network(1) {
+                IpAddr::V4(_) => [0; 4].into(),
+                IpAddr::V6(_) => [0; 16].into(),
+            };
+            node.config.bind = (any, port).into();
             if let Some(number) = advertise.filter(|_| name == "moved") {
-                node.config.advertise = vec![([10, 99, 0, number], port).into()];
+                node.config.advertise = vec![(network(number), port).into()];
             }
             node.config.parent = parent.map(|(name, number, port): (&str, u8, u16)| Seed {
                 name: name.into(),
-                address: ([10, 99, 0, number], port).into(),
+                address: (network(number), port).into(),
             });
             node.start().await;
             nodes.push(node);
@@ -180,6 +156,32 @@ impl Two {
         two
     }
 
+    /// How often each has lost a link.
+    async fn lost_links(&self) -> Vec<u64> {
+        let mut lost = Vec::new();
+        for node in &self.nodes {
+            let client = node.client();
+            lost.push(counter(&client, "binomesh_transport_links_down_total", &[]).await);
+        }
+        lost
+    }
+
+    /// All are one overlay over links that carry, and hear a broadcast.
+    async fn heard(&self) {
+        self.whole().await;
+        eventually("nobody is silent, or heard of through others", async || {
+            for node in &self.nodes {
+                let report = node.client().topology().await.ok()?;
+                (report.down.is_empty() && report.relayed.is_empty()).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
+        let sender = self.nodes[2].client();
+        let receipt = sender.broadcast("t", "hi", Some(bed::PATIENCE)).await;
+        assert_eq!(receipt.unwrap().reached_count, 2);
+    }
+
     async fn whole(&self) {
         whole(&self.nodes.iter().collect::<Vec<_>>()).await;
     }
@@ -191,10 +193,18 @@ impl Two {
     }
 }
 
+fn v4(number: u8) -> IpAddr {
+    [10, 99, 0, number].into()
+}
+
+fn v6(number: u8) -> IpAddr {
+    format!("fd99::{number}").parse().unwrap()
+}
+
 #[tokio::test]
 async fn a_member_whose_address_changes_is_back_at_once() {
     let _turn = bed::turn().await;
-    let two = Two::formed(Some(2)).await;
+    let two = Two::formed(two_hosts().await, v4, Some(2)).await;
     let host = &two.hosts[1];
     host.run("ip addr del 10.99.0.2/24 dev line").await;
     host.run("ip addr add 10.99.0.3/24 dev line").await;
@@ -217,11 +227,8 @@ async fn a_member_whose_address_changes_is_back_at_once() {
     })
     .await;
     // What is dead carries nothing: a broadcast shows that the links are new.
-    let receipt = two.nodes[2].client();
-    let receipt = receipt.broadcast("t", "hi", Some(bed::PATIENCE)).await;
-    assert_eq!(receipt.unwrap().reached_count, 2);
-    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
-    two.whole().await;
+    two.heard().await;
+    is_soon("a member at another address", begin);
     two.end().await;
 }
 
@@ -230,11 +237,8 @@ async fn a_member_whose_address_changes_is_back_at_once() {
 #[tokio::test]
 async fn a_moment_without_a_line_or_an_address_costs_no_link() {
     let _turn = bed::turn().await;
-    let two = Two::formed(None).await;
-    let mut before = Vec::new();
-    for node in &two.nodes {
-        before.push(lost_links(node).await);
-    }
+    let two = Two::formed(two_hosts().await, v4, None).await;
+    let before = two.lost_links().await;
     let host = &two.hosts[1];
     host.run("ip link set line down").await;
     eventually("it is called down", async || {
@@ -246,12 +250,47 @@ async fn a_moment_without_a_line_or_an_address_costs_no_link() {
     two.whole().await;
     host.run("ip addr del 10.99.0.2/24 dev line").await;
     host.run("ip addr add 10.99.0.2/24 dev line").await;
-    two.whole().await;
-    let receipt = two.nodes[2].client();
-    let receipt = receipt.broadcast("t", "hi", Some(bed::PATIENCE)).await;
-    assert_eq!(receipt.unwrap().reached_count, 2);
-    for (node, before) in two.nodes.iter().zip(before) {
-        assert_eq!(lost_links(node).await, before, "{}", node.config.name);
+    two.heard().await;
+    assert_eq!(two.lost_links().await, before);
+    two.end().await;
+}
+
+/// A host with privacy extensions sends from a temporary address beside its lasting one, and
+/// from a newer one before the former is removed.
+#[tokio::test]
+async fn a_rotating_address_costs_no_link() {
+    let _turn = bed::turn().await;
+    let hosts = two_hosts().await;
+    let host = &hosts[1];
+    // Nothing is sent from it unless something was sent to it.
+    host.run("ip addr change fd99::2/64 dev line preferred_lft 0")
+        .await;
+    host.run("ip addr add fd99::a/64 dev line nodad").await;
+    let two = Two::formed(hosts, v6, None).await;
+    let host = &two.hosts[1];
+    let sends_from = async || {
+        let route = host.run("ip -6 route get fd99::1").await;
+        let mut words = route.split_whitespace().skip_while(|word| *word != "src");
+        words.nth(1).map(str::to_owned)
+    };
+    let before = two.lost_links().await;
+    for (former, newer) in [("a", "b"), ("b", "c")] {
+        assert_eq!(sends_from().await, Some(format!("fd99::{former}")));
+        host.run(&format!("ip addr add fd99::{newer}/64 dev line nodad"))
+            .await;
+        host.run(&format!(
+            "ip addr change fd99::{former}/64 dev line preferred_lft 0"
+        ))
+        .await;
+        two.heard().await;
+        host.run(&format!("ip addr del fd99::{former}/64 dev line"))
+            .await;
+        two.heard().await;
+        assert_eq!(sends_from().await, Some(format!("fd99::{newer}")));
     }
+    // An address is missed after a second of absence.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    two.heard().await;
+    assert_eq!(two.lost_links().await, before);
     two.end().await;
 }

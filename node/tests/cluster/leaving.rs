@@ -5,11 +5,12 @@ use std::time::Duration;
 use binomesh::client::SubscriptionEvent;
 use binomesh::cluster::Cluster;
 use binomesh::report::UnreachedState;
-use binomesh::{Due, Profile, Receipt, SendOptions};
+use binomesh::{Due, Profile, Receipt, SendOptions, Signatures};
 use binomesh_overlay::detector::{Goodbye, Message as Word};
 
 use crate::bed::{self, counter, eventually, formed, member, ran, stop, verified};
 use crate::forger::Forger;
+use crate::readiness::{authority, is_ready, seed, started};
 
 async fn broadcast(cluster: &Cluster, at: &str, more: &[&str]) -> std::process::Output {
     let dir = cluster.dir().display().to_string();
@@ -159,6 +160,60 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
     );
     verified(&cluster).await;
     stop(cluster).await;
+}
+
+/// One receiver takes no payload of that length, and one nothing unsigned. Both are started
+/// again, after a goodbye and after a kill, with settings that allow it.
+#[tokio::test]
+async fn what_a_life_refused_reaches_the_next_one_if_it_is_kept() {
+    let _turn = bed::turn().await;
+    let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
+    let origin = started(dir.path(), "origin", &authority, |_| ()).await;
+    let parent = seed("origin", origin.config.bind);
+    let mut small = started(dir.path(), "small", &authority, |config| {
+        config.parent = Some(parent.clone());
+        config.max_payload_bytes = 1000;
+    })
+    .await;
+    let mut strict = started(dir.path(), "strict", &authority, |config| {
+        config.parent = Some(parent.clone());
+        config.signatures = Signatures::Require;
+    })
+    .await;
+    for node in [&origin, &small, &strict] {
+        is_ready(node, 3).await;
+    }
+    let options = SendOptions {
+        due: Due::Until(2 * bed::PATIENCE),
+        ..SendOptions::default()
+    };
+    let client = origin.client();
+    let kept = tokio::spawn(async move { client.broadcast_with(vec![b'x'; 1001], &options).await });
+    for (node, reason) in [(&small, "\"too-large\""), (&strict, "\"unsigned\"")] {
+        let client = node.client();
+        eventually(reason, async || {
+            let refused = counter(&client, "binomesh_relay_refused_total", &[reason]).await;
+            (refused > 0).then_some(())
+        })
+        .await;
+    }
+    assert!(!kept.is_finished());
+    small.config.max_payload_bytes = 1001;
+    assert_eq!(small.stop().await, Some(0));
+    strict.config.signatures = Signatures::Off;
+    strict.kill().await;
+    for node in [&mut small, &mut strict] {
+        node.start().await;
+        let mut inbox = node.client().subscribe("#").await.unwrap();
+        let first = tokio::time::timeout(bed::PATIENCE, inbox.next()).await;
+        assert!(
+            matches!(first, Ok(Some(Ok(SubscriptionEvent::Delivery(_))))),
+            "{first:?}"
+        );
+    }
+    let receipt = kept.await.unwrap().unwrap();
+    assert!(receipt.is_complete(), "{receipt:?}");
+    assert_eq!(receipt.reached_count, 2, "{receipt:?}");
 }
 
 /// It is alone, and nobody has failed.

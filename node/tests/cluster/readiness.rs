@@ -10,21 +10,21 @@ use binomesh::{NodeConfig, Seed};
 use crate::bed::{self, Lone, eventually, ran};
 
 /// A loopback address at which nobody answers yet.
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap()
 }
 
-fn seed(name: &str, address: SocketAddr) -> Seed {
+pub(crate) fn seed(name: &str, address: SocketAddr) -> Seed {
     let name = name.into();
     Seed { name, address }
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     Authority::generate("test.local", Validity::days(1)).unwrap()
 }
 
-async fn started(
+pub(crate) async fn started(
     dir: &Path,
     name: &str,
     authority: &Authority,
@@ -38,12 +38,12 @@ async fn started(
     node
 }
 
-async fn status(node: &Lone) -> Status {
+pub(crate) async fn status(node: &Lone) -> Status {
     node.client().status().await.expect("it answers")
 }
 
 /// Wait until a node is ready among so many.
-async fn is_ready(node: &Lone, population: u32) {
+pub(crate) async fn is_ready(node: &Lone, population: u32) {
     let what = format!("{} is ready among {population}", node.config.name);
     eventually(&what, async || {
         let status = node.client().status().await.ok()?;
