@@ -1,5 +1,5 @@
-//! The laboratory in small, in one program: the machines are compiled once. What times
-//! real processes has a program of its own, so that nothing runs beside it.
+//! Small runs of the laboratory share one test program, which saves compile time. Tests that
+//! time real processes have programs of their own, so that nothing runs beside them.
 
 mod arbitrary_states;
 mod chaos;

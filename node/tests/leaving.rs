@@ -79,7 +79,7 @@ impl Books {
         (at.saturating_sub(start), receipt.clone())
     }
 
-    /// All of these are told, each by all others that are up.
+    /// Wait until every running node has recorded the goodbye of each member in `gone`.
     #[track_caller]
     fn wait_for_goodbyes(&mut self, world: &mut World, gone: &[Id]) -> Duration {
         let start = world.now();

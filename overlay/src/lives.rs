@@ -1,8 +1,8 @@
 //! Which process of an identity is admitted: the rule of greetings.
 //!
 //! A process greets with the boot of its life, proven by a signature. The peer that is
-//! greeted remembers the newest proven life of each identity that it has admitted. It may
-//! also have a link to a process of the identity: the holder.
+//! greeted remembers the newest proven life of each identity that it has admitted. A process
+//! of that identity that has a link to this peer already is called the holder.
 //!
 //! ```text
 //!   older than the newest proven life, and starting ─▶ outdated: it is shown that life

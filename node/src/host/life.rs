@@ -2,8 +2,8 @@
 //!
 //! A peer knows a newer life of this node's identity than the one that greets it: the state
 //! folder was lost while the clock was behind, or another process was this node for a
-//! while. Nobody takes numbers of an older life, so this process goes on under a newer
-//! boot, with new machines and without a link. Its users and subscribers stay.
+//! while. Peers ignore the message numbers of an older life. So this process goes on under a
+//! newer boot, with new machines and without a link. Its users and subscribers stay.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -20,9 +20,8 @@ use crate::Id;
 pub const MAX_GOODBYES: usize = 1024;
 /// How many goodbyes are sent over a link when it comes up, or at a time.
 pub(super) const MAX_SAID: usize = 64;
-/// For so long messages of the life that left may still arrive, on streams that the goodbye
-/// has overtaken. Later ones are contact. A guess: longer than the streams of a link that is
-/// being closed differ.
+/// Messages of a life may arrive for this long after its goodbye, on slower streams. A later
+/// message counts as contact. Guess: more than the streams of a closing link differ.
 pub(super) const LATE: Duration = Duration::from_millis(1500);
 /// At so many beats after it has come a goodbye is asked about, each time before another
 /// neighbour: it may have crossed with word of a return, on a link that was just made.

@@ -16,8 +16,8 @@ use crate::stamp::Mark;
 
 /// How many peers a node keeps rumours of; one more displaces the oldest.
 pub const MAX_RUMOURS: usize = 256;
-/// The most rumours that one message is filled with. Several that wait for one receiver
-/// become one of [`MAX_RUMOURS`] at most; what is beyond is not read.
+/// The most rumours in a new message. Messages that wait for one receiver are merged up to
+/// [`MAX_RUMOURS`]; [`union`] drops the oldest rumours beyond that.
 pub const MAX_TOLD: usize = 64;
 /// How far the incarnation of an accusation may be ahead of what is known; more is a
 /// lie. An answer is one further.

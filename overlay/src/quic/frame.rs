@@ -112,8 +112,8 @@ pub struct Frame {
     /// Peers that the body names; the transport attaches what it knows of them
     /// the first time it tells this receiver.
     pub introduces: Vec<PeerId>,
-    /// How this body and that of an older frame in the same slot become one; without it,
-    /// or if it says nothing, the newer one is enough.
+    /// Merges this body with that of an older frame in the same slot. The newer frame
+    /// replaces the older one if this is `None` or returns `None`.
     pub merge: Option<Merge>,
 }
 

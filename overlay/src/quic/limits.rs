@@ -73,8 +73,8 @@ pub struct Limits {
     /// From the first packet to HelloAck. Guess: five probe timeouts of a lost
     /// flight at the initial RTT.
     pub handshake_timeout: Duration,
-    /// How long the process that holds a link may take to answer when another one of its
-    /// identity greets; then it is taken for gone. At most a quarter of
+    /// The time limit for the holder of a link to answer when a second process of its
+    /// identity greets. A silent holder is presumed dead. At most a quarter of
     /// `handshake_timeout`, for the greeter waits meanwhile. Guess: about a beat.
     pub answer_timeout: Duration,
     /// How long a link may take to drain. 5 s: the design's bound.

@@ -79,8 +79,8 @@ pub enum TransportEvent {
         /// Why.
         reason: DialError,
     },
-    /// A newer life of this node's identity is proven, and no process is known that lives
-    /// it: this process is to begin a life above it.
+    /// A newer life of this node's identity is proven, and no running process of that life
+    /// is known. The host must begin a life with a greater boot.
     Outlived {
         /// The boot of that life.
         newest: u64,

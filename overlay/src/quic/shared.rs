@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,
     pub(super) own_addresses: Mutex<OwnAddresses>,
-    /// The lines of the log about peers, and those about strangers.
+    /// Rate limits of log lines about refused handshakes: of peers, and of strangers.
     pub(super) peer_warnings: Mutex<Warnings>,
     pub(super) stranger_warnings: Mutex<Warnings>,
     /// Outgoing handshakes in progress.

@@ -336,7 +336,7 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
         let raw = Raw::connect_from(endpoint.clone(), Some(papers), to).await;
         raw.expect("connected")
     };
-    // One process, for the two have one address.
+    // Both connections have one source address, so `a` takes them for one process.
     let (first, second) = (connect().await, connect().await);
     // The later of two attempts wins, whichever comes first.
     let [mut late, mut early] = [hello(1); 2];

@@ -149,7 +149,7 @@ async fn restart_with(boot: u64) {
     let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
     died.await.expect("dead");
     drop(first);
-    // Nobody is there yet: it is dialled again and again.
+    // No process listens for `b` yet, so `a` keeps dialling.
     a.transport.doubt(id("b"));
     eventually("it is dialled", || a.meter.read("dials_total", "") >= 2).await;
     let is_free = || std::net::UdpSocket::bind(address).is_ok();

@@ -71,7 +71,7 @@ async fn without_a_valid_certificate_nobody_gets_an_ack_and_others_are_served() 
     });
     let table = [
         (Some(foreign.issue_to("c")), "unknown_authority", 1),
-        // To an operator it is the same fault if that authority has the name of this one.
+        // An authority with the name of ours and another key is reported as unknown, too.
         (Some(namesake.issue_to("c")), "unknown_authority", 2),
         (Some(expired), "expired", 1),
         (Some(early), "not_yet_valid", 1),

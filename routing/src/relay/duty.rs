@@ -309,7 +309,8 @@ impl<I: Id> Duty<I> {
         named.map(|(_, name)| *name).collect()
     }
 
-    /// The ranks of the members that a part names, as of the time they were counted.
+    /// The ranks of the members that a part names, in the epoch in which the origin counted
+    /// them.
     fn stood_of(&self, part: &Part) -> Option<Stood<I>> {
         let epoch = self.stood_in?;
         let spans = part.spans().iter();

@@ -83,8 +83,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Keep a message if nobody is left but members that are away, or that take it in their
-    /// next life at best.
+    /// Keep a message when every outstanding member is away, or refuses it in its present
+    /// life.
     pub(super) fn keep_for_the_lost(&mut self, sequence: u64) {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get(sequence)) else {
             return;

@@ -59,7 +59,8 @@ pub struct RelayStats {
     pub refusals_checked: u64,
     /// Origins' own words that took back what others had said of them.
     pub hearsay_undone: u64,
-    /// Members that said that they never stood where the origin had their names from.
+    /// Refusals of own messages by members that never held the rank under which a roster
+    /// listed them.
     pub misnamed: u64,
     /// Ranks whose holder by hearsay did not answer, which are routed to instead.
     pub roster_doubted: u64,
