@@ -208,6 +208,15 @@ impl<I: Id> Peer<I> {
         }
     }
 
+    /// Begin another life of the same process, with new machines that have not started yet.
+    pub fn begin_life(&mut self, overlay: overlay::Config<I>, relay: routing::Config) {
+        let relay_of_next = self.relay.next_life(overlay.boot, relay);
+        *self = Self {
+            relay: relay_of_next,
+            ..Self::new(overlay, relay)
+        };
+    }
+
     /// The overlay half.
     pub const fn overlay(&self) -> &Overlay<I> {
         &self.overlay

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binomesh_overlay::lives::BOOT_MAX;
+use binomesh_overlay::lives::{BOOT_MAX, next_boot};
 
 /// The lasting state of a node, read once at its start. While a clone of it
 /// lives, the folder is locked against every other node.
@@ -87,10 +87,16 @@ impl NodeState {
         Ok(state)
     }
 
-    /// Begin another life, above this one and at least `least`; it is noted before anybody
-    /// hears of it.
+    /// Begin another life, above this one and at least `least`: by the clock, or if that is
+    /// behind by chance above it. It is noted before anybody hears of it.
     pub fn raise(&mut self, least: u64) -> Result<(), StateError> {
-        let boot = self.boot.saturating_add(1).max(least).max(wall_clock_ms());
+        let least = self.boot.saturating_add(1).max(least);
+        let noise = random_bytes().map_err(|source| StateError {
+            doing: "make a number for",
+            path: self.boot_path.clone(),
+            source,
+        })?;
+        let boot = next_boot(least, wall_clock_ms(), u64::from_le_bytes(noise));
         self.note(boot)?;
         (self.boot, self.returns) = (boot, true);
         Ok(())
@@ -208,11 +214,12 @@ mod tests {
         let mut state = NodeState::open(dir.path()).unwrap();
         let ahead = state.boot + 1_000_000_000;
         state.raise(ahead).unwrap();
-        assert_eq!((state.boot, state.returns), (ahead, true));
+        assert!(state.boot >= ahead && state.returns);
+        let before = state.boot;
         state.raise(5).unwrap();
-        assert_eq!(state.boot, ahead + 1, "it never goes back");
+        assert!(state.boot > before, "it never goes back");
         let noted = || fs::read_to_string(dir.path().join("boot")).unwrap();
-        assert_eq!(noted(), format!("{}\n", ahead + 1));
+        assert_eq!(noted(), format!("{}\n", state.boot));
         state.raise(u64::MAX - 1).unwrap();
         let error = state.raise(0).unwrap_err().to_string();
         assert!(error.contains("remove the file"), "{error}");

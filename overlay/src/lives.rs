@@ -27,6 +27,23 @@ use crate::Id;
 /// is always one to compare with.
 pub const BOOT_MAX: u64 = u64::MAX - 1;
 
+/// A boot that is ahead of the clock is raised by a random number below this. Two lives that
+/// both forgot the one between them then take the same number once in a million times.
+const AHEAD: u64 = 1 << 20;
+
+/// The boot of a life that is to be at least `least`, where the clock says `clock`: what the
+/// clock says, if it can be; `noise` is random.
+pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
+    if clock >= least {
+        return clock;
+    }
+    let boot = least.saturating_add(noise % AHEAD);
+    match least <= BOOT_MAX && boot > BOOT_MAX {
+        true => BOOT_MAX,
+        false => boot,
+    }
+}
+
 /// How many peers' newest lives a node remembers; one more displaces the life of the peer
 /// that greeted longest ago. A displaced life can be greeted by an older one again, which
 /// then is told nothing. Guess: a node meets its neighbours, some of 39 in 2^20 nodes.
@@ -336,6 +353,16 @@ mod tests {
             let judged = consequence(own, shown, lives);
             assert_eq!(judged, expected, "{own:?} {shown} {lives}");
         }
+    }
+
+    #[test]
+    fn a_boot_is_of_the_clock_or_by_chance_above_the_least() {
+        assert_eq!(next_boot(5, 5, 99), 5);
+        assert_eq!(next_boot(5, 1000, 99), 1000);
+        assert_eq!(next_boot(5, 4, 99), 104);
+        assert_eq!(next_boot(5, 4, AHEAD + 7), 12);
+        assert_eq!(next_boot(BOOT_MAX - 1, 4, 99), BOOT_MAX);
+        assert_eq!(next_boot(u64::MAX, 4, 0), u64::MAX, "there is none");
     }
 
     #[test]

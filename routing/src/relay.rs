@@ -383,6 +383,16 @@ impl<I: Id> Relay<I> {
         }
     }
 
+    /// The relay of the same process in its next life. It has no message and no place yet; it
+    /// remembers what was delivered here, so that its subscribers get nothing twice.
+    pub fn next_life(&mut self, boot: u64, config: Config) -> Self {
+        let windows = std::mem::replace(&mut self.windows, window::Windows::new());
+        Self {
+            windows,
+            ..Self::new(self.me, boot, config)
+        }
+    }
+
     /// Handle one input.
     pub fn handle(&mut self, input: Input<I>, out: &mut Effects<I>) {
         match input {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::network::single::header;
+use crate::network::single::{self, ORIGIN, Single, header, view};
 use crate::network::{Conditions, Network, seeds};
-use binomesh_overlay::Rank;
+use binomesh_overlay::{Effect, Rank};
 use binomesh_routing::packet::{Errand, Header, Message, Packet, PacketId, Part, Span};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Input};
+use binomesh_routing::{Config, Destination, Event, Input, Relay};
 use bytes::Bytes;
 use rand::Rng;
 
@@ -326,4 +326,28 @@ fn a_roster_that_cannot_become_complete_delays_only() {
         network.assert_sound();
     }
     assert!(waited > 0);
+}
+
+/// Its subscribers are the same, so they get nothing twice.
+#[test]
+fn another_life_of_the_same_process_delivers_nothing_again() {
+    let me = ORIGIN + 1;
+    let mut receiver = Single::new(me);
+    let mut delivered = |receiver: &mut Single| {
+        let view = view(1, 4, 1, |rank| ORIGIN + rank.0);
+        receiver.relay.handle(Input::View(view), &mut receiver.out);
+        let (from, message) = (ORIGIN, single::copy(Span::single(1), 0, 9));
+        receiver
+            .relay
+            .handle(Input::Message { from, message }, &mut receiver.out);
+        let effects = receiver.out.drain();
+        let is_delivery =
+            |effect: &Effect<_, _, _, _>| matches!(effect, Effect::Event(Event::Deliver(_)));
+        effects.filter(is_delivery).count()
+    };
+    assert_eq!(delivered(&mut receiver), 1);
+    receiver.relay = receiver.relay.next_life(2, Config::default());
+    assert_eq!(delivered(&mut receiver), 0);
+    receiver.relay = Relay::new(me, 3, Config::default());
+    assert_eq!(delivered(&mut receiver), 1, "another process");
 }

@@ -401,3 +401,21 @@ fn a_leaving_origin_gives_up_what_it_keeps() {
     let expected = [(Some(4711), Reason::Left), (Some(victim), Reason::Down)];
     assert_eq!(reasons, expected);
 }
+
+/// One that had left when the message was accepted has a line, since it was to be kept for it.
+#[test]
+fn who_had_left_has_a_line_though_a_leaving_origin_keeps_nothing() {
+    for seed in seeds(20) {
+        let mut network = Network::new(8, seed, Conditions::default(), Config::default());
+        let (origin, victim) = two_of(&mut network);
+        network.leave(victim);
+        network.run_for(1_000_000);
+        let id = publish(&mut network, origin, kept(60 * MINUTE, &[])).unwrap();
+        network.run_for(seed % 4 * 1_000);
+        network.withdraw(origin);
+        network.run_for(PATIENCE_US + 2_000_000);
+        let lines = network.receipts[&id][0].unreached.iter();
+        let lines: Vec<_> = lines.map(|line| (line.peer, line.reason)).collect();
+        assert_eq!(lines, [(Some(victim), Reason::Left)], "seed {seed}");
+    }
+}

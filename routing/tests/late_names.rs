@@ -185,3 +185,22 @@ fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
     node.hear(ORIGIN + 2, tell);
     assert_eq!(node.sent, [], "it is taken in, and no more is asked for");
 }
+
+/// It was a member when the broadcast was accepted, which waited for a roster.
+#[test]
+fn who_leaves_while_a_broadcast_waits_for_names_has_a_line() {
+    let mut origin = Single::new(ORIGIN);
+    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.publish(Destination::All);
+    origin.handle(Input::PeerLeft(1001));
+    tell(&mut origin);
+    while origin.receipts.is_empty() {
+        origin.answer_all(true);
+        if origin.receipts.is_empty() {
+            origin.next_round();
+        }
+    }
+    let lines = origin.receipts[0].unreached.iter();
+    let lines: Vec<_> = lines.map(|line| (line.peer, line.reason)).collect();
+    assert_eq!(lines, [(Some(1001), Reason::Left)]);
+}

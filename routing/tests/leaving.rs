@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use crate::network::single::{ORIGIN, Single, view};
 use crate::network::{Conditions, Id, Network, seeds};
-use binomesh_routing::packet::{Payloads, Reason, Refusal, State};
+use binomesh_routing::packet::{Message, Payloads, Reason, Refusal, State};
 use binomesh_routing::relay::PublishError;
-use binomesh_routing::{Config, Destination, Due};
+use binomesh_routing::{Config, Destination, Due, Input, Timer};
 use bytes::Bytes;
 use rand::Rng;
 
@@ -271,4 +272,41 @@ fn late_words_of_the_life_that_left_bring_nobody_back() {
     network.input_after(origin, 0, binomesh_routing::Input::PeerLeft(leaving));
     network.run_for(SECOND);
     assert!(network.relay(origin).is_absent(leaving));
+}
+
+/// As many are leaving as a relay remembers. One more that says goodbye is called down, and
+/// nobody waits for it for longer than for the dead.
+#[test]
+fn a_goodbye_without_room_has_the_patience_of_a_verdict() {
+    let config = Config {
+        max_peers: 1,
+        ..Config::default()
+    };
+    let mut origin = Single::with(ORIGIN, config);
+    origin.handle(Input::View(view(1, 4, 0, |rank| ORIGIN + rank.0)));
+    origin.publish(Destination::All);
+    let (to, packet) = origin.packets().swap_remove(0);
+    let (errand, reason) = (packet.header.errand, Refusal::Draining);
+    origin.hear(to, Message::Refused { errand, reason });
+    let is_patience = |timer: &Timer| matches!(timer, Timer::Patience(_));
+    assert!(!origin.timers.keys().any(is_patience));
+    let other = (ORIGIN + 1..ORIGIN + 4).find(|peer| *peer != to);
+    origin.handle(Input::PeerLeft(other.unwrap()));
+    assert!(origin.timers.keys().any(is_patience));
+}
+
+/// Above the members that a roster names, the tables of a new epoch say nothing of those that
+/// have left.
+#[test]
+fn a_goodbye_outlives_the_epoch_also_without_rosters() {
+    let config = Config {
+        roster_max: 4,
+        ..Config::default()
+    };
+    let mut origin = Single::with(ORIGIN, config);
+    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.handle(Input::PeerLeft(ORIGIN + 1));
+    assert!(origin.relay.is_absent(ORIGIN + 1));
+    origin.handle(Input::View(view(2, 8, 0, |rank| ORIGIN + rank.0)));
+    assert!(origin.relay.is_absent(ORIGIN + 1));
 }

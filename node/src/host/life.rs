@@ -17,7 +17,7 @@ use super::answer::Answers;
 use super::receipts::LastNames;
 use super::{Host, now, open};
 use crate::node::Ended;
-use crate::peer::{Input, Peer};
+use crate::peer::Input;
 use crate::timers::TimerQueue;
 
 /// A member begins another life at most once in this time. An owner of its key can show it
@@ -104,7 +104,7 @@ impl Host {
         self.last_names = LastNames::default();
         let overlay = open::overlay_config(&self.config, &self.trust_domain, self.id, &self.state);
         let relay = open::relay_config(&self.config, overlay.planted);
-        self.peer = Peer::new(overlay, relay);
+        self.peer.begin_life(overlay, relay);
         self.feed(Input::Start);
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::Config;
-use binomesh_overlay::lives::{Consequence, Greeter, Lives, consequence};
+use binomesh_overlay::lives::{Consequence, Greeter, Lives, consequence, next_boot};
+use binomesh_overlay::noise::Noise;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Layer;
@@ -144,6 +145,12 @@ impl Host {
 impl World {
     /// Start a process; one that runs already is restarted.
     pub fn start(&mut self, config: Config<Id>) {
+        self.begin(config, None);
+    }
+
+    /// Start a process, or go on with `former` in another life of it.
+    fn begin(&mut self, config: Config<Id>, former: Option<Peer<Id>>) {
+        let goes_on = former.is_some();
         let (id, relay) = (config.me, self.relay);
         self.crash(id);
         let host = self
@@ -152,7 +159,13 @@ impl World {
             .or_insert_with(|| Box::new(Host::new(config.clone())));
         host.boots.0 = host.boots.0.max(config.boot);
         host.boots.1 = host.boots.1.min(config.boot);
-        host.peer = Some(Peer::new(config.clone(), relay));
+        host.peer = Some(match former {
+            Some(mut peer) => {
+                peer.begin_life(config.clone(), relay);
+                peer
+            }
+            None => Peer::new(config.clone(), relay),
+        });
         host.config = config;
         host.paused_until = Duration::ZERO;
         host.is_leaving = false;
@@ -163,7 +176,7 @@ impl World {
         host.stale.clear();
         host.doubted.clear();
         host.acknowledged.clear();
-        self.turn(id, true);
+        self.turn(id, true, goes_on);
         self.feed(id, Input::Start);
     }
 
@@ -204,14 +217,16 @@ impl World {
         }
         let begun = if own.is_member { Some(now) } else { host.begun };
         let mut config = host.config.clone();
-        // Lives that nobody remembers had numbers of their own, too.
-        config.boot = least.max(host.boots.0 + 1);
+        // Its clock is behind.
+        let noise = Noise::new(config.seed).next();
+        config.boot = next_boot(least, 0, noise);
         config.returns = true;
         config.seed = config.seed.wrapping_add(config.boot);
         // It closes its links itself, and keeps what it knows of others.
         let lives = std::mem::take(&mut host.lives);
+        let former = host.peer.clone();
         self.crash_noticed(id);
-        self.start(config);
+        self.begin(config, former);
         if let Some(host) = self.hosts.get_mut(&id) {
             (host.lives, host.begun) = (lives, begun);
         }
@@ -235,7 +250,7 @@ impl World {
             host.timers.clear();
             host.claimed.clear();
             if host.peer.take().is_some() {
-                self.turn(id, false);
+                self.turn(id, false, false);
             }
         }
         // What others claimed ended with it.
@@ -286,17 +301,18 @@ impl World {
         host.is_leaving = true;
         let boot = host.config.boot;
         self.later(patience, Happening::Go { at: id, boot });
-        self.turn(id, false);
+        self.turn(id, false, false);
         self.feed(id, Input::Drain);
     }
 
-    fn turn(&mut self, id: Id, begins: bool) {
+    fn turn(&mut self, id: Id, begins: bool, goes_on: bool) {
         let (at, boot) = (self.now, self.boot(id));
         self.turns.push(Turn {
             at,
             id,
             boot,
             begins,
+            goes_on,
         });
     }
 

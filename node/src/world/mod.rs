@@ -90,6 +90,8 @@ pub struct Turn {
     pub boot: u64,
     /// Whether it begins. Who begins to leave has ended.
     pub begins: bool,
+    /// It begins in a process that has had another life before.
+    pub goes_on: bool,
 }
 
 /// Something that will happen.

@@ -8,7 +8,7 @@
 //! A member that has said goodbye is down at once, and no message is meant for it until
 //! another life of it appears, or the goodbye expires: by then its rank has been given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -58,8 +58,6 @@ struct Entry {
     proof: Vec<u8>,
     /// Whether all links have been told.
     is_told: bool,
-    /// In this beat: another one of the same peer has to wait.
-    is_new: bool,
     /// For so many beats more it is told to new links.
     beats_left: u32,
     /// For so many beats more messages of that life may come late.
@@ -72,6 +70,8 @@ struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Goodbyes<I> {
     entries: BTreeMap<I, Entry>,
+    /// Peers of which a goodbye was believed in this beat; another one of theirs has to wait.
+    believed: BTreeSet<I>,
     life: u32,
     /// [`LATE`] in beats.
     late: u32,
@@ -83,6 +83,7 @@ impl<I: Id> Goodbyes<I> {
     pub(super) const fn new(life: u32, late: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
+            believed: BTreeSet::new(),
             life,
             late,
         }
@@ -116,7 +117,8 @@ impl<I: Id> Goodbyes<I> {
     /// Whether a goodbye of this life would be news.
     pub(super) fn is_news(&self, peer: I, boot: u64) -> bool {
         let known = self.entries.get(&peer);
-        known.is_none_or(|entry| entry.boot < boot && !entry.is_new)
+        let is_later = known.is_none_or(|entry| entry.boot < boot);
+        is_later && self.believed.len() < MAX_GOODBYES && !self.believed.contains(&peer)
     }
 
     /// A life of a peer has left; `is_linked` if this node has a link to that very life.
@@ -127,11 +129,11 @@ impl<I: Id> Goodbyes<I> {
             boot,
             proof,
             is_told: false,
-            is_new: true,
             beats_left: self.life,
             late: if is_linked { self.late } else { 0 },
             asked: ASKED,
         };
+        self.believed.insert(peer);
         self.entries.insert(peer, entry);
         if self.entries.len() <= MAX_GOODBYES {
             return None;
@@ -162,6 +164,7 @@ impl<I: Id> Goodbyes<I> {
     /// A beat has passed. Returns the peers whose goodbyes have expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         let (life, late) = (self.life, self.late);
+        self.believed.clear();
         let mut expired = Vec::new();
         for (peer, entry) in &mut self.entries {
             let was_over = entry.is_over();
@@ -169,7 +172,6 @@ impl<I: Id> Goodbyes<I> {
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late = entry.late.min(late).saturating_sub(1);
             entry.asked = entry.asked.min(ASKED);
-            entry.is_new = false;
             if entry.is_over() && !was_over {
                 // The entry stays, so that this goodbye is no news from somebody who still
                 // has it.
@@ -239,7 +241,6 @@ impl<I: Id> Goodbyes<I> {
             boot: noise % 3,
             proof: Vec::new(),
             is_told: noise & 8 > 0,
-            is_new: noise & 16 > 0,
             beats_left: (noise >> 8) as u32 | 1,
             late: (noise >> 40) as u32,
             asked: (noise >> 50) as u32,
@@ -312,6 +313,9 @@ mod tests {
         assert!(goodbyes.is_news(7, 5));
         goodbyes.enter(goodbye(7, 5), false);
         assert!(!goodbyes.is_news(7, 6), "a liar leaves once in a beat");
+        goodbyes.remove(7);
+        assert!(!goodbyes.is_news(7, 6), "also if it was heard meanwhile");
+        goodbyes.enter(goodbye(7, 5), false);
         goodbyes.on_beat();
         assert!(goodbyes.is_news(7, 6) && !goodbyes.is_news(7, 5));
     }

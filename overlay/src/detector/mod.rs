@@ -260,7 +260,7 @@ impl<I: Id> Detector<I> {
         }
         self.silent.remove(&peer);
         self.asked.remove(&peer);
-        if link.is_some_and(|link| link < boot) {
+        if link.is_some_and(|link| link < boot) && links.claimed.contains(&peer) {
             // Its process may live on without knowing of that life.
             out.send(peer, Message::Goodbye(goodbye.clone()));
         }
@@ -501,17 +501,17 @@ impl<I: Id> Detector<I> {
         if peer == from && !rumour.is_up {
             return None;
         }
-        let link = links
-            .boots
-            .get(&peer)
-            .filter(|_| links.claimed.contains(&peer));
+        let gone = self.goodbyes.boot(peer);
+        // A link to the life that has left is none.
+        let is_live = |boot: &&u64| gone.is_none_or(|gone| gone < **boot);
+        let link = links.boots.get(&peer).filter(is_live);
+        let link = link.filter(|_| links.claimed.contains(&peer));
         match link.filter(|_| !rumour.is_up) {
             // That life is over; who has no link cannot know of the next.
             Some(boot) if *boot > rumour.boot => self.rumours.outdate(&rumour, *boot),
             Some(boot) if *boot < rumour.boot => self.ask_about_life(from, rumour, out),
             _ => {}
         }
-        let gone = self.goodbyes.boot(peer);
         if gone.is_some_and(|gone| gone >= rumour.boot) {
             // More is known of that life.
             let is_asked = !rumour.is_up && self.rumours.may_bring(&rumour);

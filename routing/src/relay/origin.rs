@@ -26,6 +26,9 @@ pub(super) struct OpenMessage<I> {
     pub(super) is_waiting: bool,
     /// It is kept for members that are away.
     pub(super) keeps: bool,
+    /// It was accepted to be kept for members that are away: those that had left have a
+    /// line, also when it is kept no longer.
+    pub(super) lists_departed: bool,
     /// Nobody is left but those: the mark has passed it.
     pub(super) is_kept: bool,
     /// For whom as well: they stand behind the last distance, in this order.
@@ -568,6 +571,7 @@ impl<I: Id> OpenMessages<I> {
             id,
             is_waiting: false,
             keeps: awaited.is_some(),
+            lists_departed: awaited.is_some(),
             is_kept: false,
             awaited: awaited.unwrap_or_default(),
             owed_to: BTreeSet::new(),

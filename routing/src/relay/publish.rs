@@ -142,18 +142,19 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// A broadcast goes out now: it is not meant for members that have left, unless it is
-    /// kept for their next life.
+    /// A broadcast goes out now: it is not meant for members that had left when it was
+    /// accepted, unless it is kept for their next life.
     fn excuse_the_absent(&mut self, sequence: u64) {
         let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get_mut(sequence))
         else {
             return;
         };
-        if message.keeps {
+        if message.lists_departed {
             return;
         }
         let (departures, verdicts) = (&self.departures, &self.verdicts);
-        let absent = departures.gone().filter(|peer| verdicts.is_down(*peer));
+        let had_left = |peer: &I| departures.was_gone(*peer, sequence) && verdicts.is_down(*peer);
+        let absent = departures.gone().filter(had_left);
         let absent = absent.filter_map(|peer| newest.rank_of(peer));
         for rank in absent {
             message.excuse(newest.distance_to(rank));
@@ -307,7 +308,7 @@ impl<I: Id> Relay<I> {
             return;
         };
         message.recall_the_named(&self.epochs);
-        if !message.is_for_all() || message.keeps {
+        if !message.is_for_all() || message.lists_departed {
             return;
         }
         for at in message.outstanding().iter() {

@@ -23,7 +23,7 @@ mod receipts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh::world::{Id, Told};
+use binomesh::world::{Id, Told, Turn};
 use binomesh_overlay::{Epoch, Placement, Rank};
 use binomesh_routing::{PacketId, Receipt};
 use bytes::Bytes;
@@ -91,7 +91,7 @@ struct Arrival {
     payload: Bytes,
 }
 
-/// What each process delivered of a message.
+/// What each process, named by its first life, delivered of a message.
 type Arrivals = BTreeMap<(Id, u64), Arrival>;
 
 /// Who ever held each rank of an epoch, and when that was found to be untrue.
@@ -104,6 +104,8 @@ type Stands = Vec<(Duration, Placement<Id>)>;
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
+    /// The first life of each present process, by which its deliveries are counted.
+    processes: BTreeMap<Id, u64>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
     /// Where each peer stood first in an epoch: whatever somebody is told later
     /// is a lie.
@@ -126,13 +128,16 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A process has started.
-    pub fn on_start(&mut self, at: Duration, id: Id, boot: u64) {
+    /// A process has started, or goes on in another life.
+    pub fn on_start(&mut self, turn: &Turn) {
         let life = Life {
-            from: at,
+            from: turn.at,
             until: None,
         };
-        self.lives.insert((id, boot), life);
+        self.lives.insert((turn.id, turn.boot), life);
+        if !turn.goes_on {
+            self.processes.insert(turn.id, turn.boot);
+        }
     }
 
     /// A process has crashed or begins to leave: nothing is expected of it any
@@ -252,7 +257,8 @@ impl Checker {
     pub fn on_delivery(&mut self, told: &Told, id: PacketId<Id>, payload: &Bytes) {
         self.deliveries += 1;
         let of_id = self.arrivals.entry(id).or_default();
-        let arrival = of_id.entry((told.by, told.boot)).or_insert(Arrival {
+        let process = self.processes.get(&told.by).copied().unwrap_or(told.boot);
+        let arrival = of_id.entry((told.by, process)).or_insert(Arrival {
             count: 0,
             payload: payload.clone(),
         });

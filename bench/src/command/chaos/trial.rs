@@ -445,7 +445,7 @@ impl<'a> Trial<'a> {
     fn observe(&mut self) {
         for turn in self.world.take_turns() {
             match turn.begins {
-                true => self.checker.on_start(turn.at, turn.id, turn.boot),
+                true => self.checker.on_start(&turn),
                 false => self.checker.on_end(turn.at, turn.id, turn.boot),
             }
         }

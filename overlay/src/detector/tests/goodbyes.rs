@@ -163,6 +163,20 @@ fn goodbyes_are_asked_about_and_expire() {
     assert!(asked && forgotten);
 }
 
+/// Also if the link to the life that left is still among those that this node knows.
+#[test]
+fn word_of_the_next_life_ends_the_goodbye_of_a_linked_peer() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(said(&mut bed, 2, 1, 10), [(1, Verdict::Left(10))]);
+    let next = Rumour {
+        is_up: true,
+        ..accusation(1, 11, 0)
+    };
+    let verdicts = bed.hear(3, Message::Rumours(vec![next]));
+    assert_eq!(verdicts, [(1, Verdict::Up)]);
+    assert!(!bed.detector.has_left(1));
+}
+
 /// It may have crossed with word of a return, on a link that was just made.
 #[test]
 fn a_new_goodbye_is_asked_about_at_the_next_two_beats() {
