@@ -333,7 +333,7 @@ fn a_roster_that_cannot_become_complete_delays_only() {
 fn another_life_of_the_same_process_delivers_nothing_again() {
     let me = ORIGIN + 1;
     let mut receiver = Single::new(me);
-    let mut delivered = |receiver: &mut Single| {
+    let delivered = |receiver: &mut Single| {
         let view = view(1, 4, 1, |rank| ORIGIN + rank.0);
         receiver.relay.handle(Input::View(view), &mut receiver.out);
         let (from, message) = (ORIGIN, single::copy(Span::single(1), 0, 9));

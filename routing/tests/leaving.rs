@@ -269,7 +269,7 @@ fn late_words_of_the_life_that_left_bring_nobody_back() {
     // Its answers to this are under way when the goodbye comes.
     network.conditions.verdict_us = 0;
     network.publish(origin, 10).unwrap();
-    network.input_after(origin, 0, binomesh_routing::Input::PeerLeft(leaving));
+    network.input_after(origin, 0, Input::PeerLeft(leaving));
     network.run_for(SECOND);
     assert!(network.relay(origin).is_absent(leaving));
 }
