@@ -106,11 +106,26 @@ impl World {
     }
 
     /// A greeting is over. The host hears of the end of a former link first. A link that
-    /// has broken meanwhile comes to nothing.
+    /// has broken meanwhile breaks here after its idle timeout at the latest, and comes to
+    /// nothing if there is a later one.
     pub(super) fn on_link_up(&mut self, at: Id, peer: Id, boot: u64, number: u64) {
         let current = self.network.connection(at, peer);
-        if current.is_none_or(|current| current.number != number) {
+        let is_broken = current.is_none_or(|current| current.number != number);
+        let Some(host) = self.hosts.get_mut(&at) else {
             return;
+        };
+        let known = host.linked.get(&peer);
+        if is_broken && known.is_some_and(|(known, _)| *known > number) {
+            return;
+        }
+        if is_broken {
+            let down = Happening::LinkDown {
+                at,
+                peer,
+                boot: host.config.boot,
+                number,
+            };
+            self.later(self.network.idle_timeout, down);
         }
         let Some(host) = self.hosts.get_mut(&at) else {
             return;

@@ -156,6 +156,13 @@ impl<I: Id> Goodbyes<I> {
         self.said(peer).filter(|goodbye| goodbye.boot > boot)
     }
 
+    /// There is a link to the very life that has left.
+    pub(super) fn expect_late(&mut self, peer: I) {
+        if let Some(entry) = self.entries.get_mut(&peer) {
+            entry.late = self.late;
+        }
+    }
+
     /// Whether what comes from a peer now may have been sent before its goodbye.
     pub(super) fn is_late(&self, peer: I) -> bool {
         self.entries.get(&peer).is_some_and(|entry| entry.late > 0)

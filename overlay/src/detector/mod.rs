@@ -287,7 +287,8 @@ impl<I: Id> Detector<I> {
     /// peer was taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         if self.goodbyes.boot(peer) == Some(boot) {
-            // It was dialled as it left.
+            // It was dialled as it left: what it had sent comes after its goodbye.
+            self.goodbyes.expect_late(peer);
             return false;
         }
         self.asked.remove(&peer);

@@ -163,6 +163,15 @@ fn goodbyes_are_asked_about_and_expire() {
     assert!(asked && forgotten);
 }
 
+/// Its goodbye came by another way, and its link after that.
+#[test]
+fn words_over_a_link_that_came_after_the_goodbye_are_late() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(said(&mut bed, 2, 7, 3), [(7, Verdict::Left(3))]);
+    assert!(!bed.detector.on_link_up(7, 3, &mut bed.out));
+    assert!(!bed.heard(7) && bed.detector.has_left(7));
+}
+
 /// Also if the link to the life that left is still among those that this node knows.
 #[test]
 fn word_of_the_next_life_ends_the_goodbye_of_a_linked_peer() {
