@@ -137,7 +137,7 @@ mod planted {
             "--seeds",
             most,
             "--nodes",
-            "24",
+            "2..40",
             "--planted",
             bug.name(),
         ]);
