@@ -200,8 +200,15 @@ impl<I: Id> Goodbyes<I> {
             .map(|(peer, entry)| entry.goodbye(*peer).rumour())
     }
 
-    /// The goodbyes that have come of late, as rumours, at most `most` of them: each is
-    /// returned at [`ASKED`] calls.
+    /// All are asked about again.
+    pub(super) fn doubt_all(&mut self) {
+        self.entries
+            .values_mut()
+            .for_each(|entry| entry.asked = ASKED);
+    }
+
+    /// The goodbyes that are to be asked about now, as rumours, at most `most` of them: each
+    /// is returned at [`ASKED`] calls.
     pub(super) fn fresh(&mut self, most: usize) -> Vec<Rumour<I>> {
         let entries = self.entries.iter_mut();
         let fresh = entries.filter(|(_, entry)| entry.asked > 0 && !entry.is_over());
@@ -312,6 +319,8 @@ mod tests {
             goodbyes.on_beat();
         }
         assert_eq!((asked, goodbyes.fresh(2)), ([2; 3], Vec::new()));
+        goodbyes.doubt_all();
+        assert_eq!(goodbyes.fresh(9).len(), 3);
     }
 
     #[test]

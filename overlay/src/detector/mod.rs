@@ -249,13 +249,22 @@ impl<I: Id> Detector<I> {
 
     fn on_goodbye(
         &mut self,
+        from: I,
         goodbye: Goodbye<I>,
         links: &Links<'_, I>,
         out: &mut Out<I>,
     ) -> Vec<(I, Verdict)> {
         let Goodbye { peer, boot, .. } = goodbye;
         let link = links.boots.get(&peer).copied();
-        if !self.is_news(&goodbye, link) || !self.rumours.end(peer, boot) {
+        if !self.is_news(&goodbye, link) {
+            return Vec::new();
+        }
+        if !self.rumours.end(peer, boot) {
+            // The sender may have missed the return.
+            let answer = self.rumours.answer_to(&goodbye.rumour());
+            if let Some(answer) = answer {
+                out.send(from, Message::Rumours(vec![answer]));
+            }
             return Vec::new();
         }
         self.silent.remove(&peer);
@@ -482,7 +491,7 @@ impl<I: Id> Detector<I> {
                 let verdict = self.on_rumour(from, goodbye.rumour(), links, out);
                 return verdict.into_iter().collect();
             }
-            Message::Goodbye(goodbye) => return self.on_goodbye(goodbye, links, out),
+            Message::Goodbye(goodbye) => return self.on_goodbye(from, goodbye, links, out),
         }
         Vec::new()
     }
@@ -594,6 +603,11 @@ impl<I: Id> Detector<I> {
         };
         self.rumours.clear(self.me, boot, incarnation);
         self.share(out);
+    }
+
+    /// This node has come among others: word of a return may have gone round there before.
+    pub fn doubt_goodbyes(&mut self) {
+        self.goodbyes.doubt_all();
     }
 
     /// This node has a place again after an earlier life, which may have said goodbye: all

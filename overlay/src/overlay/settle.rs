@@ -159,6 +159,10 @@ impl<I: Id> Overlay<I> {
         if self.config.returns && was_alone && placement.population.get() > 1 {
             self.detector.announce(out);
         }
+        let before = last.as_ref().map(|fingers| fingers.stamp().epoch);
+        if before != Some(placement.epoch) {
+            self.detector.doubt_goodbyes();
+        }
         out.event(Event::Renumbered {
             from,
             to: placement.population,

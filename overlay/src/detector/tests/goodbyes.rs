@@ -145,6 +145,26 @@ fn an_outdated_goodbye_is_answered_with_the_later_life() {
     }
 }
 
+/// A node that joins tells the goodbyes that it holds over its first links. It hears of a
+/// return from a peer that has no link to the returned member either.
+#[test]
+fn a_goodbye_whose_peer_is_back_is_answered_with_that_by_hearsay() {
+    let mut bed = Bed::new(Planted::NONE);
+    let next = Rumour {
+        is_up: true,
+        ..accusation(7, 4, 0)
+    };
+    bed.hear(2, Message::Rumours(vec![next]));
+    bed.sent();
+    assert_eq!(said(&mut bed, 3, 7, 3), []);
+    assert!(!bed.detector.has_left(7));
+    let sent = bed.sent();
+    assert!(
+        sent.contains(&(3, Message::Rumours(vec![next]))),
+        "{sent:?}"
+    );
+}
+
 /// A node that missed the return of a member hears of it from its neighbours.
 #[test]
 fn goodbyes_are_asked_about_and_expire() {
@@ -205,6 +225,23 @@ fn a_new_goodbye_is_asked_about_at_the_next_two_beats() {
     assert!(first.len() == 1 && second.len() == 1, "{asked:?}");
     assert_ne!(first, second, "each time another neighbour");
     assert!(none.is_empty() && again.is_empty(), "{asked:?}");
+}
+
+#[test]
+fn goodbyes_are_asked_about_again_in_a_new_epoch() {
+    let mut bed = Bed::new(Planted::NONE);
+    said(&mut bed, 1, 7, 3);
+    let asks = |bed: &mut Bed| {
+        (1..4).for_each(|peer| _ = bed.heard(peer));
+        bed.sent();
+        bed.beat();
+        let sent = bed.sent().into_iter();
+        sent.filter(|(_, message)| matches!(message, Message::Doubts(_)))
+            .count()
+    };
+    assert_eq!([asks(&mut bed), asks(&mut bed), asks(&mut bed)], [1, 1, 0]);
+    bed.detector.doubt_goodbyes();
+    assert_eq!([asks(&mut bed), asks(&mut bed), asks(&mut bed)], [1, 1, 0]);
 }
 
 /// Its process may live: it has lost its state, and its clock is behind.

@@ -24,7 +24,10 @@ impl Checker {
     ) {
         let message = Name(receipt.id);
         let mut named_alone = self.named_alone(accepted, receipt);
-        for rank in reached(receipt) {
+        // A message to some members goes by their names. The ranks in its receipt are where
+        // the origin's roster had them, which may be hearsay.
+        let by_rank = accepted.audience == Audience::Members;
+        for rank in reached(receipt).filter(|_| by_rank) {
             let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
             let is_true = match holders.is_empty() {
                 true => named_alone.next().is_some(),
@@ -39,6 +42,7 @@ impl Checker {
                 });
             }
         }
+        let with_names = with_names || !by_rank;
         for peer in receipt.reached_peers.iter().filter(|_| with_names) {
             if !self.has_delivered(receipt.id, *peer) {
                 let (peer, rank) = (Some(*peer), 0);
@@ -102,6 +106,66 @@ impl Checker {
         receipt: &Receipt<Id>,
         found: &mut Vec<Violation>,
     ) {
+        match &accepted.audience {
+            Audience::Members => self.judge_ranks(accepted, closed, receipt, found),
+            Audience::Peers(peers) => self.judge_names(accepted, peers, receipt, found),
+        }
+    }
+
+    /// The lines of a message to some members, by their names.
+    fn judge_names(
+        &self,
+        accepted: &Accepted,
+        peers: &BTreeSet<Id>,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) {
+        let message = Name(receipt.id);
+        let placement = accepted.placement;
+        let is_member = |id: &&Id| {
+            let first = self.firsts.get(&(placement.epoch, **id));
+            first.is_some_and(|rank| *rank != placement.rank)
+        };
+        let expected: BTreeSet<Id> = peers.iter().filter(is_member).copied().collect();
+        let unreached = receipt.unreached.iter().filter_map(|line| line.peer);
+        let named: Vec<Id> = receipt
+            .reached_peers
+            .iter()
+            .copied()
+            .chain(unreached)
+            .collect();
+        let lines = receipt.reached_count as usize + receipt.unreached.len();
+        let is_exact = named.iter().copied().collect::<BTreeSet<Id>>() == expected
+            && [named.len(), lines, receipt.expected_count as usize] == [expected.len(); 3]
+            && (receipt.epoch, receipt.origin_rank) == (placement.epoch, placement.rank);
+        if !is_exact {
+            found.push(Violation::WrongLines {
+                message,
+                expected: expected.len(),
+                named: named.len(),
+            });
+        }
+        for line in receipt
+            .unreached
+            .iter()
+            .filter(|line| line.state == State::Refused)
+        {
+            let delivered = |peer: Id| self.has_delivered(receipt.id, peer);
+            if let (Some(rank), true) = (line.rank, line.peer.is_some_and(delivered)) {
+                let rank = rank.0;
+                found.push(Violation::FalselyRefused { message, rank });
+            }
+        }
+    }
+
+    /// The lines of a broadcast, by ranks.
+    fn judge_ranks(
+        &self,
+        accepted: &Accepted,
+        closed: Duration,
+        receipt: &Receipt<Id>,
+        found: &mut Vec<Violation>,
+    ) {
         let (message, epoch) = (Name(receipt.id), receipt.epoch);
         let mut named = BTreeSet::new();
         let reached: Vec<Rank> = reached(receipt).collect();
@@ -136,13 +200,15 @@ impl Checker {
             }
         }
         let placement = self.issued_in(accepted, closed, receipt);
-        let mut expected = self.expected(accepted, placement.unwrap_or(accepted.placement));
+        let Placement {
+            population, rank, ..
+        } = placement.unwrap_or(accepted.placement);
+        let others = (0..population.get()).map(Rank);
+        let mut expected: BTreeSet<Rank> = others.filter(|other| *other != rank).collect();
         let counted = receipt.expected_count as usize;
         self.judge_goodbyes(accepted, closed, receipt, &named, found);
-        if accepted.audience == Audience::Members {
-            let may_lack = |rank: &Rank| self.had_left(accepted, closed, receipt, *rank);
-            expected.retain(|rank| named.contains(rank) || !may_lack(rank));
-        }
+        let may_lack = |rank: &Rank| self.had_left(accepted, closed, receipt, *rank);
+        expected.retain(|rank| named.contains(rank) || !may_lack(rank));
         let is_exact = named == expected
             && counted == expected.len()
             && receipt.reached_count as usize == reached.len()
@@ -153,25 +219,6 @@ impl Checker {
                 expected: expected.len(),
                 named: named.len(),
             });
-        }
-    }
-
-    /// The ranks that a receipt must name.
-    fn expected(&self, accepted: &Accepted, placement: Placement<Id>) -> BTreeSet<Rank> {
-        let Placement {
-            epoch,
-            population,
-            rank,
-        } = placement;
-        let others = (0..population.get())
-            .map(Rank)
-            .filter(|other| *other != rank);
-        match &accepted.audience {
-            Audience::Members => others.collect(),
-            Audience::Peers(peers) => {
-                let ranks = peers.iter().filter_map(|id| self.firsts.get(&(epoch, *id)));
-                ranks.copied().filter(|other| *other != rank).collect()
-            }
         }
     }
 
