@@ -249,6 +249,12 @@ impl<I: Id> Relay<I> {
         // Whom I cannot name I have no verdict on; after the longest wait I take
         // my delegates' word for it.
         let may_hear = message.wait >= self.config.reissue_cap;
+        // Unless I know better: a delegate may have said so in an epoch without that member.
+        let newest = self.epochs.newest();
+        let is_back = |peer: I| {
+            let is_member = newest.is_some_and(|newest| newest.rank_of(peer).is_some());
+            is_member && !self.verdicts.is_down(peer)
+        };
         let mut lost = Vec::new();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, &self.epochs);
@@ -258,7 +264,9 @@ impl<I: Id> Relay<I> {
                 (Some(peer), _) if self.is_lost(peer) => {
                     (at, Some(peer), State::Unconfirmed, self.loss(peer))
                 }
-                (None, Some((reason @ (Reason::Down | Reason::Left), peer))) if may_hear => {
+                (None, Some((reason @ (Reason::Down | Reason::Left), peer)))
+                    if may_hear && !peer.is_some_and(is_back) =>
+                {
                     (at, peer, State::Unconfirmed, reason)
                 }
                 // Two members that leave do not wait for each other.
