@@ -118,21 +118,19 @@ impl World {
         if is_broken && known.is_some_and(|(known, _)| *known > number) {
             return;
         }
+        let former = host.linked.insert(peer, (number, boot));
+        host.stale.remove(&peer);
+        host.doubted.remove(&peer);
         if is_broken {
+            let boot = host.config.boot;
             let down = Happening::LinkDown {
                 at,
                 peer,
-                boot: host.config.boot,
+                boot,
                 number,
             };
             self.later(self.network.idle_timeout, down);
         }
-        let Some(host) = self.hosts.get_mut(&at) else {
-            return;
-        };
-        let former = host.linked.insert(peer, (number, boot));
-        host.stale.remove(&peer);
-        host.doubted.remove(&peer);
         if former.is_some() {
             self.feed(at, Input::LinkDown { peer });
         }

@@ -18,7 +18,6 @@ mod ordered;
 #[cfg(feature = "planted")]
 mod planted;
 mod push;
-#[allow(dead_code, reason = "the transport's own tests use more of it")]
 #[path = "../../../overlay/tests/quic/raw.rs"]
 #[expect(dead_code, reason = "the tests of the transport use all of it")]
 mod raw;

@@ -337,6 +337,19 @@ mod tests {
     }
 
     #[test]
+    fn of_more_goodbyes_in_one_beat_than_are_kept_the_rest_waits() {
+        let mut goodbyes = Goodbyes::new(9, 4);
+        for peer in 0..MAX_GOODBYES as u32 {
+            assert!(goodbyes.is_news(peer, 1));
+            goodbyes.enter(goodbye(peer, 1), false);
+        }
+        let more = MAX_GOODBYES as u32;
+        assert!(!goodbyes.is_news(more, 1));
+        goodbyes.on_beat();
+        assert!(goodbyes.is_news(more, 1));
+    }
+
+    #[test]
     fn when_full_the_oldest_goes() {
         let mut goodbyes = Goodbyes::new(9, 4);
         goodbyes.enter(goodbye(0, 1), false);

@@ -41,8 +41,8 @@ use silence::{ALARM, CALM, Silence};
 /// How many accused are asked at a time; further ones are asked when they are
 /// accused again.
 const MAX_ASKED: usize = 64;
-/// How many goodbyes are asked about at a time, the next ones at the next: each may be
-/// answered with its proof.
+/// The most goodbyes in one question, since each may be answered with its proof. The next
+/// question is about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
 /// Once in so many beats the accused are reminded by those who hear them, and
 /// hearsay is doubted before one neighbour: what is told once may be lost.
@@ -352,9 +352,10 @@ impl<I: Id> Detector<I> {
         self.beats = self.beats.wrapping_add(1);
         if self.beats.is_multiple_of(REMIND) {
             self.remind(links, out);
+        } else {
+            let fresh = self.goodbyes.fresh(MAX_ASKED_AFTER);
+            self.ask(self.beats as usize, fresh, links, out);
         }
-        let fresh = self.goodbyes.fresh(MAX_ASKED_AFTER);
-        self.ask(self.beats as usize, fresh, links, out);
         // A corrupted count must not silence the alarm for longer.
         self.calm = self.calm.min(CALM).saturating_sub(1);
         self.accused = self.accused.min(ALARM).saturating_sub(1);

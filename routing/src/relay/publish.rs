@@ -130,7 +130,7 @@ impl<I: Id> Relay<I> {
     /// The first round of a message to all members.
     pub(super) fn issue_to_all(&mut self, sequence: u64, out: &mut Effects<I>) {
         self.await_the_absent(sequence);
-        self.excuse_the_absent(sequence);
+        self.heed_names(sequence);
         let message = self.open.get(sequence);
         let n = message.map_or(1, |message| message.accepted.population.get());
         let all = Runs::from_iter([Span::new(1, n)]);
@@ -139,26 +139,6 @@ impl<I: Id> Relay<I> {
             self.end_unissued(sequence, out);
         } else {
             self.issue(sequence, &all, BTreeMap::new(), false, out);
-        }
-    }
-
-    /// A broadcast goes out now: it is not meant for members that had left when it was
-    /// accepted, unless it is kept for their next life.
-    fn excuse_the_absent(&mut self, sequence: u64) {
-        let (Some(newest), Some(message)) = (self.epochs.newest(), self.open.get_mut(sequence))
-        else {
-            return;
-        };
-        if message.lists_departed {
-            return;
-        }
-        let (departures, verdicts) = (&self.departures, &self.verdicts);
-        let had_left = |peer: &I| departures.was_gone(*peer, sequence) && verdicts.is_down(*peer);
-        let absent = departures.gone().filter(had_left);
-        let absent = absent.filter_map(|peer| newest.rank_of(peer));
-        for rank in absent {
-            message.excuse(newest.distance_to(rank));
-            self.stats.excused += 1;
         }
     }
 
@@ -309,14 +289,15 @@ impl<I: Id> Relay<I> {
     }
 
     /// Names may have become known since the last round. A member that was given up for
-    /// want of its name is tried again; one that had left before the message was accepted
-    /// has no line.
+    /// want of its name is tried again. A broadcast has no line for a member that had left
+    /// when it was accepted, unless it was to be kept for that member's next life.
     fn heed_names(&mut self, sequence: u64) {
         let Some(message) = self.open.get_mut(sequence) else {
             return;
         };
         message.recall_the_named(&self.epochs);
-        if !message.is_for_all() || message.lists_departed {
+        let is_for_these = !message.is_for_all() || message.lists_departed;
+        if is_for_these || self.departures.gone().next().is_none() {
             return;
         }
         for at in message.outstanding().iter() {
