@@ -378,6 +378,43 @@ fn a_size_from_a_stranger_is_an_attach() {
     assert_eq!(node.overlay.census().size(), Population::new(2).unwrap());
 }
 
+/// As round a cycle of corrupted parents, where two counts may chase each other.
+#[test]
+fn counts_that_never_rest_go_up_with_the_beat() {
+    let mut node = Node::child(5, 1);
+    node.hear(4, attach(Claim::Orphan));
+    let sizes = |node: &mut Node| {
+        let sent = node.sent().into_iter().filter(|(to, _)| *to == 1);
+        let sizes = sent.filter_map(|(_, message)| match message {
+            Message::Census(census::Message::Size { size, .. }) => Some(size.get()),
+            _ => None,
+        });
+        sizes.collect::<Vec<u32>>()
+    };
+    sizes(&mut node);
+    let hear = |node: &mut Node, size: u32| {
+        let size = census::Message::Size {
+            version: size.into(),
+            size: Population::new(size).unwrap(),
+            standing: None,
+            returning: 0,
+            evidence: census::Evidence::Unmet,
+        };
+        node.hear(4, size);
+    };
+    for size in 1..=1000 {
+        hear(&mut node, size);
+    }
+    let told = sizes(&mut node);
+    assert_eq!(told.first(), Some(&2), "a change goes up at once");
+    assert!(told.len() <= 64, "{}", told.len());
+    node.give(Input::Heard { peer: 1 });
+    node.fire(Timer::Beat);
+    assert_eq!(sizes(&mut node), [1001], "the last word goes with the beat");
+    hear(&mut node, 7);
+    assert_eq!(sizes(&mut node), [8], "and from then on at once again");
+}
+
 #[test]
 fn a_place_is_taken_from_the_parent_alone() {
     let mut node = Node::child(5, 1);

@@ -35,9 +35,14 @@ pub struct Roster<I> {
     /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
     /// ask again by their own timer.
     askers: BTreeMap<I, (Rank, u32)>,
+    /// Whose answers about the next rank contradicted this roster; fingers only.
+    contradicted_by: BTreeSet<I>,
 }
 
 const MAX_ASKERS: usize = 64;
+/// How many fingers must contradict a roster that is not complete before it starts anew.
+/// One may be a liar.
+const CONTRADICTIONS: usize = 2;
 
 impl<I: Id> Roster<I> {
     /// A roster that knows only that `me` stands at this placement. Above `max`
@@ -52,6 +57,7 @@ impl<I: Id> Roster<I> {
             denied: BTreeSet::new(),
             doubted: BTreeSet::new(),
             askers: BTreeMap::new(),
+            contradicted_by: BTreeSet::new(),
         };
         if n <= max && placement.rank.is_within(placement.population) {
             roster.peers = Arc::new(vec![None; n as usize]);
@@ -137,6 +143,7 @@ impl<I: Id> Roster<I> {
                 Some(peer) if self.ranks.get(&peer).is_none_or(|at| *at == next) => {
                     self.note(next, peer);
                     self.known += 1;
+                    self.contradicted_by.clear();
                 }
                 _ => return,
             }
@@ -208,7 +215,26 @@ impl<I: Id> Roster<I> {
             self.note(rank, peer);
         }
         self.known += new.len() as u32;
+        self.contradicted_by.clear();
         true
+    }
+
+    /// An answer of the finger `from` contradicted what is known, which may itself be wrong:
+    /// a finger as it was before the tables healed, or what an earlier answer said. If two
+    /// fingers say so, or the only one, start anew, so that an error ends before its epoch.
+    /// Whether it did.
+    pub(crate) fn on_contradiction(&mut self, from: I, fingers: usize) -> bool {
+        self.contradicted_by.insert(from);
+        let starts_anew = self.contradicted_by.len() >= fingers.min(CONTRADICTIONS);
+        let placement = self.placement;
+        let me = self.peers.get(placement.rank.0 as usize).copied().flatten();
+        if let Some(me) = me.filter(|_| starts_anew) {
+            let n = placement.population.get();
+            let askers = std::mem::take(&mut self.askers);
+            *self = Self::new(me, placement, n);
+            self.askers = askers;
+        }
+        starts_anew
     }
 
     /// Those who asked for what is known by now, with their answers.
@@ -308,6 +334,37 @@ mod tests {
         assert_eq!(roster.rank_of(8), None, "beyond the population");
         roster.deny(Rank(2));
         assert_eq!(roster.peer_at(Rank(2)), None);
+    }
+
+    #[test]
+    fn a_roster_that_two_fingers_contradict_starts_anew() {
+        let mut roster = Roster::new(100u32, placement(5, 0), 4096);
+        // 103 stood at rank 1 for a moment, by a table that was corrupted.
+        roster.extend(|rank| (rank == Rank(1)).then_some(103));
+        assert_eq!(roster.on_ask(104, Rank(2), 1), None);
+        assert!(roster.on_tell(Rank(2), &[102], |_| None));
+        assert!(!roster.on_tell(Rank(3), &[103], |_| None));
+        assert!(!roster.on_contradiction(102, 3), "one may lie");
+        assert!(!roster.on_contradiction(102, 3), "and say it twice");
+        assert_eq!(roster.known_count(), 3);
+        assert!(roster.on_contradiction(104, 3));
+        assert_eq!((roster.known_count(), roster.peer_at(Rank(1))), (1, None));
+        assert_eq!(roster.peer_at(Rank(0)), Some(100));
+        assert!(roster.on_tell(Rank(1), &[101, 102, 103, 104], |_| None));
+        assert!(roster.is_complete());
+        assert_eq!(roster.rank_of(103), Some(Rank(3)));
+    }
+
+    #[test]
+    fn what_is_learned_between_ends_the_count_of_contradictions() {
+        let mut roster = Roster::new(100u32, placement(5, 0), 4096);
+        assert!(!roster.on_contradiction(102, 3));
+        assert!(roster.on_tell(Rank(1), &[101], |_| None));
+        assert!(!roster.on_contradiction(104, 3));
+        assert_eq!(roster.known_count(), 2);
+        assert!(roster.on_contradiction(101, 3));
+        let mut lonely = Roster::new(100u32, placement(2, 0), 4096);
+        assert!(lonely.on_contradiction(101, 1), "the only finger");
     }
 
     #[test]

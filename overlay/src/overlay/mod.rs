@@ -12,6 +12,7 @@ mod acquaintances;
 mod island;
 mod lateness;
 mod relay;
+mod reports;
 mod rounds;
 mod scramble;
 mod seam;
@@ -26,6 +27,7 @@ pub use acquaintances::MAX_ACQUAINTANCES;
 use island::Shore;
 pub use island::{Island, MAX_LOST_MEMBERS};
 use lateness::Lateness;
+use reports::Reports;
 pub(crate) use rounds::beats;
 pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
@@ -34,7 +36,7 @@ pub use sizes::Size;
 pub(crate) use vacancy::LONGEST;
 
 use crate::backoff::Backoff;
-use crate::census::{Census, Need, Standing};
+use crate::census::{Census, Need};
 use crate::config::Config;
 use crate::detector::{self, Detector, Links};
 use crate::fingers::{self, Fingers};
@@ -89,8 +91,7 @@ pub struct Overlay<I: Id> {
     vacancy: Vacancy,
     /// Beats without a rank in the numbering in force.
     placeless_beats: u32,
-    /// What the parent was last told of the ranks.
-    reported: Option<Standing<I>>,
+    reports: Reports<I>,
     /// The ring neighbours that were last told of.
     linked: (Option<I>, Option<I>),
     /// Beats since an epoch was due.
@@ -117,8 +118,6 @@ pub struct Overlay<I: Id> {
     vouchers: BTreeMap<I, I>,
     lateness: Lateness,
     shore: Shore<I>,
-    /// How the parent was last told that this subtree is tied to the cluster.
-    reported_evidence: census::Evidence,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -164,7 +163,7 @@ impl<I: Id> Overlay<I> {
             beats: phase.into(),
             vacancy: Vacancy::default(),
             placeless_beats: 0,
-            reported: None,
+            reports: Reports::new(),
             linked: (None, None),
             overdue_beats: 0,
             parentless_beats: 0,
@@ -181,7 +180,6 @@ impl<I: Id> Overlay<I> {
             vouchers: BTreeMap::new(),
             lateness: Lateness::default(),
             shore: Shore::new(),
-            reported_evidence: census::Evidence::Unmet,
             noise,
             config,
         }

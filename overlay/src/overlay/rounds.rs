@@ -92,9 +92,7 @@ impl<I: Id> Overlay<I> {
             let children: Vec<I> = self.tree.children().collect();
             self.census.beat(&children, out);
         }
-        if let Some(parent) = self.tree.parent().filter(|_| is_in_full) {
-            self.report(parent, out);
-        }
+        self.report_with_beat(is_in_full, out);
         self.beat_on_edges(is_in_full, out);
         self.await_acknowledgements();
         self.try_unreached(out);

@@ -2,6 +2,7 @@
 
 use super::Overlay;
 use super::acquaintances::Acquaintances;
+use super::reports::Reports;
 use crate::backoff::Backoff;
 use crate::census::Census;
 use crate::fingers::{Fingers, Message as FingerMessage};
@@ -35,7 +36,6 @@ impl<I: Id> Overlay<I> {
         self.epochs = noise.next();
         self.epoch_pending = noise.one_in(2);
         self.vacancy = super::Vacancy::corrupted(noise.next());
-        self.reported = self.census.standing();
         self.linked = (noise.pick(peers), noise.pick(peers));
         self.beats = noise.next() as u32;
         self.visits = noise.next() as u32;
@@ -62,7 +62,7 @@ impl<I: Id> Overlay<I> {
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
         // A copy: what is drawn after this does not depend on it.
         let noise = &mut noise.clone();
-        self.reported_evidence = census::Evidence::scrambled(noise.next());
+        self.reports = Reports::scrambled(self.census.standing(), noise);
         self.shore.vain_beats = noise.next() as u32;
         self.shore.lost = noise.pick(peers).into_iter().collect();
         self.shore.met = noise.pick(peers).into_iter().collect();

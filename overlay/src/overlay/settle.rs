@@ -79,29 +79,13 @@ impl<I: Id> Overlay<I> {
         let changed = self.census.recount(children.into_iter());
         self.tree.set_size(self.census.size().get(), out);
         match self.tree.parent() {
-            Some(parent) if changed || family => self.report(parent, out),
+            Some(parent) if family => self.report(parent, out),
+            Some(parent) if changed => self.report_at_once(parent, out),
             // Only a change postpones it; sizes that repeat themselves do not.
             None if self.needs_epoch() && (changed || family || !self.epoch_pending) => {
                 self.await_epoch(out);
             }
             _ => {}
-        }
-    }
-
-    pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
-        self.reported = self.census.standing();
-        self.reported_evidence = self.census.evidence();
-        self.census.report(parent, out);
-    }
-
-    /// Tell the parent at once when all of the subtree has found its ranks, or
-    /// has them in the wrong order, or when its tie to the cluster is stronger;
-    /// anything else has time until the beat.
-    fn report_ranks(&mut self, out: &mut Out<I>) {
-        let news = self.census.news().filter(|now| self.reported != Some(*now));
-        let is_news = news.is_some() || self.reported_evidence < self.census.evidence();
-        if let Some(parent) = self.tree.parent().filter(|_| is_news) {
-            self.report(parent, out);
         }
     }
 

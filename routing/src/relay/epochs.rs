@@ -1,6 +1,6 @@
 //! The epochs that a relay keeps: the newest and the one before.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -376,6 +376,10 @@ impl<I: Id> Epochs<I> {
             at.map(|(_, peer)| *peer)
         };
         if !view.roster.on_tell(start, peers, known) {
+            let distinct: BTreeSet<I> = fingers.iter().map(|(_, peer)| *peer).collect();
+            if view.roster.on_contradiction(from, distinct.len()) {
+                view.learn_from_fingers();
+            }
             return Err(Rejected);
         }
         view.roster.extend(known);

@@ -169,7 +169,8 @@ impl<I: Id> OpenMessage<I> {
         })
     }
 
-    /// Where the member at a distance stands in the newest epoch.
+    /// Where the member at a distance stands in the newest epoch. Who is meant by name may
+    /// turn out to stand elsewhere than the roster had it at first.
     pub(super) fn whereabouts(
         &self,
         at: u32,
@@ -177,7 +178,9 @@ impl<I: Id> OpenMessage<I> {
         epochs: &Epochs<I>,
     ) -> Whereabouts {
         if newest.placement() == self.accepted && !self.is_awaited(at) {
-            return Whereabouts::At(at);
+            let known = self.names.get(&at).and_then(|peer| newest.rank_of(*peer));
+            let known = known.filter(|rank| *rank != newest.placement().rank);
+            return Whereabouts::At(known.map_or(at, |rank| newest.distance_to(rank)));
         }
         let accepted = epochs.find(self.accepted.epoch);
         let may_learn =

@@ -483,6 +483,12 @@ impl Checker {
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
     }
 
+    /// Whether a peer was started again meanwhile.
+    fn began_anew(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
+        lives.any(|(_, life)| from < life.from && life.from <= until)
+    }
+
     /// Whether a peer stood in every epoch that the origin stood in meanwhile.
     fn was_member(&self, id: Id, message: PacketId<Id>, from: Duration, until: Duration) -> bool {
         let stood = self.stood(message, from, until);

@@ -72,7 +72,9 @@ impl Checker {
         alone.into_iter().filter(has_delivered)
     }
 
-    /// Each liar that has delivered may stand for one member that is gone.
+    /// Each liar that has delivered may stand for one member that is gone. One that was
+    /// started again since may also stand for one that is there: it had claimed the rank, and
+    /// what is issued to it by name for that rank it takes, as it has forgotten where it stood.
     pub(super) fn excuse_liars(
         &self,
         accepted: &Accepted,
@@ -81,10 +83,11 @@ impl Checker {
         wrong: &mut Vec<Violation>,
     ) {
         let has_lied = |since: Duration| since <= closed;
-        let liars = self.liars.iter().filter(|(_, since)| has_lied(**since));
-        let mut liars = liars
-            .filter(|(id, _)| self.has_delivered(receipt.id, **id))
-            .count();
+        let liars = self.liars.iter().map(|(id, since)| (*id, *since));
+        let liars = liars.filter(|(_, since)| has_lied(*since));
+        let mut liars: Vec<(Id, Duration)> = liars
+            .filter(|(id, _)| self.has_delivered(receipt.id, *id))
+            .collect();
         wrong.retain(|violation| {
             let Violation::FalselyDelivered { rank, .. } = violation else {
                 return true;
@@ -92,9 +95,10 @@ impl Checker {
             let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
             let is_there = holders
                 .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
-            let is_excused = !is_there && liars > 0;
-            liars -= usize::from(is_excused);
-            !is_excused
+            let may_stand =
+                |(id, since): &(Id, Duration)| !is_there || self.began_anew(*id, *since, closed);
+            let excuse = liars.iter().position(may_stand);
+            excuse.map(|at| liars.swap_remove(at)).is_none()
         });
     }
 

@@ -1,0 +1,90 @@
+//! What a node tells its parent of its subtree, and how often.
+
+use super::{Out, Overlay};
+use crate::Id;
+use crate::census::{Evidence, Standing};
+use crate::noise::Noise;
+
+/// How many reports may go up at once between two beats. What changes more often has time
+/// until the beat: round a cycle of corrupted parents two counts may chase each other, and
+/// nothing else would slow them down.
+const AT_ONCE: u32 = 64;
+
+/// The reports to the parent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Reports<I> {
+    /// What it was last told of the ranks.
+    standing: Option<Standing<I>>,
+    /// How it was last told that this subtree is tied to the cluster.
+    evidence: Evidence,
+    /// How many went up at once since the last beat.
+    at_once: u32,
+    /// A change waits for the beat.
+    is_due: bool,
+}
+
+impl<I: Id> Reports<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            standing: None,
+            evidence: Evidence::Unmet,
+            at_once: 0,
+            is_due: false,
+        }
+    }
+
+    /// What corruption may leave.
+    pub(super) fn scrambled(standing: Option<Standing<I>>, noise: &mut Noise) -> Self {
+        Self {
+            standing,
+            evidence: Evidence::scrambled(noise.next()),
+            at_once: noise.next() as u32,
+            is_due: noise.one_in(2),
+        }
+    }
+}
+
+impl<I: Id> Overlay<I> {
+    /// Tell the parent the size of this subtree, its ranks and its evidence.
+    pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
+        self.reports = Reports {
+            standing: self.census.standing(),
+            evidence: self.census.evidence(),
+            at_once: self.reports.at_once,
+            is_due: false,
+        };
+        self.census.report(parent, out);
+    }
+
+    /// The same, unless that was done too often since the last beat: then with the next.
+    pub(super) fn report_at_once(&mut self, parent: I, out: &mut Out<I>) {
+        if self.reports.at_once >= AT_ONCE {
+            self.reports.is_due = true;
+            return;
+        }
+        self.reports.at_once += 1;
+        self.report(parent, out);
+    }
+
+    /// Tell the parent at once when all of the subtree has found its ranks, or
+    /// has them in the wrong order, or when its tie to the cluster is stronger;
+    /// anything else has time until the beat.
+    pub(super) fn report_ranks(&mut self, out: &mut Out<I>) {
+        let told = &self.reports;
+        let news = self.census.news();
+        let news = news.filter(|now| told.standing != Some(*now));
+        let is_news = news.is_some() || told.evidence < self.census.evidence();
+        if let Some(parent) = self.tree.parent().filter(|_| is_news) {
+            self.report_at_once(parent, out);
+        }
+    }
+
+    /// With a beat: what waits for it, and now and then all.
+    pub(super) fn report_with_beat(&mut self, is_in_full: bool, out: &mut Out<I>) {
+        self.reports.at_once = 0;
+        let is_due = is_in_full || self.reports.is_due;
+        if let Some(parent) = self.tree.parent().filter(|_| is_due) {
+            self.report(parent, out);
+        }
+    }
+}
