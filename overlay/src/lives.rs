@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 
 use crate::Id;
 
-/// The greatest boot. The number above it is never used and never accepted, so that there
-/// is always one to compare with.
+/// The greatest boot. No process runs or greets with the number above it, so one above a
+/// boot always fits.
 pub const BOOT_MAX: u64 = u64::MAX - 1;
 
 /// A boot that is ahead of the clock is raised by a random number below this. Two lives that

@@ -40,7 +40,7 @@ pub struct Roster<I> {
 }
 
 const MAX_ASKERS: usize = 64;
-/// How many fingers must contradict a roster that is not complete before it starts anew.
+/// How many fingers must contradict a roster that is not complete before it is corrected.
 /// One may be a liar.
 const CONTRADICTIONS: usize = 2;
 
@@ -135,11 +135,13 @@ impl<I: Id> Roster<I> {
         self.doubted.clear();
     }
 
-    /// Take in what the own tables say about the next ranks.
+    /// Take in what the own tables say about the next ranks, or what is known of them behind
+    /// a name that was forgotten.
     pub(crate) fn extend(&mut self, finger_at: impl Fn(Rank) -> Option<I>) {
         while self.is_kept() && !self.is_complete() {
             let next = self.next_rank();
-            match finger_at(next) {
+            let kept = self.peers.get(next.0 as usize).copied().flatten();
+            match finger_at(next).or(kept) {
                 Some(peer) if self.ranks.get(&peer).is_none_or(|at| *at == next) => {
                     self.note(next, peer);
                     self.known += 1;
@@ -219,22 +221,48 @@ impl<I: Id> Roster<I> {
         true
     }
 
-    /// An answer of the finger `from` contradicted what is known, which may itself be wrong:
-    /// a finger as it was before the tables healed, or what an earlier answer said. If two
-    /// fingers say so, or the only one, start anew, so that an error ends before its epoch.
-    /// Whether it did.
-    pub(crate) fn on_contradiction(&mut self, from: I, fingers: usize) -> bool {
-        self.contradicted_by.insert(from);
-        let starts_anew = self.contradicted_by.len() >= fingers.min(CONTRADICTIONS);
-        let placement = self.placement;
-        let me = self.peers.get(placement.rank.0 as usize).copied().flatten();
-        if let Some(me) = me.filter(|_| starts_anew) {
-            let n = placement.population.get();
-            let askers = std::mem::take(&mut self.askers);
-            *self = Self::new(me, placement, n);
-            self.askers = askers;
+    /// An answer of the finger `from` contradicts what is known, which may itself be wrong: a
+    /// finger as it was before the tables healed, or an earlier answer. If two fingers have
+    /// said so, or the only one, forget the ranks at which the peers of the answer stand here,
+    /// except where `finger_at` has them too, and take it in. Whether that was done.
+    pub(crate) fn on_contradiction(
+        &mut self,
+        from: I,
+        fingers: usize,
+        (start, peers): (Rank, &[I]),
+        finger_at: impl Fn(Rank) -> Option<I>,
+    ) -> bool {
+        let distinct: BTreeSet<I> = peers.iter().copied().collect();
+        if distinct.len() < peers.len() {
+            return false;
         }
-        starts_anew
+        self.contradicted_by.insert(from);
+        if self.contradicted_by.len() < fingers.min(CONTRADICTIONS) {
+            return false;
+        }
+        self.contradicted_by.clear();
+        let population = self.placement.population;
+        let ranks = (0u32..).map(|step| start.ahead(step, population));
+        let room = (population.get() - self.known) as usize;
+        for (rank, peer) in ranks.zip(peers.iter().copied()).take(room) {
+            let at = self.rank_of(peer).filter(|at| *at != rank);
+            let is_proven = |at: Rank| at == self.placement.rank || finger_at(at) == Some(peer);
+            if let Some(at) = at.filter(|at| !is_proven(*at)) {
+                self.forget(at, peer);
+            }
+        }
+        self.extend(&finger_at);
+        self.on_tell(start, peers, finger_at)
+    }
+
+    fn forget(&mut self, rank: Rank, peer: I) {
+        if let Some(place) = Arc::make_mut(&mut self.peers).get_mut(rank.0 as usize) {
+            *place = None;
+        }
+        self.ranks.remove(&peer);
+        let placement = &self.placement;
+        let before = placement.rank.distance_to(rank, placement.population);
+        self.known = self.known.min(before);
     }
 
     /// Those who asked for what is known by now, with their answers.
@@ -267,7 +295,9 @@ impl<I: Id> Roster<I> {
 
     fn note(&mut self, rank: Rank, peer: I) {
         if let Some(place) = Arc::make_mut(&mut self.peers).get_mut(rank.0 as usize) {
-            *place = Some(peer);
+            if let Some(former) = place.replace(peer) {
+                self.ranks.remove(&former);
+            }
             self.ranks.insert(peer, rank);
         }
     }
@@ -336,35 +366,59 @@ mod tests {
         assert_eq!(roster.peer_at(Rank(2)), None);
     }
 
-    #[test]
-    fn a_roster_that_two_fingers_contradict_starts_anew() {
+    /// 103 stood at rank 1 for a moment, by a table that was corrupted; 102 is known.
+    fn with_a_wrong_name() -> Roster<u32> {
         let mut roster = Roster::new(100u32, placement(5, 0), 4096);
-        // 103 stood at rank 1 for a moment, by a table that was corrupted.
         roster.extend(|rank| (rank == Rank(1)).then_some(103));
-        assert_eq!(roster.on_ask(104, Rank(2), 1), None);
         assert!(roster.on_tell(Rank(2), &[102], |_| None));
-        assert!(!roster.on_tell(Rank(3), &[103], |_| None));
-        assert!(!roster.on_contradiction(102, 3), "one may lie");
-        assert!(!roster.on_contradiction(102, 3), "and say it twice");
+        roster
+    }
+
+    #[test]
+    fn what_two_fingers_contradict_is_forgotten() {
+        let mut roster = with_a_wrong_name();
+        let told = (Rank(3), &[103, 104][..]);
+        let right = |rank: Rank| (rank.0 == 1).then_some(101);
+        assert!(!roster.on_tell(told.0, told.1, right));
+        assert!(!roster.on_contradiction(102, 3, told, right), "one may lie");
+        assert!(!roster.on_contradiction(102, 3, told, right), "and twice");
         assert_eq!(roster.known_count(), 3);
-        assert!(roster.on_contradiction(104, 3));
+        assert!(roster.on_contradiction(104, 3, told, right));
+        assert_eq!(roster.peer_at(Rank(1)), Some(101));
+        assert!(roster.is_complete(), "{roster:?}");
+        assert_eq!(roster.rank_of(103), Some(Rank(3)));
+    }
+
+    #[test]
+    fn names_behind_the_one_that_was_wrong_are_kept() {
+        let mut roster = with_a_wrong_name();
+        let told = (Rank(3), &[103, 104][..]);
+        assert!(!roster.on_contradiction(102, 1, (Rank(3), &[102, 102]), |_| None));
+        assert!(
+            roster.on_contradiction(102, 1, told, |_| None),
+            "the only finger"
+        );
         assert_eq!((roster.known_count(), roster.peer_at(Rank(1))), (1, None));
-        assert_eq!(roster.peer_at(Rank(0)), Some(100));
+        assert_eq!(roster.peer_at(Rank(2)), Some(102));
         assert!(roster.on_tell(Rank(1), &[101, 102, 103, 104], |_| None));
         assert!(roster.is_complete());
         assert_eq!(roster.rank_of(103), Some(Rank(3)));
     }
 
     #[test]
-    fn what_is_learned_between_ends_the_count_of_contradictions() {
-        let mut roster = Roster::new(100u32, placement(5, 0), 4096);
-        assert!(!roster.on_contradiction(102, 3));
-        assert!(roster.on_tell(Rank(1), &[101], |_| None));
-        assert!(!roster.on_contradiction(104, 3));
-        assert_eq!(roster.known_count(), 2);
-        assert!(roster.on_contradiction(101, 3));
-        let mut lonely = Roster::new(100u32, placement(2, 0), 4096);
-        assert!(lonely.on_contradiction(101, 1), "the only finger");
+    fn nobody_contradicts_the_own_table_nor_counts_after_news() {
+        let mut roster = with_a_wrong_name();
+        let told = (Rank(3), &[103, 104][..]);
+        let own = |rank: Rank| (rank.0 == 1).then_some(103);
+        for finger in [102, 104, 102, 104] {
+            assert!(!roster.on_contradiction(finger, 3, told, own));
+        }
+        assert_eq!(roster.peer_at(Rank(1)), Some(103));
+        let mut roster = with_a_wrong_name();
+        assert!(!roster.on_contradiction(102, 3, told, |_| None));
+        assert!(roster.on_tell(Rank(3), &[104], |_| None));
+        assert!(!roster.on_contradiction(104, 3, (Rank(4), &[103]), |_| None));
+        assert_eq!(roster.peer_at(Rank(1)), Some(103));
     }
 
     #[test]

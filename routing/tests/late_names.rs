@@ -205,24 +205,78 @@ fn who_leaves_while_a_broadcast_waits_for_names_has_a_line() {
     assert_eq!(lines, [(Some(1001), Reason::Left)]);
 }
 
-/// A table named 1003 at rank 1 for a moment, as a corrupted one may. All fingers tell the
-/// truth: it is believed once two of them contradict what was taken for known.
-#[test]
-fn a_finger_that_was_wrong_for_a_moment_does_not_keep_a_member_nameless() {
+/// A table names 1003 at rank 1 for a moment, as a corrupted one may.
+fn with_a_wrong_name(n: u32) -> Single {
     let mut origin = Single::new(ORIGIN);
     let wrong = |rank: Rank| match rank.0 {
         1 => 1003,
         other => ORIGIN + other,
     };
-    origin.handle(Input::View(view(1, 8, 0, wrong)));
-    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.handle(Input::View(view(1, n, 0, wrong)));
+    origin.handle(Input::View(view(1, n, 0, |rank| ORIGIN + rank.0)));
+    origin
+}
+
+/// All fingers tell the truth: it is believed once two of them contradict what was taken for
+/// known.
+#[test]
+fn a_finger_that_was_wrong_for_a_moment_does_not_keep_a_member_nameless() {
+    let mut origin = with_a_wrong_name(8);
     origin.publish(Destination::Peers(vec![1003]));
     origin.answer_all(false);
-    for finger in [1001, 1002, 1002] {
+    for finger in [1001, 1002] {
         tell(finger, &mut origin);
     }
     origin.next_round();
     let packets = origin.packets();
     let to: Vec<_> = packets.iter().map(|(_, packet)| packet.header.to).collect();
     assert_eq!(to, [Rank(3)]);
+    for (to, packet) in packets {
+        let done = Message::Done {
+            errand: packet.header.errand,
+            exceptions: Vec::new(),
+            redelegated: 0,
+            replaced: Vec::new(),
+        };
+        origin.hear(to, done);
+    }
+    let receipt = &origin.receipts[0];
+    assert_eq!(receipt.reached_peers, [1003]);
+    assert_eq!(
+        (receipt.reached_count, receipt.unreached.len()),
+        (1, 0),
+        "{receipt:?}"
+    );
+}
+
+/// Seven have everybody as a finger, so the corrected roster is complete at once.
+#[test]
+fn the_last_name_may_be_one_that_was_wrong() {
+    let mut origin = with_a_wrong_name(7);
+    origin.publish(Destination::All);
+    assert_eq!(origin.packets(), [], "it waits for names");
+    for finger in [1001, 1002] {
+        tell(finger, &mut origin);
+    }
+    assert_eq!(origin.answer_all(true), 0, "it goes by rank");
+    assert_eq!(origin.receipts[0].reached_count, 6);
+}
+
+/// 1002 lies: it has 1004 at rank 3. The own table has 1004 at rank 4.
+#[test]
+fn a_message_by_name_stays_with_the_finger_that_it_is_for() {
+    let mut origin = Single::new(ORIGIN);
+    origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
+    origin.publish(Destination::Peers(vec![1004]));
+    origin.answer_all(false);
+    let lie = Message::RosterTell {
+        epoch: epoch(1),
+        start: Rank(3),
+        peers: vec![1004],
+    };
+    origin.hear(1002, lie);
+    origin.next_round();
+    let packets = origin.packets();
+    let to: Vec<_> = packets.iter().map(|(_, packet)| packet.header.to).collect();
+    assert_eq!(to, [Rank(4)]);
 }

@@ -54,7 +54,7 @@ pub struct Chaos {
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
-    /// How many nodes are deployed, or A..B for a size that each seed draws, small ones
+    /// How many nodes are deployed, or A..B (B included) for a size that each seed draws, small ones
     /// often; others join later.
     #[arg(long, default_value = "2..40", value_parser = sizes)]
     pub nodes: Sizes,

@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub enum Evidence {
-    /// At least one node of it has none of its contacts in the overlay, or a child has not
+    /// At least one node of the subtree has no contact in the overlay, or a child has not
     /// reported yet.
     #[default]
     Unmet,
-    /// Every node of it has one of its contacts in the overlay.
+    /// Every node of the subtree has a contact in the overlay.
     Met,
-    /// A node of it has been a member of the cluster in this life.
+    /// A node of the subtree has been a member of the cluster in this life.
     Member,
 }
 

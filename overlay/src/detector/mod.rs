@@ -237,8 +237,8 @@ impl<I: Id> Detector<I> {
         peer != self.me && link <= Some(boot) && self.goodbyes.is_news(peer, boot)
     }
 
-    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a
-    /// link to.
+    /// Whether a goodbye is of an earlier life: this node's own, or that of a peer with a
+    /// claimed link.
     pub fn is_outdated(&self, goodbye: &Goodbye<I>, links: &Links<'_, I>) -> bool {
         let Goodbye { peer, boot, .. } = *goodbye;
         let linked = links.boots.get(&peer);

@@ -9,9 +9,9 @@
 //! * has no contacts, so that it is the first;
 //! * or may be alone ([`Config::alone`]) and has tried its contacts for [`TRIED`].
 //!
-//! After a power cut no process remembers the cluster. Then every member must have one of
-//! its own contacts in the overlay. This fails on an island: the node at its top has dead
-//! contacts alone, and it does not matter which node is the root.
+//! After a power cut no process remembers the cluster. Then every member must have met one
+//! of its own contacts. An island does not pass: the node at which its chain of contacts
+//! ends has only dead ones, whichever node is the root.
 //!
 //! The census carries evidence and word. Each node judges for itself whether it is
 //! *deserted*: alone, while another member has gone without a goodbye.

@@ -216,6 +216,7 @@ impl<I: Id> Overlay<I> {
                     };
                     self.detector.on_share_timer(&links, out);
                 }
+                Timer::Report => self.on_report_timer(out),
                 Timer::Refresh => self.on_refresh(&mut moved, out),
                 Timer::Confirm => self.on_confirm(out),
                 Timer::Probe => self.on_probe_timer(out),
@@ -231,7 +232,7 @@ impl<I: Id> Overlay<I> {
                 self.detector.on_link_down(peer);
             }
             Input::Leave { proof } => {
-                // First, so that nobody takes it for less.
+                // Before the tree's `Leave`, which alone means *down*.
                 if let Some(proof) = proof {
                     let links = Links {
                         boots: &self.boots,

@@ -1,14 +1,17 @@
 //! What a node tells its parent of its subtree, and how often.
 
-use super::{Out, Overlay};
+use super::{Out, Overlay, Timer};
 use crate::Id;
 use crate::census::{Evidence, Standing};
 use crate::noise::Noise;
 
-/// How many reports may go up at once between two beats. What changes more often has time
-/// until the beat: round a cycle of corrupted parents two counts may chase each other, and
-/// nothing else would slow them down.
+/// How many reports may go up at once between two beats. Of further changes the last one
+/// goes up after a pause: round a cycle of corrupted parents two counts may chase each other,
+/// and nothing else would slow them down.
 const AT_ONCE: u32 = 64;
+/// How often the pause fits into the time for which a root waits for further changes, so
+/// that the root does not take a pause for the end.
+const PAUSES: u32 = 4;
 
 /// The reports to the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +22,7 @@ pub(super) struct Reports<I> {
     evidence: Evidence,
     /// How many went up at once since the last beat.
     at_once: u32,
-    /// A change waits for the beat.
+    /// A change waits for the end of the pause.
     is_due: bool,
 }
 
@@ -56,19 +59,27 @@ impl<I: Id> Overlay<I> {
         self.census.report(parent, out);
     }
 
-    /// The same, unless that was done too often since the last beat: then with the next.
+    /// The same, unless that was done too often since the last beat: then after a pause.
     pub(super) fn report_at_once(&mut self, parent: I, out: &mut Out<I>) {
-        if self.reports.at_once >= AT_ONCE {
+        if self.reports.at_once < AT_ONCE {
+            self.reports.at_once += 1;
+            self.report(parent, out);
+        } else if !self.reports.is_due {
             self.reports.is_due = true;
-            return;
+            out.arm(Timer::Report, self.config.pace.epoch_settle / PAUSES);
         }
-        self.reports.at_once += 1;
-        self.report(parent, out);
+    }
+
+    /// The pause is over.
+    pub(super) fn on_report_timer(&mut self, out: &mut Out<I>) {
+        if let Some(parent) = self.tree.parent().filter(|_| self.reports.is_due) {
+            self.report(parent, out);
+        }
     }
 
     /// Tell the parent at once when all of the subtree has found its ranks, or
     /// has them in the wrong order, or when its tie to the cluster is stronger;
-    /// anything else has time until the beat.
+    /// anything else has time until the next report.
     pub(super) fn report_ranks(&mut self, out: &mut Out<I>) {
         let told = &self.reports;
         let news = self.census.news();
@@ -79,7 +90,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// With a beat: what waits for it, and now and then all.
+    /// With a beat: what waits, as the timer may be lost, and now and then all.
     pub(super) fn report_with_beat(&mut self, is_in_full: bool, out: &mut Out<I>) {
         self.reports.at_once = 0;
         let is_due = is_in_full || self.reports.is_due;

@@ -84,6 +84,8 @@ pub enum Timer {
     Judge,
     /// Tell others what was found out about peers.
     Share,
+    /// Tell the parent what changed while there were too many reports.
+    Report,
 }
 
 /// What an overlay tells its owner.

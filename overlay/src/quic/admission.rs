@@ -174,8 +174,7 @@ impl Shared {
         None
     }
 
-    /// Ask which process of `peer` is at an address; `None` if there is none, or it is
-    /// silent.
+    /// Ask which process of `peer` is at an address; `None` unless one answers in time.
     async fn probe(
         self: &Arc<Self>,
         peer: PeerId,

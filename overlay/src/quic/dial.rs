@@ -50,7 +50,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
         };
         shared.metrics.handshake_failed(reason.label());
         tracing::debug!(peer = %peer.id, %reason, "dial failed");
-        // No warnings of dials beside a doubted link that nobody answers.
+        // No warnings of unanswered dials beside a doubted link.
         if !peer.is_linked() || reason.is_answer() {
             shared.warn_of_dial(peer.id, address, &reason);
         }
@@ -555,7 +555,7 @@ impl Shared {
         let doubted = self.table.find(peer).and_then(|peer| peer.doubted());
         match doubted.map(|link| (link.direction, link.boot, link.attempt)) {
             Some((Direction::Incoming, boot, attempt)) => {
-                // Dials of other lives say nothing of this one, be their boots greater or less.
+                // Ended dials by other lives of the peer, older or newer, do not count.
                 let same = gone.ended.filter(|(life, _)| *life == boot);
                 gone.ended = same.max(Some((boot, attempt)));
             }

@@ -151,7 +151,7 @@ impl Life {
         self.lives().note(peer, hello.boot, statement)
     }
 
-    /// Whether a duplicate of `peer` is to be logged now.
+    /// Whether to log a duplicate of `peer` now; if so, the time is noted.
     pub(super) fn is_to_be_told(&self, peer: PeerId, now: Instant) -> bool {
         let notices = self.notices.lock();
         let mut notices = notices.unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use super::verdicts::Age;
 enum Departure {
     /// It said that it drains, this long ago.
     Draining {
-        /// Names its timer.
+        /// Its timer's number.
         number: u64,
         age: Age,
     },

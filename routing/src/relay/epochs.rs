@@ -377,10 +377,10 @@ impl<I: Id> Epochs<I> {
         };
         if !view.roster.on_tell(start, peers, known) {
             let distinct: BTreeSet<I> = fingers.iter().map(|(_, peer)| *peer).collect();
-            if view.roster.on_contradiction(from, distinct.len()) {
-                view.learn_from_fingers();
+            let told = (start, peers);
+            if !(view.roster).on_contradiction(from, distinct.len(), told, known) {
+                return Err(Rejected);
             }
-            return Err(Rejected);
         }
         view.roster.extend(known);
         for (asker, start, peers) in view.roster.take_answers() {

@@ -178,9 +178,13 @@ impl<I: Id> OpenMessage<I> {
         epochs: &Epochs<I>,
     ) -> Whereabouts {
         if newest.placement() == self.accepted && !self.is_awaited(at) {
-            let known = self.names.get(&at).and_then(|peer| newest.rank_of(*peer));
-            let known = known.filter(|rank| *rank != newest.placement().rank);
-            return Whereabouts::At(known.map_or(at, |rank| newest.distance_to(rank)));
+            let rank = self.accepted.rank.ahead(at, self.accepted.population);
+            let meant = self.names.get(&at).copied();
+            let elsewhere = meant
+                .filter(|_| newest.finger_at(rank) != meant)
+                .and_then(|peer| newest.rank_of(peer))
+                .filter(|rank| *rank != newest.placement().rank);
+            return Whereabouts::At(elsewhere.map_or(at, |rank| newest.distance_to(rank)));
         }
         let accepted = epochs.find(self.accepted.epoch);
         let may_learn =

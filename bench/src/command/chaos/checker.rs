@@ -483,10 +483,15 @@ impl Checker {
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
     }
 
-    /// Whether a peer was started again meanwhile.
-    fn began_anew(&self, id: Id, from: Duration, until: Duration) -> bool {
-        let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
-        lives.any(|(_, life)| from < life.from && life.from <= until)
+    /// Whether a peer was started again meanwhile, and stood in no place of the epoch since.
+    fn began_anew(&self, id: Id, from: Duration, until: Duration, epoch: Epoch<Id>) -> bool {
+        let lives = self.lives.range((id, 0)..=(id, u64::MAX));
+        let mut lives = lives.filter(|(_, life)| from < life.from && life.from <= until);
+        lives.any(|(key, _)| {
+            let stands = self.stands.get(key);
+            let mut stands = stands.into_iter().flatten();
+            stands.all(|(_, placement)| placement.epoch != epoch)
+        })
     }
 
     /// Whether a peer stood in every epoch that the origin stood in meanwhile.

@@ -73,8 +73,9 @@ impl Checker {
     }
 
     /// Each liar that has delivered may stand for one member that is gone. One that was
-    /// started again since may also stand for one that is there: it had claimed the rank, and
-    /// what is issued to it by name for that rank it takes, as it has forgotten where it stood.
+    /// started again since may also stand for one that is there, in a broadcast that was
+    /// issued by name in a later epoch (docs/relay.md, *Limits*): it had claimed the rank, and
+    /// takes the copy, as it has forgotten where it stood.
     pub(super) fn excuse_liars(
         &self,
         accepted: &Accepted,
@@ -88,6 +89,9 @@ impl Checker {
         let mut liars: Vec<(Id, Duration)> = liars
             .filter(|(id, _)| self.has_delivered(receipt.id, *id))
             .collect();
+        let is_broadcast = accepted.audience == Audience::Members;
+        let mut stood = self.stood(receipt.id, accepted.at, closed);
+        let has_moved = stood.any(|placement| placement.epoch != receipt.epoch);
         wrong.retain(|violation| {
             let Violation::FalselyDelivered { rank, .. } = violation else {
                 return true;
@@ -95,9 +99,14 @@ impl Checker {
             let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
             let is_there = holders
                 .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
-            let may_stand =
-                |(id, since): &(Id, Duration)| !is_there || self.began_anew(*id, *since, closed);
-            let excuse = liars.iter().position(may_stand);
+            let has_forgotten = |(id, since): &(Id, Duration)| {
+                is_broadcast && has_moved && self.began_anew(*id, *since, closed, receipt.epoch)
+            };
+            let of_no_other_use = || liars.iter().position(|liar| !has_forgotten(liar));
+            let excuse = match is_there {
+                true => liars.iter().position(has_forgotten),
+                false => of_no_other_use().or_else(|| liars.len().checked_sub(1)),
+            };
             excuse.map(|at| liars.swap_remove(at)).is_none()
         });
     }
