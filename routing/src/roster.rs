@@ -35,8 +35,9 @@ pub struct Roster<I> {
     /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
     /// ask again by their own timer.
     askers: BTreeMap<I, (Rank, u32)>,
-    /// Whose answers about the next rank contradicted this roster; fingers only.
-    contradicted_by: BTreeSet<I>,
+    /// Which fingers' answers about the next rank contradicted this roster, and whom each has
+    /// at another rank.
+    contradicted_by: BTreeMap<I, BTreeSet<I>>,
 }
 
 const MAX_ASKERS: usize = 64;
@@ -57,7 +58,7 @@ impl<I: Id> Roster<I> {
             denied: BTreeSet::new(),
             doubted: BTreeSet::new(),
             askers: BTreeMap::new(),
-            contradicted_by: BTreeSet::new(),
+            contradicted_by: BTreeMap::new(),
         };
         if n <= max && placement.rank.is_within(placement.population) {
             roster.peers = Arc::new(vec![None; n as usize]);
@@ -133,6 +134,7 @@ impl<I: Id> Roster<I> {
     pub(crate) fn trust_again(&mut self) {
         self.forget_denials();
         self.doubted.clear();
+        self.contradicted_by.clear();
     }
 
     /// Take in what the own tables say about the next ranks, or what is known of them behind
@@ -198,19 +200,12 @@ impl<I: Id> Roster<I> {
         peers: &[I],
         known: impl Fn(Rank) -> Option<I>,
     ) -> bool {
-        let population = self.placement.population;
         if !self.is_kept() || self.is_complete() || start != self.next_rank() {
             return true;
         }
-        let room = (population.get() - self.known) as usize;
-        let ranks = (0u32..).map(|step| start.ahead(step, population));
-        let new: Vec<(Rank, I)> = ranks.zip(peers.iter().copied()).take(room).collect();
-        let distinct: BTreeSet<I> = new.iter().map(|(_, peer)| *peer).collect();
-        let fits = |&(rank, peer): &(Rank, I)| {
-            self.ranks.get(&peer).is_none_or(|at| *at == rank)
-                && known(rank).is_none_or(|holder| holder == peer)
-        };
-        if distinct.len() < new.len() || !new.iter().all(fits) {
+        let new = self.told(start, peers);
+        let fits = |(_, peer): &(Rank, I)| !self.is_elsewhere(&new, *peer);
+        if !is_possible(&new, known) || !new.iter().all(fits) {
             return false;
         }
         for &(rank, peer) in &new {
@@ -222,9 +217,10 @@ impl<I: Id> Roster<I> {
     }
 
     /// An answer of the finger `from` contradicts what is known, which may itself be wrong: a
-    /// finger as it was before the tables healed, or an earlier answer. If two fingers have
-    /// said so, or the only one, forget the ranks at which the peers of the answer stand here,
-    /// except where `finger_at` has them too, and take it in. Whether that was done.
+    /// finger as it was before the tables healed, or an earlier answer. A peer that two
+    /// fingers, or the only one, have at another rank is forgotten where it stands here, and
+    /// stands where this answer has it. Whom `finger_at` has at the same rank is certain.
+    /// Returns whether one was forgotten.
     pub(crate) fn on_contradiction(
         &mut self,
         from: I,
@@ -232,34 +228,64 @@ impl<I: Id> Roster<I> {
         (start, peers): (Rank, &[I]),
         finger_at: impl Fn(Rank) -> Option<I>,
     ) -> bool {
-        let distinct: BTreeSet<I> = peers.iter().copied().collect();
-        if distinct.len() < peers.len() {
+        let new = self.told(start, peers);
+        if !is_possible(&new, &finger_at) {
             return false;
         }
-        self.contradicted_by.insert(from);
-        if self.contradicted_by.len() < fingers.min(CONTRADICTIONS) {
+        let is_certain = |peer: I| {
+            let at = self.rank_of(peer);
+            at == Some(self.placement.rank) || at.is_some_and(|at| finger_at(at) == Some(peer))
+        };
+        let elsewhere = new.iter().map(|(_, peer)| *peer);
+        let elsewhere = elsewhere.filter(|peer| self.is_elsewhere(&new, *peer));
+        let moved: BTreeSet<I> = elsewhere.filter(|peer| !is_certain(*peer)).collect();
+        self.contradicted_by.insert(from, moved.clone());
+        let quorum = fingers.min(CONTRADICTIONS);
+        let is_wrong = |peer: &I| {
+            let all = self.contradicted_by.values();
+            all.filter(|moved| moved.contains(peer)).count() >= quorum
+        };
+        let wrong: Vec<I> = moved.into_iter().filter(is_wrong).collect();
+        if wrong.is_empty() {
             return false;
         }
         self.contradicted_by.clear();
-        let population = self.placement.population;
-        let ranks = (0u32..).map(|step| start.ahead(step, population));
-        let room = (population.get() - self.known) as usize;
-        for (rank, peer) in ranks.zip(peers.iter().copied()).take(room) {
-            let at = self.rank_of(peer).filter(|at| *at != rank);
-            let is_proven = |at: Rank| at == self.placement.rank || finger_at(at) == Some(peer);
-            if let Some(at) = at.filter(|at| !is_proven(*at)) {
-                self.forget(at, peer);
+        wrong.into_iter().for_each(|peer| self.forget(peer));
+        for (rank, peer) in new {
+            if self.rank_of(peer).is_none() {
+                self.note(rank, peer);
             }
         }
-        self.extend(&finger_at);
-        self.on_tell(start, peers, finger_at)
+        self.extend(finger_at);
+        true
     }
 
-    fn forget(&mut self, rank: Rank, peer: I) {
+    /// An answer with its ranks, as far as there is room for names.
+    fn told(&self, start: Rank, peers: &[I]) -> Vec<(Rank, I)> {
+        let population = self.placement.population;
+        let room = population.get().saturating_sub(self.known) as usize;
+        let ranks = (0u32..).map(|step| start.ahead(step, population));
+        ranks.zip(peers.iter().copied()).take(room).collect()
+    }
+
+    /// Whether an answer has a peer at another rank than this roster.
+    fn is_elsewhere(&self, told: &[(Rank, I)], peer: I) -> bool {
+        let at = self.rank_of(peer);
+        at.is_some()
+            && !told
+                .iter()
+                .any(|(rank, named)| *named == peer && at == Some(*rank))
+    }
+
+    fn forget(&mut self, peer: I) {
+        let Some(rank) = self.ranks.remove(&peer) else {
+            return;
+        };
         if let Some(place) = Arc::make_mut(&mut self.peers).get_mut(rank.0 as usize) {
             *place = None;
         }
-        self.ranks.remove(&peer);
+        self.denied.remove(&rank);
+        self.doubted.remove(&rank);
         let placement = &self.placement;
         let before = placement.rank.distance_to(rank, placement.population);
         self.known = self.known.min(before);
@@ -295,12 +321,21 @@ impl<I: Id> Roster<I> {
 
     fn note(&mut self, rank: Rank, peer: I) {
         if let Some(place) = Arc::make_mut(&mut self.peers).get_mut(rank.0 as usize) {
-            if let Some(former) = place.replace(peer) {
+            if let Some(former) = place.replace(peer).filter(|former| *former != peer) {
                 self.ranks.remove(&former);
+                self.denied.remove(&rank);
+                self.doubted.remove(&rank);
             }
             self.ranks.insert(peer, rank);
         }
     }
+}
+
+/// Whether an answer names nobody twice, and nobody else where the own table has a peer.
+fn is_possible<I: Id>(told: &[(Rank, I)], finger_at: impl Fn(Rank) -> Option<I>) -> bool {
+    let distinct: BTreeSet<I> = told.iter().map(|(_, peer)| *peer).collect();
+    let fits = |(rank, peer): &(Rank, I)| finger_at(*rank).is_none_or(|holder| holder == *peer);
+    distinct.len() == told.len() && told.iter().all(fits)
 }
 
 #[cfg(test)]
@@ -403,6 +438,32 @@ mod tests {
         assert!(roster.on_tell(Rank(1), &[101, 102, 103, 104], |_| None));
         assert!(roster.is_complete());
         assert_eq!(roster.rank_of(103), Some(Rank(3)));
+    }
+
+    /// 102 lies, and repeats it: it has 105 at rank 3.
+    #[test]
+    fn a_liar_that_repeats_a_wrong_name_holds_nobody_up() {
+        let mut roster = Roster::new(100u32, placement(8, 0), 4096);
+        let own = |rank: Rank| [1, 2, 4].contains(&rank.0).then_some(100 + rank.0);
+        roster.extend(own);
+        let lie = (Rank(3), &[105][..]);
+        assert!(roster.on_tell(lie.0, lie.1, own));
+        roster.extend(own);
+        roster.deny(Rank(3));
+        let truth = (Rank(5), &[105, 106, 107][..]);
+        assert!(!roster.on_contradiction(104, 4, truth, own));
+        assert!(!roster.on_contradiction(102, 4, (Rank(5), &[106, 103]), own));
+        assert_eq!(roster.known_count(), 5, "of 106 nothing was known");
+        assert!(roster.on_contradiction(101, 4, truth, own));
+        assert_eq!(roster.known_count(), 3);
+        assert!(!roster.on_tell(lie.0, lie.1, own), "105 stands elsewhere");
+        assert!(!roster.on_contradiction(102, 4, lie, own));
+        assert!(roster.on_tell(Rank(3), &[103], own));
+        roster.extend(own);
+        assert!(roster.is_complete(), "{roster:?}");
+        let names: Vec<_> = (0..8).map(|rank| roster.peer_at(Rank(rank))).collect();
+        let true_names: Vec<_> = (100..108).map(Some).collect();
+        assert_eq!(names, true_names);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::noise::Noise;
 /// and nothing else would slow them down.
 const AT_ONCE: u32 = 64;
 /// How often the pause fits into the time for which a root waits for further changes, so
-/// that the root does not take a pause for the end.
+/// that the root does not take a pause for the end; those of several levels add up.
 const PAUSES: u32 = 4;
 
 /// The reports to the parent.

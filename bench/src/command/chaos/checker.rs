@@ -483,14 +483,17 @@ impl Checker {
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
     }
 
-    /// Whether a peer was started again meanwhile, and stood in no place of the epoch since.
-    fn began_anew(&self, id: Id, from: Duration, until: Duration, epoch: Epoch<Id>) -> bool {
-        let lives = self.lives.range((id, 0)..=(id, u64::MAX));
-        let mut lives = lives.filter(|(_, life)| from < life.from && life.from <= until);
-        lives.any(|(key, _)| {
-            let stands = self.stands.get(key);
+    /// Whether a process of a peer that was started after this time has delivered, and never
+    /// stood in the epoch of the receipt.
+    fn delivered_anew(&self, id: Id, since: Duration, receipt: &Receipt<Id>) -> bool {
+        let arrivals = self.arrivals.get(&receipt.id).into_iter().flatten();
+        let mut processes = arrivals.map(|(process, _)| process);
+        processes.any(|process| {
+            let life = self.lives.get(process);
+            let began_since = life.is_some_and(|life| life.from > since);
+            let stands = self.stands.get(process);
             let mut stands = stands.into_iter().flatten();
-            stands.all(|(_, placement)| placement.epoch != epoch)
+            process.0 == id && began_since && stands.all(|(_, place)| place.epoch != receipt.epoch)
         })
     }
 

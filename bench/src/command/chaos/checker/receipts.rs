@@ -83,14 +83,18 @@ impl Checker {
         receipt: &Receipt<Id>,
         wrong: &mut Vec<Violation>,
     ) {
+        if accepted.audience != Audience::Members {
+            // By name nobody stands for another.
+            return;
+        }
         let has_lied = |since: Duration| since <= closed;
         let liars = self.liars.iter().map(|(id, since)| (*id, *since));
         let liars = liars.filter(|(_, since)| has_lied(*since));
         let mut liars: Vec<(Id, Duration)> = liars
             .filter(|(id, _)| self.has_delivered(receipt.id, *id))
             .collect();
-        let is_broadcast = accepted.audience == Audience::Members;
-        let mut stood = self.stood(receipt.id, accepted.at, closed);
+        let stood = self.stood(receipt.id, accepted.at, closed);
+        let mut stood = stood.skip_while(|placement| placement.epoch != receipt.epoch);
         let has_moved = stood.any(|placement| placement.epoch != receipt.epoch);
         wrong.retain(|violation| {
             let Violation::FalselyDelivered { rank, .. } = violation else {
@@ -100,7 +104,7 @@ impl Checker {
             let is_there = holders
                 .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
             let has_forgotten = |(id, since): &(Id, Duration)| {
-                is_broadcast && has_moved && self.began_anew(*id, *since, closed, receipt.epoch)
+                has_moved && self.delivered_anew(*id, *since, receipt)
             };
             let of_no_other_use = || liars.iter().position(|liar| !has_forgotten(liar));
             let excuse = match is_there {
