@@ -204,8 +204,7 @@ impl<I: Id> Roster<I> {
             return true;
         }
         let new = self.told(start, peers);
-        let fits = |(_, peer): &(Rank, I)| !self.is_elsewhere(&new, *peer);
-        if !is_possible(&new, known) || !new.iter().all(fits) {
+        if !is_possible(&new, known) || new.iter().any(|told| self.is_elsewhere(told)) {
             return false;
         }
         for &(rank, peer) in &new {
@@ -236,9 +235,9 @@ impl<I: Id> Roster<I> {
             let at = self.rank_of(peer);
             at == Some(self.placement.rank) || at.is_some_and(|at| finger_at(at) == Some(peer))
         };
-        let elsewhere = new.iter().map(|(_, peer)| *peer);
-        let elsewhere = elsewhere.filter(|peer| self.is_elsewhere(&new, *peer));
-        let moved: BTreeSet<I> = elsewhere.filter(|peer| !is_certain(*peer)).collect();
+        let moved = new.iter().filter(|told| self.is_elsewhere(told));
+        let moved = moved.map(|(_, peer)| *peer);
+        let moved: BTreeSet<I> = moved.filter(|peer| !is_certain(*peer)).collect();
         self.contradicted_by.insert(from, moved.clone());
         let quorum = fingers.min(CONTRADICTIONS);
         let is_wrong = |peer: &I| {
@@ -268,13 +267,9 @@ impl<I: Id> Roster<I> {
         ranks.zip(peers.iter().copied()).take(room).collect()
     }
 
-    /// Whether an answer has a peer at another rank than this roster.
-    fn is_elsewhere(&self, told: &[(Rank, I)], peer: I) -> bool {
-        let at = self.rank_of(peer);
-        at.is_some()
-            && !told
-                .iter()
-                .any(|(rank, named)| *named == peer && at == Some(*rank))
+    /// Whether this roster has a peer at another rank.
+    fn is_elsewhere(&self, (rank, peer): &(Rank, I)) -> bool {
+        self.rank_of(*peer).is_some_and(|at| at != *rank)
     }
 
     fn forget(&mut self, peer: I) {

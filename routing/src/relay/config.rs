@@ -129,7 +129,7 @@ pub struct Config {
     pub roster_max: u32,
     /// How long to wait for a roster answer at first; doubles.
     pub roster_first: Duration,
-    /// The longest wait for a roster answer.
+    /// The longest wait for a roster answer; a quarter of it until each finger was asked.
     pub roster_cap: Duration,
     /// How long own broadcasts wait at most for a complete roster, over all epochs
     /// that pass meanwhile. A guess: some dozen silent members in a row. Longer

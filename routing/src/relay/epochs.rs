@@ -301,7 +301,14 @@ impl<I: Id> Epochs<I> {
 
     pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
         self.previous_for = self.previous_for.saturating_add(self.wait);
-        self.wait = self.wait.saturating_mul(2).min(config.roster_cap);
+        let newest = self.newest.as_ref();
+        let fingers = newest.map_or(0, |view| view.fingers().count());
+        // Several fingers may be dead: until each was asked, the next one soon.
+        let cap = match (self.attempt as usize) < fingers {
+            true => config.roster_cap / 4,
+            false => config.roster_cap,
+        };
+        self.wait = self.wait.saturating_mul(2).min(cap);
         self.previous_attempts = self.previous_attempts.wrapping_add(1);
         self.ask_rosters(out);
     }

@@ -65,6 +65,11 @@ pub(super) struct OpenMessage<I> {
     issued_in: Option<Epoch<I>>,
     /// Who did not find room in the last round and has not had a turn yet.
     postponed: BTreeSet<u32>,
+    /// Who was looked for in vain while others behind it were not, since there was a round
+    /// without such others.
+    sought: BTreeSet<u32>,
+    /// There were others in the last round.
+    are_hidden: bool,
     pub(super) round: u32,
     pub(super) wait: Duration,
     pub(super) redelegated: u32,
@@ -274,7 +279,8 @@ impl<I: Id> OpenMessage<I> {
     /// Who of those left has a turn in the next round, of pairs (distance in the
     /// newest epoch, mine). By name there is a bound, and of two that seem to stand
     /// at one distance only the first can be meant: the others have their turn in
-    /// the rounds that follow, until everybody had one.
+    /// the rounds that follow, until everybody had one. Those behind one that was looked for
+    /// in vain have their turn without it, and it has its next one after them.
     pub(super) fn take_turns(&mut self, left: &[(u32, u32)], by_name: bool) -> BTreeMap<u32, u32> {
         let max = if by_name {
             Header::<I>::MAX_NAMES
@@ -283,9 +289,14 @@ impl<I: Id> OpenMessage<I> {
         };
         let is_under_way = left.iter().any(|(_, at)| self.postponed.contains(at));
         let before = std::mem::take(&mut self.postponed);
+        if !std::mem::take(&mut self.are_hidden) {
+            self.sought.clear();
+        }
+        let are_all_sought = left.iter().all(|(_, at)| self.sought.contains(at));
         let mut issued = BTreeMap::new();
         for &(now, at) in left {
-            if is_under_way && !before.contains(&at) {
+            let had_a_turn = !are_all_sought && self.sought.contains(&at);
+            if is_under_way && !before.contains(&at) || had_a_turn {
                 continue;
             }
             if issued.len() < max && !issued.contains_key(&now) {
@@ -343,6 +354,11 @@ impl<I: Id> OpenMessage<I> {
             } else {
                 vec![*exception]
             };
+            let head = mine.first();
+            if let Some(head) = head.filter(|head| head.reason == Reason::NoRoute) {
+                self.sought.insert(head.span.start);
+                self.are_hidden |= mine.len() > 1 || head.span.len() > 1;
+            }
             for exception in mine {
                 if exception.state == State::Refused && !self.keeps {
                     if self.excused.contains(exception.span.start) {
@@ -600,6 +616,8 @@ impl<I: Id> OpenMessages<I> {
             issued: BTreeMap::new(),
             issued_in: None,
             postponed: BTreeSet::new(),
+            sought: BTreeSet::new(),
+            are_hidden: false,
             round: 0,
             wait,
             redelegated: 0,
