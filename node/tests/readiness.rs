@@ -390,3 +390,31 @@ fn scrambled_members_are_ready_again() {
         all_ready(&mut world, seconds(300));
     }
 }
+
+/// A member that was stopped for ten seconds, and that the others have counted out
+/// meanwhile, finds that out at once: it is unready or counted again.
+#[test]
+fn who_was_paused_is_unready_until_it_is_counted_again() {
+    for seed in 0..24 {
+        let nodes = [3, 5, 8, 16][seed as usize % 4];
+        let mut world = World::new(seed, Network::local());
+        let shape = [Shape::Flat, Shape::Binary, Shape::Binomial][seed as usize % 3];
+        world.deploy(nodes, shape, |_| {});
+        all_ready(&mut world, seconds(20));
+        let paused = world.rng().random_range(0..nodes);
+        world.pause(paused, seconds(10));
+        world.run_for(seconds(10));
+        let from = world.now();
+        let is_right = |world: &World| {
+            let epoch = |id| {
+                let placement = world.peer(id).unwrap().overlay().placement();
+                placement.map(|place| place.epoch)
+            };
+            let is_counted = (0..nodes).all(|id| epoch(id) == epoch(paused));
+            is_counted || !ready(world).contains(&paused)
+        };
+        let found_out = world.run_until(from + Duration::from_millis(100), is_right);
+        assert!(found_out, "seed {seed}, {nodes} nodes, {shape:?}: {paused}");
+        all_ready(&mut world, seconds(10));
+    }
+}

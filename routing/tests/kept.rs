@@ -398,7 +398,7 @@ fn a_leaving_origin_gives_up_what_it_keeps() {
     assert!(network.drained.contains(&origin));
     let reasons = network.receipts[&id][0].unreached.iter();
     let reasons: Vec<_> = reasons.map(|line| (line.peer, line.reason)).collect();
-    let expected = [(Some(4711), Reason::Left), (Some(victim), Reason::Down)];
+    let expected = [(Some(4711), Reason::Down), (Some(victim), Reason::Down)];
     assert_eq!(reasons, expected);
 }
 

@@ -1,6 +1,7 @@
 //! Parents that are not there, deaths, pauses and leaves, with real processes.
 
 use std::net::UdpSocket;
+use std::time::Duration;
 
 use binomesh::certificate::{Authority, Validity};
 use binomesh::client::SubscriptionEvent;
@@ -196,4 +197,36 @@ async fn payloads_come_from_arguments_files_and_standard_input() {
         }
     }
     stop(cluster).await;
+}
+
+/// The others have counted it out meanwhile. As soon as it goes on it knows that, so it is
+/// unready, and it is counted again.
+#[tokio::test]
+async fn who_was_stopped_is_unready_until_it_is_counted_again() {
+    let _turn = bed::turn().await;
+    let mut config = bed::config(5);
+    config.profile = Profile::Default;
+    let cluster = formed(config).await;
+    let root = member(&cluster, "node-0").client();
+    let stopped = member(&cluster, "node-3").client();
+    cluster.pause("node-3").await.unwrap();
+    eventually("it is counted out", async || {
+        let status = root.status().await.ok()?;
+        (status.population == Some(4)).then_some(())
+    })
+    .await;
+    cluster.resume("node-3").await.unwrap();
+    let since = bed::now();
+    eventually("it is counted again", async || {
+        let before = root.status().await.ok()?;
+        let own = stopped.status().await.ok()?;
+        let after = root.status().await.ok()?;
+        let is_counted = own.epoch == before.epoch || own.epoch == after.epoch;
+        let has_just_resumed = since.elapsed() < Duration::from_millis(1500);
+        assert!(is_counted || !own.ready || has_just_resumed, "{own:?}");
+        (own.ready && own.epoch == after.epoch).then_some(())
+    })
+    .await;
+    let receipt = root.broadcast("t", "back", Some(bed::PATIENCE)).await;
+    assert_eq!(receipt.unwrap().reached_count, 4);
 }

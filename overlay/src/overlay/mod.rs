@@ -205,7 +205,7 @@ impl<I: Id> Overlay<I> {
                 Timer::Beat => {
                     self.forget_strangers();
                     self.look(late, &mut moved, out);
-                    self.on_beat(&mut moved, out);
+                    self.on_beat(late, &mut moved, out);
                 }
                 Timer::Watch => self.look(late, &mut moved, out),
                 Timer::Judge => self.judge(&mut moved, out),

@@ -16,9 +16,9 @@ pub enum State {
 /// Why a member is refused or unconfirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Reason {
-    /// A verdict says that it is down.
+    /// A verdict says that it is down, or the newest epoch is without it.
     Down,
-    /// It is no member of the newest epoch.
+    /// It has said goodbye.
     Left,
     /// No way to it was found.
     NoRoute,

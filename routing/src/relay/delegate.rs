@@ -291,13 +291,8 @@ impl<I: Id> Relay<I> {
     pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
-        if self.verdicts.is_down(peer) {
-            Some(self.loss(peer))
-        } else {
-            roster
-                .filter(|roster| has_left(roster))
-                .map(|_| Reason::Left)
-        }
+        let is_lost = self.verdicts.is_down(peer) || roster.is_some_and(has_left);
+        is_lost.then(|| self.loss(peer))
     }
 
     /// Whether the peers at the starts of all spans are known.

@@ -119,7 +119,7 @@ impl<I: Id> Relay<I> {
                 let reason = match peer {
                     Some(peer) if self.verdicts.has(peer) || self.is_lost(peer) => self.loss(peer),
                     _ if message.is_declined(at, true) => doubt.unwrap_or(Reason::Left),
-                    _ => Reason::Left,
+                    peer => peer.map_or(Reason::Left, |peer| self.loss(peer)),
                 };
                 away.push((at, peer, reason));
             }

@@ -351,7 +351,7 @@ impl<I: Id> Relay<I> {
                     names.extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
                 }
                 Whereabouts::Gone(Reason::Left) if message.keeps => {}
-                Whereabouts::Gone(_) if is_down => {
+                Whereabouts::Gone(why) if is_down || why == Reason::Left => {
                     let reason = peer.map_or(Reason::Down, |peer| self.loss(peer));
                     gone.push((at, peer, reason));
                 }

@@ -147,7 +147,7 @@ impl<I: Id> Relay<I> {
                 .filter(|peer| newest.roster().rank_of(*peer).is_none())
                 .collect();
             for peer in departed {
-                self.bypass(number, peer, Reason::Left, out);
+                self.bypass(number, peer, self.loss(peer), out);
             }
         }
     }
