@@ -324,7 +324,7 @@ impl<I: Id> Peer<I> {
             Input::Timer { timer, late } => match timer {
                 Timer::Overlay(timer) => {
                     if timer == overlay::Timer::Beat {
-                        self.recall_departed(out);
+                        self.recall_the_lost(out);
                     }
                     self.on_overlay(overlay::Input::Timer { timer, late }, out);
                 }
@@ -405,10 +405,20 @@ impl<I: Id> Peer<I> {
         })
     }
 
-    /// The overlay alone knows who has left: what the relay remembers besides is undone.
-    fn recall_departed(&mut self, out: &mut Out<I>) {
-        let gone = self.relay.departed();
-        let back: Vec<I> = gone.filter(|peer| !self.overlay.has_left(*peer)).collect();
+    /// The overlay alone knows who is down or has left: what the relay remembers besides is
+    /// undone.
+    fn recall_the_lost(&mut self, out: &mut Out<I>) {
+        let lost: BTreeSet<I> = self.relay.lost().collect();
+        if lost.is_empty() {
+            return;
+        }
+        let down: BTreeSet<I> = self.overlay.down().collect();
+        let departed: BTreeSet<I> = self.relay.departed().collect();
+        let is_back = |peer: &I| match departed.contains(peer) {
+            true => !self.overlay.has_left(*peer),
+            false => !down.contains(peer),
+        };
+        let back: Vec<I> = lost.into_iter().filter(is_back).collect();
         for peer in back {
             self.on_relay(routing::Input::PeerUp(peer), out);
         }

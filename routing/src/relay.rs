@@ -439,6 +439,11 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
+    /// The peers that are down or have said goodbye, as this relay was told.
+    pub fn lost(&self) -> impl Iterator<Item = I> + '_ {
+        self.verdicts.peers().chain(self.departures.gone())
+    }
+
     /// The peers that have said goodbye, as this relay was told.
     pub fn departed(&self) -> impl Iterator<Item = I> + '_ {
         self.departures.gone()

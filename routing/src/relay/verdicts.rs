@@ -56,6 +56,11 @@ impl<I: Id> Verdicts<I> {
         }
     }
 
+    /// The peers under a verdict.
+    pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
+        self.peers.keys().copied()
+    }
+
     /// A peer is called down. If that is news: the number of the timer for its
     /// patience.
     pub(super) fn give(&mut self, peer: I, max: usize) -> Option<u64> {
