@@ -94,8 +94,9 @@ async fn a_refusal_is_told_once_with_its_reason_the_address_and_a_remedy() {
     let address = node.start().await.address;
     let issued = |from, until| ours.issue("raw", Validity { from, until }).unwrap();
     let expired = issued(1_000_000_000, 1_100_000_000);
-    let tomorrow = Validity::days(1).until;
-    let early = issued(tomorrow - 60, tomorrow);
+    // Well before the authority's own end.
+    let later = Validity::days(1).until - 40_000;
+    let early = issued(later, later + 60);
     let forged = forger.issue("raw", Validity::days(1)).unwrap();
     let client = node.client();
     for (papers, label, words, remedy) in [

@@ -65,8 +65,8 @@ impl<I: Id> Overlay<I> {
         self.on_verdicts(verdicts, moved, out);
     }
 
-    /// A beat of this node. One that was paused for so long that others may have called it
-    /// down says all in full: its parent may not have it for a child any more.
+    /// A beat of this node. One that was paused for longer than a beat says all in full:
+    /// others may have called it down, and its parent may not have it for a child any more.
     pub(super) fn on_beat(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let links = Links {
             boots: &self.boots,
@@ -80,7 +80,7 @@ impl<I: Id> Overlay<I> {
             .and_then(|(root, left)| Some((root, left.min(FALLEN).checked_sub(1)?)));
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
-        let was_paused = late > self.config.pace.detection();
+        let was_paused = late > self.config.pace.beat;
         let is_in_full = was_paused || self.beats.is_multiple_of(IN_FULL);
         self.count_vain_beats();
         moved.family |= self.with_tree(out, |tree, around, out| {
