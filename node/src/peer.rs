@@ -408,17 +408,11 @@ impl<I: Id> Peer<I> {
     /// The overlay alone knows who is down or has left: what the relay remembers besides is
     /// undone.
     fn recall_the_lost(&mut self, out: &mut Out<I>) {
-        let lost: BTreeSet<I> = self.relay.lost().collect();
-        if lost.is_empty() {
-            return;
-        }
         let down: BTreeSet<I> = self.overlay.down().collect();
-        let departed: BTreeSet<I> = self.relay.departed().collect();
-        let is_back = |peer: &I| match departed.contains(peer) {
-            true => !self.overlay.has_left(*peer),
-            false => !down.contains(peer),
-        };
-        let back: Vec<I> = lost.into_iter().filter(is_back).collect();
+        let verdicts = self.relay.down().filter(|peer| !down.contains(peer));
+        let goodbyes = self.relay.departed();
+        let goodbyes = goodbyes.filter(|peer| !self.overlay.has_left(*peer));
+        let back: BTreeSet<I> = verdicts.chain(goodbyes).collect();
         for peer in back {
             self.on_relay(routing::Input::PeerUp(peer), out);
         }

@@ -439,9 +439,9 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
-    /// The peers that are down or have said goodbye, as this relay was told.
-    pub fn lost(&self) -> impl Iterator<Item = I> + '_ {
-        self.verdicts.peers().chain(self.departures.gone())
+    /// The peers under a verdict, as this relay was told.
+    pub fn down(&self) -> impl Iterator<Item = I> + '_ {
+        self.verdicts.peers()
     }
 
     /// The peers that have said goodbye, as this relay was told.

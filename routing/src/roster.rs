@@ -193,25 +193,24 @@ impl<I: Id> Roster<I> {
     }
 
     /// Take an answer in. False if it contradicts what is known: a peer that
-    /// has another rank already, or `known` says that the rank is another's.
+    /// has another rank already, or `finger_at` has another peer at a rank.
     pub(crate) fn on_tell(
         &mut self,
         start: Rank,
         peers: &[I],
-        known: impl Fn(Rank) -> Option<I>,
+        finger_at: impl Fn(Rank) -> Option<I>,
     ) -> bool {
         if !self.is_kept() || self.is_complete() || start != self.next_rank() {
             return true;
         }
         let new = self.told(start, peers);
-        if !is_possible(&new, known) || new.iter().any(|told| self.is_elsewhere(told)) {
+        if !is_possible(&new, &finger_at) || new.iter().any(|told| self.is_elsewhere(told)) {
             return false;
         }
-        for &(rank, peer) in &new {
+        for (rank, peer) in new {
             self.note(rank, peer);
         }
-        self.known += new.len() as u32;
-        self.contradicted_by.clear();
+        self.extend(finger_at);
         true
     }
 

@@ -35,7 +35,7 @@ impl<I: Id> Overlay<I> {
             boots: &self.boots,
             claimed: &self.claimed,
         };
-        if late > beat {
+        if self.was_paused(late) {
             self.detector.forgive(&links, out);
         }
         if self.lateness.counts_look(late, beat) {
@@ -65,8 +65,13 @@ impl<I: Id> Overlay<I> {
         self.on_verdicts(verdicts, moved, out);
     }
 
-    /// A beat of this node. One that was paused for longer than a beat says all in full:
-    /// others may have called it down, and its parent may not have it for a child any more.
+    /// Whether this process was paused, as one of its timers was so late.
+    fn was_paused(&self, late: Duration) -> bool {
+        late > self.config.pace.beat
+    }
+
+    /// A beat of this node. After a pause it says all in full: others may have called it
+    /// down, and its parent may not have it for a child any more.
     pub(super) fn on_beat(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let links = Links {
             boots: &self.boots,
@@ -80,8 +85,7 @@ impl<I: Id> Overlay<I> {
             .and_then(|(root, left)| Some((root, left.min(FALLEN).checked_sub(1)?)));
         let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
-        let was_paused = late > self.config.pace.beat;
-        let is_in_full = was_paused || self.beats.is_multiple_of(IN_FULL);
+        let is_in_full = self.was_paused(late) || self.beats.is_multiple_of(IN_FULL);
         self.count_vain_beats();
         moved.family |= self.with_tree(out, |tree, around, out| {
             tree.beat(stalled, is_in_full, around, out)

@@ -290,9 +290,10 @@ impl<I: Id> Relay<I> {
     /// more, whether or not a verdict said so.
     pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
-        let has_left = |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
-        let is_lost = self.verdicts.is_down(peer) || roster.is_some_and(has_left);
-        is_lost.then(|| self.loss(peer))
+        let is_without =
+            |roster: &Roster<I>| roster.is_complete() && roster.rank_of(peer).is_none();
+        let is_absent = self.verdicts.is_down(peer) || roster.is_some_and(is_without);
+        is_absent.then(|| self.loss(peer))
     }
 
     /// Whether the peers at the starts of all spans are known.

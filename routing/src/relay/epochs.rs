@@ -384,12 +384,11 @@ impl<I: Id> Epochs<I> {
         };
         if !view.roster.on_tell(start, peers, known) {
             let distinct: BTreeSet<I> = fingers.iter().map(|(_, peer)| *peer).collect();
-            let told = (start, peers);
-            if !(view.roster).on_contradiction(from, distinct.len(), told, known) {
+            let (told, count) = ((start, peers), distinct.len());
+            if !view.roster.on_contradiction(from, count, told, known) {
                 return Err(Rejected);
             }
         }
-        view.roster.extend(known);
         for (asker, start, peers) in view.roster.take_answers() {
             let tell = Message::RosterTell {
                 epoch,

@@ -92,7 +92,7 @@ impl<I: Id> Relay<I> {
         let is_away = |at: u32| {
             let peer = message.peer_at(at, &self.epochs);
             let whereabouts = message.whereabouts(at, newest, &self.epochs);
-            whereabouts == Whereabouts::Gone(Reason::Left)
+            whereabouts == Whereabouts::Absent
                 || peer.is_some_and(|peer| self.is_lost(peer))
                 || message.is_declined(at, peer.is_some_and(|peer| self.is_drained(peer)))
         };
@@ -118,8 +118,8 @@ impl<I: Id> Relay<I> {
                 let doubt = message.doubt_about(at).map(|doubt| doubt.reason);
                 let reason = match peer {
                     Some(peer) if self.verdicts.has(peer) || self.is_lost(peer) => self.loss(peer),
-                    _ if message.is_declined(at, true) => doubt.unwrap_or(Reason::Left),
-                    peer => peer.map_or(Reason::Left, |peer| self.loss(peer)),
+                    _ if message.is_declined(at, true) => doubt.unwrap_or(Reason::Down),
+                    peer => peer.map_or(Reason::Down, |peer| self.loss(peer)),
                 };
                 away.push((at, peer, reason));
             }

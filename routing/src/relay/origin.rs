@@ -65,10 +65,10 @@ pub(super) struct OpenMessage<I> {
     issued_in: Option<Epoch<I>>,
     /// Who did not find room in the last round and has not had a turn yet.
     postponed: BTreeSet<u32>,
-    /// Who was looked for in vain while others behind it were not, since there was a round
-    /// without such others.
+    /// Members to whom nobody found a way while others of the same part were not looked for.
+    /// They have no turn until the others had one; at most one entry for each member.
     sought: BTreeSet<u32>,
-    /// There were others in the last round.
+    /// The last round left members that were not looked for.
     are_hidden: bool,
     pub(super) round: u32,
     pub(super) wait: Duration,
@@ -82,8 +82,10 @@ pub(super) struct OpenMessage<I> {
 pub(super) enum Whereabouts {
     /// At this distance in the newest epoch.
     At(u32),
-    /// Not to be found, for this reason.
-    Gone(Reason),
+    /// No member of the newest epoch.
+    Absent,
+    /// Not to be found: the tables that would tell are gone, or wrong.
+    NotFound,
     /// Not known yet.
     Unknown,
     /// Who that member is was not learned yet. It may never be: nobody tells the
@@ -183,13 +185,7 @@ impl<I: Id> OpenMessage<I> {
         epochs: &Epochs<I>,
     ) -> Whereabouts {
         if newest.placement() == self.accepted && !self.is_awaited(at) {
-            let rank = self.accepted.rank.ahead(at, self.accepted.population);
-            let meant = self.names.get(&at).copied();
-            let elsewhere = meant
-                .filter(|_| newest.finger_at(rank) != meant)
-                .and_then(|peer| newest.rank_of(peer))
-                .filter(|rank| *rank != newest.placement().rank);
-            return Whereabouts::At(elsewhere.map_or(at, |rank| newest.distance_to(rank)));
+            return Whereabouts::At(self.corrected(at, newest).unwrap_or(at));
         }
         let accepted = epochs.find(self.accepted.epoch);
         let may_learn =
@@ -197,15 +193,27 @@ impl<I: Id> OpenMessage<I> {
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
                 // That is me: the name cannot be right.
-                Some(rank) if rank == newest.placement().rank => Whereabouts::Gone(Reason::Epoch),
+                Some(rank) if rank == newest.placement().rank => Whereabouts::NotFound,
                 Some(rank) => Whereabouts::At(newest.distance_to(rank)),
-                None if newest.roster().is_complete() => Whereabouts::Gone(Reason::Left),
+                None if newest.roster().is_complete() => Whereabouts::Absent,
                 None if may_learn(newest) => Whereabouts::Unknown,
-                None => Whereabouts::Gone(Reason::Epoch),
+                None => Whereabouts::NotFound,
             },
             None if accepted.is_some_and(may_learn) => Whereabouts::Nameless,
-            None => Whereabouts::Gone(Reason::Epoch),
+            None => Whereabouts::NotFound,
         }
+    }
+
+    /// Where the newest roster has the member that is meant by name at a distance, unless the
+    /// own table has it there.
+    fn corrected(&self, at: u32, newest: &EpochView<I>) -> Option<u32> {
+        let meant = *self.names.get(&at)?;
+        let mine = newest.placement();
+        if newest.finger_at(mine.rank.ahead(at, mine.population)) == Some(meant) {
+            return None;
+        }
+        let rank = newest.rank_of(meant).filter(|rank| *rank != mine.rank);
+        rank.map(|rank| newest.distance_to(rank))
     }
 
     /// Where the member stood that is meant at a distance of the round that was issued
@@ -279,8 +287,8 @@ impl<I: Id> OpenMessage<I> {
     /// Who of those left has a turn in the next round, of pairs (distance in the
     /// newest epoch, mine). By name there is a bound, and of two that seem to stand
     /// at one distance only the first can be meant: the others have their turn in
-    /// the rounds that follow, until everybody had one. Those behind one that was looked for
-    /// in vain have their turn without it, and it has its next one after them.
+    /// the rounds that follow, until everybody had one. A member to whom nobody found a way
+    /// waits until those that were behind it in its part were looked for.
     pub(super) fn take_turns(&mut self, left: &[(u32, u32)], by_name: bool) -> BTreeMap<u32, u32> {
         let max = if by_name {
             Header::<I>::MAX_NAMES

@@ -350,12 +350,12 @@ impl<I: Id> Relay<I> {
                     left.push((now, at));
                     names.extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
                 }
-                Whereabouts::Gone(Reason::Left) if message.keeps => {}
-                Whereabouts::Gone(why) if is_down || why == Reason::Left => {
+                Whereabouts::Absent if message.keeps => {}
+                Whereabouts::NotFound if !is_down => gone.push((at, peer, Reason::Epoch)),
+                Whereabouts::Absent | Whereabouts::NotFound => {
                     let reason = peer.map_or(Reason::Down, |peer| self.loss(peer));
                     gone.push((at, peer, reason));
                 }
-                Whereabouts::Gone(reason) => gone.push((at, peer, reason)),
                 Whereabouts::Nameless if is_over => gone.push((at, peer, Reason::Epoch)),
                 Whereabouts::Unknown | Whereabouts::Nameless => {}
             }

@@ -88,14 +88,14 @@ impl Checker {
             return;
         }
         let has_lied = |since: Duration| since <= closed;
-        let liars = self.liars.iter().map(|(id, since)| (*id, *since));
-        let liars = liars.filter(|(_, since)| has_lied(*since));
-        let mut liars: Vec<(Id, Duration)> = liars
-            .filter(|(id, _)| self.has_delivered(receipt.id, *id))
-            .collect();
+        let liars = self.liars.iter().filter(|(_, since)| has_lied(**since));
+        let liars = liars.filter(|(id, _)| self.has_delivered(receipt.id, **id));
         let stood = self.stood(receipt.id, accepted.at, closed);
         let mut stood = stood.skip_while(|placement| placement.epoch != receipt.epoch);
         let has_moved = stood.any(|placement| placement.epoch != receipt.epoch);
+        let (forgetful, others): (Vec<_>, Vec<_>) =
+            liars.partition(|(id, since)| has_moved && self.delivered_anew(**id, **since, receipt));
+        let (mut forgetful, mut others) = (forgetful.len(), others.len());
         wrong.retain(|violation| {
             let Violation::FalselyDelivered { rank, .. } = violation else {
                 return true;
@@ -103,15 +103,13 @@ impl Checker {
             let mut holders = self.at(receipt.epoch, Rank(*rank), accepted.at);
             let is_there = holders
                 .any(|id| self.was_up(id, accepted.at, closed) && self.had_place(id, accepted));
-            let has_forgotten = |(id, since): &(Id, Duration)| {
-                has_moved && self.delivered_anew(*id, *since, receipt)
+            let left = match !is_there && others > 0 {
+                true => &mut others,
+                false => &mut forgetful,
             };
-            let of_no_other_use = || liars.iter().position(|liar| !has_forgotten(liar));
-            let excuse = match is_there {
-                true => liars.iter().position(has_forgotten),
-                false => of_no_other_use().or_else(|| liars.len().checked_sub(1)),
-            };
-            excuse.map(|at| liars.swap_remove(at)).is_none()
+            let is_excused = *left > 0;
+            *left -= usize::from(is_excused);
+            !is_excused
         });
     }
 
