@@ -33,10 +33,10 @@ const SEEDS: usize = 3;
 const GLANCE: Duration = Duration::from_millis(100);
 /// How often the bounds of all lists are looked at.
 const WEIGHING: Duration = Duration::from_secs(1);
-/// What was said last in a fault, a lie for example, is still under way, and so
-/// are the waves that follow from it: a root waits up to 2 s until it numbers anew
-/// by what it has heard.
-const IN_FLIGHT: Duration = Duration::from_secs(3);
+/// A false word of a fault, a lie for example, stands in the tables of its receiver until the
+/// sender repeats all in full: 12 beats later at most, 7.6 s by the slowest clock. A root then
+/// waits up to 2 s before it numbers the members anew by what it has heard.
+const WORDS_STAND: Duration = Duration::from_secs(11);
 /// How long after the last receipt everything must have come to rest, and how
 /// long the silence is listened to at least.
 const REST: Duration = Duration::from_secs(30);
@@ -376,7 +376,7 @@ impl<'a> Trial<'a> {
         }
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
-        let is_settled = self.watch.is_healed() && now >= self.watch.since() + IN_FLIGHT;
+        let is_settled = self.watch.is_healed() && now >= self.watch.since() + WORDS_STAND;
         if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
             self.checker.on_exact(now);
         }
