@@ -9,6 +9,7 @@
 
 pub mod arbitrary;
 pub mod asynchronous;
+pub mod clique;
 pub mod convergence;
 pub mod mailbox;
 pub mod member;

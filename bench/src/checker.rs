@@ -15,6 +15,7 @@
 //! apply its spontaneous rules, which covers every back-off.
 
 pub mod channels;
+pub mod clique;
 pub mod finger;
 pub mod model;
 pub mod relays;

@@ -4,6 +4,7 @@
 mod arbitrary_states;
 mod chaos;
 mod clean_start;
+mod clique_worlds;
 mod figures;
 mod heal;
 mod relay_worlds;

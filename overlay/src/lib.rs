@@ -23,6 +23,7 @@
 pub mod backoff;
 pub mod census;
 pub mod change;
+pub mod clique;
 pub mod config;
 pub mod detector;
 mod digest;

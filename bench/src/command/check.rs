@@ -1,6 +1,7 @@
-//! `binomesh-bench check`: exhaustive checks of the ring, the fingers and the
-//! relays.
+//! `binomesh-bench check`: exhaustive checks of the ring, the fingers, the relays and the
+//! start in a fully connected system.
 
+mod clique;
 mod relays;
 
 use binomesh_overlay::Planted;
@@ -17,7 +18,7 @@ use crate::checker::ring::RingOn;
 use crate::checker::search::{Search, search};
 use crate::record::{self, Stopwatch};
 
-/// Model-check the ring, the fingers and the relays exhaustively in small worlds.
+/// Model-check the ring, the fingers, the relays and the clique exhaustively in small worlds.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,8 +40,15 @@ delivered once, every execution ends, receipts are true, every handler runs; and
 inboxes that block their senders it deadlocks, as it should. And all of 4 nodes
 broadcast, each at any time, with an inbox of one copy and room for one duty: every
 order in which copies are handled, by binomial and, with --layer relays, down the tree;
-and seeded orders of all messages with 4, 5 and 6. Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
-apply to them.")]
+and seeded orders of all messages with 4, 5 and 6.
+
+Of the clique (2 to 4 nodes): every choice of whom to ask and every order of messages;
+with one loss, crash or early end of waiting too, with 4 nodes as far as --states
+(default 2000000) goes. Successors stay a permutation, a run without a fault ends
+exactly, and nobody waits for ever.
+
+Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
+apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique.")]
 pub struct Check {
     /// What to check; all if not given.
     #[arg(long, value_enum)]
@@ -100,6 +108,8 @@ pub enum Layer {
     Fingers,
     /// [SFT06] §4: the relays on the sibling tree.
     Relays,
+    /// [FC], corrected: a fully connected system.
+    Clique,
 }
 
 /// How messages travel.
@@ -159,6 +169,9 @@ impl Check {
         if self.layer == Some(Layer::Relays) || self.layer.is_none() && self.nodes.is_none() {
             is_good &= self.relays()?;
         }
+        if self.layer == Some(Layer::Clique) || self.layer.is_none() {
+            is_good &= self.cliques()?;
+        }
         for plan in self.plans() {
             let row = self.search(plan);
             is_good &= row.ok;
@@ -216,7 +229,7 @@ impl Check {
         });
         let worlds = match plan.layer {
             Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
-            Layer::Fingers | Layer::Relays => 1,
+            Layer::Fingers | Layer::Relays | Layer::Clique => 1,
         };
         let mut row = Row {
             layer: plan.layer,
@@ -250,7 +263,7 @@ impl Check {
                     }
                 }
             }
-            Layer::Fingers | Layer::Relays => {
+            Layer::Fingers | Layer::Relays | Layer::Clique => {
                 let rules = Rules {
                     forwarding: Forwarding::Linear,
                     planted: self.planted(),
@@ -272,7 +285,7 @@ impl Check {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,
             (Layer::Ring, _) => 5_500_000,
-            (Layer::Fingers | Layer::Relays, _) => 500_000,
+            (Layer::Fingers | Layer::Relays | Layer::Clique, _) => 500_000,
         };
         usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
     }

@@ -1,6 +1,7 @@
 //! `binomesh-bench converge`: the arena, from a clean start or arbitrary states.
 
 mod arbitrary;
+mod clique;
 mod single_faults;
 mod sizes;
 mod tallies;
@@ -20,6 +21,7 @@ use crate::arena::synchronous::{self, Synchronous};
 use crate::arena::tree::{Randomness, Shape, Tree};
 use crate::arena::{Arena, Repetition};
 use crate::record::{self, Stopwatch};
+pub use clique::ProcedureName;
 pub use sizes::{InvalidSizes, Sizes};
 use tallies::Tallies;
 
@@ -33,11 +35,24 @@ Examples:
   binomesh-bench converge --arbitrary --nodes 2..32 --seeds 200
   binomesh-bench converge --arbitrary --nodes 32 --shape binary --census-phases 0
   binomesh-bench converge --single-faults --nodes 15
+  binomesh-bench converge --bootstrap clique --nodes 2..64 --seeds 100
+  binomesh-bench converge --bootstrap clique --procedure as-written --nodes 8 --json
 
 ring_phases and bmg_phases count from the start. In a clean start spontaneous
 rules are repeated until a process is quiet (--quiet), as in the paper's own
-simulation; with --arbitrary they follow the back-off.")]
+simulation; with --arbitrary they follow the back-off.
+
+In a fully connected system (--bootstrap clique) a round is everybody's question and
+its answer. rounds_mean counts from the end of the random linking, which only the
+procedure as-written has, until there is one ring; ranking_rounds_mean from there until
+all know N and their ranks; finger_rounds_mean from there until the binomial graph.")]
 pub struct Converge {
+    /// What the processes know of each other at the start.
+    #[arg(long, value_enum, default_value = "tree")]
+    pub bootstrap: BootstrapName,
+    /// How the ring of a fully connected system is made.
+    #[arg(long, value_enum, default_value = "corrected")]
+    pub procedure: ProcedureName,
     /// The shape of the deployment tree [default: binomial; with --arbitrary any
     /// of any depth, chains among them].
     #[arg(long, value_enum)]
@@ -86,9 +101,10 @@ pub struct Converge {
     /// legitimate system.
     #[arg(long, conflicts_with_all = ["arbitrary", "repeat"])]
     pub single_faults: bool,
-    /// How many arbitrary states of each size.
-    #[arg(long, default_value_t = 200, requires = "arbitrary")]
-    pub seeds: u64,
+    /// How many arbitrary states, or runs of a fully connected system, of each size
+    /// [default: 200].
+    #[arg(long)]
+    pub seeds: Option<u64>,
     /// Arbitrary states: garbage messages per process at the start.
     #[arg(long, default_value_t = 3, requires = "arbitrary")]
     pub garbage: usize,
@@ -114,6 +130,16 @@ pub struct Converge {
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the processes know of each other at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootstrapName {
+    /// A deployment tree: each knows its parent and its children.
+    Tree,
+    /// Everybody knows everybody.
+    Clique,
 }
 
 /// Who runs when.
@@ -197,14 +223,19 @@ impl Converge {
     /// Run it and print its rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let reading = self.reading()?;
+        let seeds = self.runs()?;
         let mut is_good = true;
         for nodes in self.nodes.first..=self.nodes.last {
-            if self.single_faults {
+            if self.bootstrap == BootstrapName::Clique {
+                let row = self.clique(nodes, seeds);
+                is_good &= row.is_good();
+                self.print(&row)?;
+            } else if self.single_faults {
                 let row = self.single_faults(nodes);
                 is_good &= row.as_ref().is_some_and(|row| row.recovered == row.faults);
                 self.print(&row)?;
             } else if self.arbitrary {
-                let row = self.arbitrary(nodes, reading);
+                let row = self.arbitrary(nodes, seeds, reading);
                 is_good &= row.converged == row.seeds;
                 self.print(&row)?;
             } else {
@@ -227,6 +258,26 @@ impl Converge {
             true => Ok(row),
             false => Err(format!("it did not converge as it should: {row:?}")),
         }
+    }
+
+    /// How many runs of each size, if there are to be several and nothing contradicts that.
+    fn runs(&self) -> Result<u64, Failure> {
+        let is_clique = self.bootstrap == BootstrapName::Clique;
+        let refusal = if is_clique && (self.arbitrary || self.single_faults) {
+            "--bootstrap clique starts clean: leave --arbitrary and --single-faults out"
+        } else if is_clique && (self.shape.is_some() || self.repeat) {
+            "--bootstrap clique has no deployment tree: leave --shape and --repeat out"
+        } else if !is_clique && !self.arbitrary && self.seeds.is_some() {
+            "--seeds counts arbitrary states or runs of a clique: \
+             add --arbitrary or --bootstrap clique"
+        } else if !is_clique && self.procedure != ProcedureName::Corrected {
+            "--procedure is of a fully connected system: add --bootstrap clique"
+        } else if self.seeds == Some(0) {
+            "--seeds 0 runs nothing: give at least 1"
+        } else {
+            return Ok(self.seeds.unwrap_or(200));
+        };
+        Err(Failure::Usage(refusal.to_owned()))
     }
 
     fn print(&self, row: &impl Serialize) -> Result<(), Failure> {

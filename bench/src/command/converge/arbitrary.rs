@@ -37,7 +37,7 @@ pub(super) struct ArbitraryRow {
 
 impl Converge {
     /// Many arbitrary states of one size.
-    pub(super) fn arbitrary(&self, nodes: usize, reading: Reading) -> ArbitraryRow {
+    pub(super) fn arbitrary(&self, nodes: usize, seeds: u64, reading: Reading) -> ArbitraryRow {
         let watch = Stopwatch::start();
         let limits = self.limits();
         let mut row = ArbitraryRow {
@@ -50,7 +50,7 @@ impl Converge {
             census_phases: self.census_phases,
             backoff_minimum: limits.minimum,
             backoff_maximum: limits.maximum,
-            seeds: self.seeds,
+            seeds,
             first_seed: self.seed,
             converged: 0,
             first_failing_seed: None,
@@ -62,7 +62,7 @@ impl Converge {
             wall_seconds: 0.0,
             version: record::VERSION,
         };
-        for seed in (0..self.seeds).map(|n| self.seed.wrapping_add(n)) {
+        for seed in (0..seeds).map(|n| self.seed.wrapping_add(n)) {
             record::progress(format_args!("{nodes} processes, seed {seed}"));
             let outcome = self.trial(nodes, seed, reading).run();
             if let Some(phases) = outcome.phases {

@@ -1,0 +1,273 @@
+//! A fully connected system: many clique machines, all at once, without losses.
+//!
+//! A round is everybody's question and its answer, hence two phases: in each phase every
+//! message that is on its way arrives.
+
+use binomesh_overlay::clique::{Clique, Input, Message, Outcome, Peers, Procedure};
+use binomesh_overlay::noise::Noise;
+use binomesh_overlay::{Effect, Outbox, legitimate};
+
+use super::member::Member;
+
+/// One run.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// How many nodes.
+    pub nodes: usize,
+    /// How they make their ring.
+    pub procedure: Procedure,
+    /// Fixes whom each of them asks.
+    pub seed: u64,
+    /// Give up after so many phases.
+    pub phase_limit: u64,
+}
+
+/// What a run took. Rounds of a stage count from the end of the stage before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Found {
+    /// The cycles of successors when the random linking ended; nodes without a successor do
+    /// not count.
+    pub cycles: usize,
+    /// Nobody can link any more, though a node lacks a neighbour.
+    pub is_stuck: bool,
+    /// Until the random linking ended. The corrected procedure has none.
+    pub link_rounds: u64,
+    /// Then until there was one ring, if there ever was.
+    pub ring_rounds: Option<u64>,
+    /// Then until all ranks were known.
+    pub ranking_rounds: Option<u64>,
+    /// Then until the fingers of all levels were known.
+    pub finger_rounds: Option<u64>,
+    /// Lists, and ranks if there are any, are those of the binomial graph.
+    pub is_exact: bool,
+    /// How many messages were received.
+    pub messages: u64,
+}
+
+#[derive(Debug)]
+struct Letter {
+    to: Member,
+    from: Member,
+    message: Message<Member>,
+}
+
+/// All nodes, and what is on its way.
+struct Room {
+    nodes: Vec<Clique<Member>>,
+    letters: Vec<Letter>,
+    outbox: Outbox<Member, Message<Member>>,
+    unformed: usize,
+    phases: u64,
+    received: u64,
+}
+
+impl Trial {
+    /// Run it to the end.
+    pub fn run(&self) -> Found {
+        let mut room = Room::new(self);
+        match self.procedure {
+            Procedure::AsWritten => self.as_written(&mut room),
+            Procedure::Corrected | Procedure::Sorted => self.stage_by_stage(&mut room),
+        }
+    }
+
+    /// [FC] as written: link, then double if all are linked.
+    fn as_written(&self, room: &mut Room) -> Found {
+        let mut found = Found::default();
+        while !room.is_linked() && !found.is_stuck && room.phases < self.phase_limit {
+            room.phase();
+            found.is_stuck = room.is_stuck();
+        }
+        found.link_rounds = room.rounds();
+        found.cycles = room.cycles();
+        found.messages = room.received;
+        if !room.is_linked() {
+            return found;
+        }
+        found.ring_rounds = (found.cycles == 1).then_some(0);
+        room.letters.clear();
+        room.double();
+        while !room.letters.is_empty() && room.phases < self.phase_limit {
+            room.phase();
+        }
+        let is_one = found.ring_rounds.is_some();
+        found.finger_rounds = is_one.then(|| room.rounds() - found.link_rounds);
+        found.is_exact = is_one && room.has_right_lists();
+        found.messages = room.received;
+        found
+    }
+
+    /// Every other procedure, stage by stage.
+    fn stage_by_stage(&self, room: &mut Room) -> Found {
+        let mut found = Found {
+            // Nothing is linked at random: with the corrected procedure each node is a cycle.
+            cycles: match self.procedure {
+                Procedure::Corrected => self.nodes,
+                _ => room.cycles(),
+            },
+            ..Found::default()
+        };
+        let until = |room: &mut Room, is_done: &dyn Fn(&Room) -> bool| {
+            let before = room.rounds();
+            while !is_done(room) && !room.letters.is_empty() && room.phases < self.phase_limit {
+                room.phase();
+            }
+            is_done(room).then(|| room.rounds() - before)
+        };
+        found.ring_rounds = until(room, &Room::is_one_ring);
+        found.ranking_rounds = until(room, &Room::has_all_ranks);
+        found.finger_rounds = until(room, &|room| room.unformed == 0);
+        let _ = until(room, &|_| false);
+        found.is_exact = room.unformed == 0 && room.is_exact();
+        found.messages = room.received;
+        found
+    }
+}
+
+impl Room {
+    fn new(trial: &Trial) -> Self {
+        let all = || (0..trial.nodes).map(Member::at);
+        let mut noise = Noise::new(trial.seed);
+        let mut room = Self {
+            nodes: all()
+                .map(|me| Clique::new(me, trial.procedure, noise.next()))
+                .collect(),
+            letters: Vec::new(),
+            outbox: Outbox::new(),
+            unformed: trial.nodes,
+            phases: 0,
+            received: 0,
+        };
+        let peers = Peers::new(Member::at(0), all());
+        for me in all() {
+            room.hand(me, Input::Start(&peers));
+        }
+        room
+    }
+
+    /// Everything that is on its way arrives.
+    fn phase(&mut self) {
+        self.phases += 1;
+        self.received += self.letters.len() as u64;
+        for letter in std::mem::take(&mut self.letters) {
+            let Letter { to, from, message } = letter;
+            self.hand(to, Input::Message { from, message });
+        }
+    }
+
+    fn double(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.hand(Member::at(index), Input::Double);
+        }
+    }
+
+    fn hand(&mut self, me: Member, input: Input<'_, Member>) {
+        let Some(node) = self.nodes.get_mut(me.index()) else {
+            return;
+        };
+        if let Outcome::Formed(_) = node.handle(input, &mut self.outbox) {
+            self.unformed -= 1;
+        }
+        for effect in self.outbox.drain() {
+            if let Effect::Send { to, message } = effect {
+                let from = me;
+                self.letters.push(Letter { to, from, message });
+            }
+        }
+    }
+
+    /// The rounds so far; a question without its answer counts.
+    const fn rounds(&self) -> u64 {
+        self.phases.div_ceil(2)
+    }
+
+    fn successor(&self, of: Member) -> Option<Member> {
+        self.nodes.get(of.index())?.successor()
+    }
+
+    fn is_linked(&self) -> bool {
+        self.nodes.iter().all(|node| node.successor().is_some())
+    }
+
+    /// [FC] as written: the last node without a neighbour finds only its own place free.
+    fn is_stuck(&self) -> bool {
+        let mut unlinked = self.nodes.iter().filter(|node| node.successor().is_none());
+        match (unlinked.next(), unlinked.next()) {
+            (Some(last), None) => last.predecessor().is_none(),
+            _ => false,
+        }
+    }
+
+    fn cycles(&self) -> usize {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut cycles = 0;
+        for start in (0..self.nodes.len()).map(Member::at) {
+            let mut node = Some(start);
+            while let Some(at) = node.filter(|at| !seen[at.index()]) {
+                seen[at.index()] = true;
+                node = self.successor(at);
+                cycles += usize::from(node == Some(start));
+            }
+        }
+        cycles
+    }
+
+    /// The members in the order of the ring, from the smallest on.
+    fn order(&self) -> Vec<Member> {
+        let mut order = vec![Member::at(0)];
+        while let Some(next) = order.last().and_then(|&last| self.successor(last)) {
+            if next == Member::at(0) || order.len() == self.nodes.len() {
+                break;
+            }
+            order.push(next);
+        }
+        order
+    }
+
+    fn is_one_ring(&self) -> bool {
+        self.order().len() == self.nodes.len() && self.is_linked() && self.cycles() == 1
+    }
+
+    fn has_all_ranks(&self) -> bool {
+        self.nodes.iter().all(|node| node.numbers().is_some())
+    }
+
+    /// Ring, ranks and fingers are those of [BMG09].
+    fn is_exact(&self) -> bool {
+        let order = self.order();
+        let node = |member: Member| &self.nodes[member.index()];
+        let population = self.nodes.len() as u32;
+        let mut ranked = order.iter().zip(0..);
+        // The predicate gives a lone node no neighbours; here it is its own.
+        let other = |peer: Option<Member>| peer.filter(|_| population > 1);
+        legitimate::is_ring(
+            &order,
+            |m| other(node(m).successor()),
+            |m| other(node(m).predecessor()),
+        ) && ranked.all(|(&member, rank)| node(member).numbers() == Some((rank, population)))
+            && legitimate::is_binomial_graph(
+                &order,
+                |m| node(m).fingers().clockwise(),
+                |m| node(m).fingers().counterclockwise(),
+            )
+    }
+
+    /// As written: the lists hold the members at the distances 2^i < N, and no other.
+    fn has_right_lists(&self) -> bool {
+        let order = self.order();
+        let count = order.len();
+        let distances = || {
+            (0..)
+                .map(|i| 1 << i)
+                .take_while(move |&d: &usize| d < count)
+        };
+        let is_right = |(place, member): (usize, &Member)| {
+            let written = self.nodes[member.index()].written();
+            let ahead = distances().map(|distance| order[(place + distance) % count]);
+            let behind = distances().map(|distance| order[(place + count - distance) % count]);
+            ahead.eq(written.clockwise().iter().copied())
+                && behind.eq(written.counterclockwise().iter().copied())
+        };
+        count == self.nodes.len() && order.iter().enumerate().all(is_right)
+    }
+}

@@ -1,0 +1,327 @@
+//! A small fully connected system, searched whole: every choice of whom to ask, every order
+//! in which messages arrive, and one fault at the worst moment.
+//!
+//! Three properties:
+//! - *permutation*: at every moment without a fault, successors are a permutation of the
+//!   nodes, those that travel in messages counted;
+//! - *exactness*: a run without a fault ends with the exact ring, ranks and fingers;
+//! - *ending*: a node that waits in vain ends its part or takes its next step; nobody waits
+//!   for ever.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use binomesh_overlay::clique::{Body, Clique, Input, Message, Outcome, Peers, Procedure};
+use binomesh_overlay::noise::Noise;
+use binomesh_overlay::{Outbox, legitimate};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::channels::Letter;
+use super::{Peer, letters};
+
+/// What may go wrong in one run, at most once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Faults {
+    /// Nothing.
+    None,
+    /// A message is lost, a node crashes, or a node gives up waiting too early.
+    One,
+}
+
+/// The nodes, and what is on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    nodes: Vec<Option<Clique<Peer>>>,
+    /// How the part of each node ended.
+    ends: Vec<Option<End>>,
+    /// In order, so that equal states look equal.
+    letters: Vec<Letter<Message<Peer>>>,
+    has_failed: bool,
+}
+
+/// How the part of a node ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// With a place.
+    Formed,
+    /// Without.
+    Failed,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// This letter arrives.
+    Arrive(Letter<Message<Peer>>),
+    /// This letter is lost: a fault.
+    Lose(Letter<Message<Peer>>),
+    /// This node crashes: a fault.
+    Crash(Peer),
+    /// This node has waited in vain. While messages are on their way that is a fault.
+    Silence(Peer),
+}
+
+/// A world to search.
+#[derive(Debug)]
+pub struct World {
+    nodes: usize,
+    procedure: Procedure,
+    faults: Faults,
+    state_limit: usize,
+    seen: AtomicUsize,
+}
+
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// How many different states were judged.
+    pub states: usize,
+    /// The most steps from a start.
+    pub depth: usize,
+    /// Whether every reachable state was judged.
+    pub is_exhaustive: bool,
+    /// What went wrong, step by step.
+    pub counterexample: Option<String>,
+}
+
+const PERMUTATION: &str = "permutation";
+const EXACTNESS: &str = "exactness";
+const ENDING: &str = "ending";
+
+impl World {
+    /// So many nodes; the search stops after so many states.
+    pub const fn new(
+        nodes: usize,
+        procedure: Procedure,
+        faults: Faults,
+        state_limit: usize,
+    ) -> Self {
+        Self {
+            nodes,
+            procedure,
+            faults,
+            state_limit,
+            seen: AtomicUsize::new(0),
+        }
+    }
+
+    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    pub fn search(self, threads: usize) -> Found {
+        let checker = self
+            .checker()
+            .threads(threads)
+            .finish_when(HasDiscoveries::AnyFailures)
+            .spawn_bfs()
+            .join();
+        let world = checker.model();
+        let states = world.seen.load(Ordering::Relaxed);
+        let is_cut = world.is_cut();
+        world.seen.store(0, Ordering::Relaxed);
+        let counterexample = [PERMUTATION, EXACTNESS, ENDING]
+            .into_iter()
+            .find_map(|name| {
+                let path = checker.discovery(name)?;
+                let mut script = format!("{name} fails:\n");
+                for (number, (state, step)) in path.into_vec().iter().enumerate() {
+                    if number == 0 {
+                        script += &format!("  on their way: {:?}\n", state.letters);
+                    }
+                    match step {
+                        Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                        None => script += &format!("  then {:#?}\n", state.nodes),
+                    }
+                }
+                Some(script)
+            });
+        Found {
+            states,
+            depth: checker.max_depth(),
+            is_exhaustive: !is_cut && counterexample.is_none(),
+            counterexample,
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) >= self.state_limit
+    }
+
+    fn hand(state: &mut State, me: Peer, input: Input<'_, Peer>) {
+        let Some(Some(node)) = state.nodes.get_mut(me.index()) else {
+            return;
+        };
+        let mut out = Outbox::<Peer, Message<Peer>>::new();
+        let end = match node.handle(input, &mut out) {
+            Outcome::Formed(_) => Some(End::Formed),
+            Outcome::Failed(_) => Some(End::Failed),
+            Outcome::Nothing | Outcome::Progress => None,
+        };
+        if let (Some(place), Some(end)) = (state.ends.get_mut(me.index()), end) {
+            *place = Some(end);
+        }
+        state.letters.extend(letters(me, &mut out));
+        state.letters.sort_unstable();
+    }
+
+    /// The seeds with which node `me` chooses each of the peers that it may ask.
+    fn seeds(&self, me: Peer, peers: &Peers<Peer>) -> Vec<u64> {
+        let mut seen = BTreeSet::new();
+        let choices = match self.procedure {
+            Procedure::Sorted => 1,
+            Procedure::Corrected | Procedure::AsWritten => me.index().max(1),
+        };
+        let is_new = |seed: &u64| seen.insert(peers.smaller_than(me, &mut Noise::new(*seed)));
+        (0..).filter(is_new).take(choices).collect()
+    }
+
+    /// Whether successors, those in messages counted, are each node once.
+    fn is_permutation(&self, state: &State) -> bool {
+        let nodes = state.nodes.iter().flatten();
+        let held = nodes.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
+        let sent = state
+            .letters
+            .iter()
+            .filter_map(|letter| match letter.message.body {
+                Body::Exchange { successor } | Body::Exchanged { successor, .. } => Some(successor),
+                _ => None,
+            });
+        let mut all: Vec<Peer> = held.chain(sent).collect();
+        all.sort_unstable();
+        all.into_iter().eq((0..self.nodes).map(Peer::at))
+    }
+
+    /// Whether ring, ranks and fingers are exact.
+    fn is_exact(&self, state: &State) -> bool {
+        let nodes: Vec<_> = state.nodes.iter().flatten().collect();
+        let numbers = |node: &&Clique<Peer>| node.numbers();
+        let mut order: Vec<_> = (0..nodes.len()).map(Peer::at).collect();
+        order.sort_by_key(|member| nodes.get(member.index()).and_then(numbers));
+        let mut ranked = order.iter().zip(0..);
+        let count = self.nodes as u32;
+        let node = |member: Peer| nodes[member.index()];
+        ranked.all(|(&member, rank)| node(member).numbers() == Some((rank, count)))
+            && legitimate::is_ring(&order, |m| node(m).successor(), |m| node(m).predecessor())
+            && legitimate::is_binomial_graph(
+                &order,
+                |m| node(m).fingers().clockwise(),
+                |m| node(m).fingers().counterclockwise(),
+            )
+    }
+
+    /// Whether `me` is through, or waiting in vain makes it do something. A node gives up
+    /// waiting a few times at most, so it ends.
+    fn goes_on(state: &State, me: Peer) -> bool {
+        let is_through = state.nodes[me.index()].is_none() || state.ends[me.index()].is_some();
+        let mut after = state.clone();
+        if !is_through {
+            Self::hand(&mut after, me, Input::Silence);
+        }
+        is_through || after != *state
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let all: Vec<_> = (0..self.nodes).map(Peer::at).collect();
+        let peers = Peers::new(Peer::at(0), all.iter().copied());
+        let mut states = vec![State {
+            nodes: Vec::new(),
+            ends: vec![None; self.nodes],
+            letters: Vec::new(),
+            has_failed: false,
+        }];
+        for &me in &all {
+            let extend = |state: &State| {
+                let state = state.clone();
+                self.seeds(me, &peers).into_iter().map(move |seed| {
+                    let mut state = state.clone();
+                    let node = Clique::new(me, self.procedure, seed);
+                    state.nodes.push(Some(node));
+                    state
+                })
+            };
+            states = states.iter().flat_map(extend).collect();
+        }
+        for state in &mut states {
+            for &me in &all {
+                Self::hand(state, me, Input::Start(&peers));
+            }
+        }
+        states
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Step>) {
+        if self.is_cut() {
+            return;
+        }
+        actions.extend(state.letters.iter().copied().map(Step::Arrive));
+        let may_fail = self.faults == Faults::One && !state.has_failed;
+        let waits =
+            |me: &Peer| state.nodes[me.index()].is_some() && state.ends[me.index()].is_none();
+        let all = || (0..self.nodes).map(Peer::at);
+        if state.letters.is_empty() || may_fail {
+            actions.extend(all().filter(waits).map(Step::Silence));
+        }
+        if may_fail {
+            actions.extend(state.letters.iter().copied().map(Step::Lose));
+            let alive = |me: &Peer| state.nodes[me.index()].is_some();
+            actions.extend(all().filter(alive).map(Step::Crash));
+        }
+        actions.sort_unstable();
+        actions.dedup();
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut next = state.clone();
+        let take = |next: &mut State, letter: &Letter<Message<Peer>>| {
+            let place = next.letters.iter().position(|one| one == letter)?;
+            Some(next.letters.remove(place))
+        };
+        match step {
+            Step::Arrive(letter) => {
+                let Letter { to, from, message } = take(&mut next, &letter)?;
+                Self::hand(&mut next, to, Input::Message { from, message });
+            }
+            Step::Lose(letter) => {
+                take(&mut next, &letter)?;
+                next.has_failed = true;
+            }
+            Step::Crash(me) => {
+                *next.nodes.get_mut(me.index())? = None;
+                next.letters.retain(|letter| letter.to != me);
+                next.has_failed = true;
+            }
+            Step::Silence(me) => {
+                next.has_failed |= !state.letters.is_empty();
+                Self::hand(&mut next, me, Input::Silence);
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(PERMUTATION, |world: &Self, state: &State| {
+                let is_first = !world.is_cut();
+                if is_first {
+                    world.seen.fetch_add(1, Ordering::Relaxed);
+                }
+                let is_corrected = world.procedure == Procedure::Corrected;
+                !is_first || !is_corrected || state.has_failed || world.is_permutation(state)
+            }),
+            Property::always(EXACTNESS, |world: &Self, state: &State| {
+                state.has_failed || !state.letters.is_empty() || world.is_exact(state)
+            }),
+            Property::always(ENDING, |_: &Self, state: &State| {
+                let mut all = (0..state.nodes.len()).map(Peer::at);
+                !state.letters.is_empty() || all.all(|me| Self::goes_on(state, me))
+            }),
+        ]
+    }
+
+    fn within_boundary(&self, _state: &State) -> bool {
+        !self.is_cut()
+    }
+}

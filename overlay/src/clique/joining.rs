@@ -1,0 +1,257 @@
+//! One ring out of single nodes: the corrected form of [FC] steps 1 and 2.
+//!
+//! ```text
+//!   a → b → a     x → y → x      two cycles
+//!       a asks x for its successor and gives its own:
+//!   a → y → x → b → a            one cycle
+//! ```
+//!
+//! At the start every node is a cycle of its own. It asks one random node with a smaller
+//! identifier, once, to exchange successors. Two nodes of different cycles that exchange
+//! successors join them; two nodes of one cycle would split it. That never happens: who asked
+//! whom is a tree, since every question goes to a smaller identifier, and each exchange joins
+//! the two parts that its edge of the tree connects, in whatever order the exchanges come.
+//!
+//! Departure: [FC] asks any random node for a free place and keeps the first answer. That
+//! gives one ring in about e/N of all runs, and a last node may find only itself free.
+//!
+//! While a node waits for the answer it has no successor to give, so it keeps the questions
+//! of others until then. They wait for smaller identifiers only, hence never in a circle.
+//!
+//! Not here: the numbers of the members ([`ranking`](super::ranking)).
+
+use super::message::Body;
+use super::peers::Peers;
+use crate::id::Id;
+use crate::noise::Noise;
+use crate::outbox::Outbox;
+
+/// One node's part in the joining.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Joining<I> {
+    me: I,
+    /// None while the exchange that this node asked for is under way.
+    successor: Option<I>,
+    /// Whom this node asked.
+    asked: Option<I>,
+    /// The smallest identifier of the cycle, once this node has joined one. It is the only
+    /// node of the cycle that asked nobody.
+    root: Option<I>,
+    /// Who asked this node and was answered, with how many nodes joined through it.
+    joined: Vec<(I, u32)>,
+    /// Who asked before this node could answer, with its successor.
+    waiting: Vec<(I, I)>,
+    /// How many nodes the root counted; nobody joins any more.
+    members: Option<u32>,
+}
+
+/// The outcome of an input.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing new.
+    Nothing,
+    /// A question was answered or a count has grown.
+    Progress,
+    /// The ring is final.
+    Complete,
+    /// This node came too late: the ring of this peer is closed.
+    Late,
+}
+
+impl<I: Id> Joining<I> {
+    /// A cycle of its own, which has asked nobody.
+    pub const fn new(me: I) -> Self {
+        Self {
+            me,
+            successor: Some(me),
+            asked: None,
+            root: None,
+            joined: Vec::new(),
+            waiting: Vec::new(),
+            members: None,
+        }
+    }
+
+    /// Ask one of the smaller `peers`. The smallest asks nobody: it is the root.
+    pub fn start<T, E>(
+        &mut self,
+        peers: &Peers<I>,
+        noise: &mut Noise,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Step {
+        if self.asked.is_some() || self.root.is_some() {
+            return Step::Nothing;
+        }
+        let Some(to) = peers.smaller_than(self.me, noise) else {
+            self.root = Some(self.me);
+            self.answer_waiting(out);
+            return match peers.count() {
+                1 => self.close(out),
+                _ => Step::Progress,
+            };
+        };
+        if let Some(successor) = self.successor.take() {
+            self.asked = Some(to);
+            out.send(to, Body::Exchange { successor });
+        }
+        Step::Progress
+    }
+
+    /// `from` asks for an exchange. Only a greater identifier may, and only once.
+    pub fn on_exchange<T, E>(
+        &mut self,
+        from: I,
+        successor: I,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Step {
+        if self.members.is_some() || has(&self.joined, from) {
+            out.send(from, Body::Closed);
+            return Step::Nothing;
+        }
+        let is_full = self.joined.len() + self.waiting.len() >= Peers::<I>::MAX;
+        if from <= self.me || has(&self.waiting, from) || is_full {
+            return Step::Nothing;
+        }
+        self.waiting.push((from, successor));
+        if self.root.is_some() {
+            self.answer_waiting(out);
+        }
+        Step::Progress
+    }
+
+    /// The answer of the node that this one asked.
+    pub fn on_exchanged<T, E>(
+        &mut self,
+        from: I,
+        successor: I,
+        root: I,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Step {
+        if self.asked != Some(from) || self.successor.is_some() {
+            return Step::Nothing;
+        }
+        self.successor = Some(successor);
+        self.root = Some(root);
+        self.answer_waiting(out);
+        out.send(
+            from,
+            Body::Joined {
+                nodes: self.nodes(),
+            },
+        );
+        Step::Progress
+    }
+
+    /// The node that this one asked takes nobody any more.
+    pub fn on_closed(&self, from: I) -> Step {
+        match self.asked == Some(from) && self.root.is_none() {
+            true => Step::Late,
+            false => Step::Nothing,
+        }
+    }
+
+    /// So many nodes have joined through `from`. The root closes the ring when all of
+    /// `expected` are in it.
+    pub fn on_joined<T, E>(
+        &mut self,
+        from: I,
+        nodes: u32,
+        expected: usize,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Step {
+        let entry = self.joined.iter_mut().find(|(peer, _)| *peer == from);
+        let Some(entry) = entry.filter(|entry| entry.1 < nodes) else {
+            return Step::Nothing;
+        };
+        entry.1 = nodes;
+        let nodes = self.nodes();
+        match self.asked {
+            Some(asked) => out.send(asked, Body::Joined { nodes }),
+            None if nodes as usize >= expected => return self.close(out),
+            None => {}
+        }
+        Step::Progress
+    }
+
+    /// The root closes the ring with those that are in it.
+    pub fn close<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
+        match self.root == Some(self.me) && self.members.is_none() {
+            true => self.complete(self.nodes(), out),
+            false => Step::Nothing,
+        }
+    }
+
+    /// The root counted so many members.
+    pub fn on_complete<T, E>(
+        &mut self,
+        from: I,
+        members: u32,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Step {
+        let is_due = self.asked == Some(from) && self.root.is_some() && self.members.is_none();
+        match is_due {
+            true => self.complete(members, out),
+            false => Step::Nothing,
+        }
+    }
+
+    /// The successor, unless it is being exchanged.
+    pub const fn successor(&self) -> Option<I> {
+        self.successor
+    }
+
+    /// The successors that nodes gave which wait for an answer.
+    pub fn waiting(&self) -> impl Iterator<Item = I> + '_ {
+        self.waiting.iter().map(|&(_, successor)| successor)
+    }
+
+    /// Whom this node asked.
+    pub const fn asked(&self) -> Option<I> {
+        self.asked
+    }
+
+    /// The smallest identifier of the cycle.
+    pub const fn root(&self) -> Option<I> {
+        self.root
+    }
+
+    /// How many members the final ring has.
+    pub const fn members(&self) -> Option<u32> {
+        self.members
+    }
+
+    /// How many nodes have joined through this one, itself counted.
+    fn nodes(&self) -> u32 {
+        let nodes = self.joined.iter().map(|&(_, nodes)| nodes);
+        nodes.fold(1, u32::saturating_add)
+    }
+
+    fn complete<T, E>(&mut self, members: u32, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
+        self.members = Some(members);
+        for &(peer, _) in &self.joined {
+            out.send(peer, Body::Complete { members });
+        }
+        for (peer, _) in std::mem::take(&mut self.waiting) {
+            out.send(peer, Body::Closed);
+        }
+        Step::Complete
+    }
+
+    /// Exchange successors with everybody that waits, one after the other.
+    fn answer_waiting<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
+        let (Some(root), Some(mut mine)) = (self.root, self.successor) else {
+            return;
+        };
+        for (peer, theirs) in std::mem::take(&mut self.waiting) {
+            let successor = std::mem::replace(&mut mine, theirs);
+            out.send(peer, Body::Exchanged { successor, root });
+            self.joined.push((peer, 0));
+        }
+        self.successor = Some(mine);
+    }
+}
+
+fn has<I: Id, T>(list: &[(I, T)], peer: I) -> bool {
+    list.iter().any(|(known, _)| *known == peer)
+}

@@ -1,0 +1,458 @@
+//! A binomial graph without a deployment tree: [FC], for systems in which every node can
+//! reach every other.
+//!
+//! ```text
+//!   peers ──▶ one ring ──▶ N and ranks ──▶ fingers      corrected (`joining`, `ranking`)
+//!   list  ──▶ one ring with ranks ──────▶ fingers      sorted
+//!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`written`)
+//! ```
+//!
+//! A node tries the order of its list first: a member asks the next one of the list whether
+//! both lists agree. If they do not, or nobody answers, it goes on with the corrected
+//! procedure. The fingers above level 0 are those of [BMG09] Algorithm 2 in all cases but
+//! the last.
+//!
+//! The result is where a node starts in the overlay: the member of rank r becomes a child of
+//! the member whose rank is r without its lowest set bit. The overlay then counts its members
+//! itself, so that a wrong rank here costs time, not correctness.
+//!
+//! Not here: who is in reach (the owner meets the peers first), and latecomers (any member
+//! of the overlay admits them).
+
+mod joining;
+mod message;
+mod peers;
+mod ranking;
+mod written;
+
+pub use joining::Joining;
+pub use message::{Body, Message};
+pub use peers::Peers;
+pub use ranking::Ranking;
+pub use written::Written;
+
+use crate::fingers::{Fingers, Rules};
+use crate::id::Id;
+use crate::noise::Noise;
+use crate::outbox::{Effect, Outbox};
+use crate::placement::Population;
+use joining::Step;
+
+/// How the ring is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Procedure {
+    /// By the order of the list; by [`Procedure::Corrected`] if the lists differ.
+    Sorted,
+    /// By exchanges of successors.
+    Corrected,
+    /// As [FC] writes it, for the study.
+    AsWritten,
+}
+
+/// What a node is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Input<'a, I> {
+    /// These peers were met: begin.
+    Start(&'a Peers<I>),
+    /// A message came.
+    Message {
+        /// From this peer.
+        from: I,
+        /// It says this.
+        message: Message<I>,
+    },
+    /// No message that helps has come for as long as a node waits.
+    Silence,
+    /// As written: everybody has its neighbours, the second part begins.
+    Double,
+}
+
+/// The outcome of an input.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome<I> {
+    /// Nothing new.
+    Nothing,
+    /// The node came further; the owner waits anew.
+    Progress,
+    /// The node has its place.
+    Formed(Place<I>),
+    /// The attempt is over without a place for this node. The owner joins the overlay through
+    /// its contacts, through this one first.
+    Failed(Option<I>),
+}
+
+/// The place of a node in the ring, and where it starts in the overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place<I> {
+    /// The places from the root.
+    pub rank: u32,
+    /// How many members the ring has.
+    pub members: u32,
+    /// The member whose rank is this one without its lowest set bit; the root has none.
+    pub parent: Option<I>,
+    /// The lowest set bit of the rank: the order among the children of the parent.
+    pub slot: u8,
+}
+
+/// One node of a fully connected system.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Clique<I> {
+    me: I,
+    procedure: Procedure,
+    peers: Peers<I>,
+    noise: Noise,
+    /// 0: by the order of the list. 1: by exchanges.
+    attempt: u32,
+    joining: Joining<I>,
+    ranking: Option<Ranking<I>>,
+    /// Questions of list ranking that came before this node could answer: at most one per
+    /// peer.
+    early: Vec<Early<I>>,
+    fingers: Fingers<I, ()>,
+    written: Written<I>,
+    is_over: bool,
+}
+
+/// A question of list ranking that came before this node could answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Early<I> {
+    from: I,
+    attempt: u32,
+    distance: u32,
+    members: u32,
+}
+
+type Out<I> = Outbox<I, Body<I>>;
+
+impl<I: Id> Clique<I> {
+    /// A node that has met nobody. `seed` fixes whom it asks.
+    pub fn new(me: I, procedure: Procedure, seed: u64) -> Self {
+        Self {
+            me,
+            procedure,
+            peers: Peers::new(me, []),
+            noise: Noise::new(seed),
+            attempt: u32::from(procedure != Procedure::Sorted),
+            joining: Joining::new(me),
+            ranking: None,
+            early: Vec::new(),
+            fingers: Fingers::new(me, Population::ONE, ()),
+            written: Written::new(me),
+            is_over: false,
+        }
+    }
+
+    /// Apply one input.
+    pub fn handle<M, T, E>(
+        &mut self,
+        input: Input<'_, I>,
+        out: &mut Outbox<I, M, T, E>,
+    ) -> Outcome<I>
+    where
+        M: From<Message<I>>,
+    {
+        let mut inner = Out::new();
+        let mut attempt = self.attempt;
+        let outcome = match input {
+            Input::Start(peers) => {
+                self.peers = peers.clone();
+                self.start(&mut inner)
+            }
+            Input::Message { from, message } => {
+                attempt = message.attempt;
+                self.on_message(from, message, &mut inner)
+            }
+            Input::Silence => self.on_silence(&mut inner),
+            Input::Double => {
+                self.written.double(&mut inner);
+                Outcome::Progress
+            }
+        };
+        // A fallback inside speaks for the attempt that it begins.
+        let attempt = attempt.max(self.attempt);
+        for effect in inner.drain() {
+            if let Effect::Send { to, message: body } = effect {
+                out.send(to, Message { attempt, body });
+            }
+        }
+        outcome
+    }
+
+    /// The neighbour clockwise, unless it is being exchanged.
+    pub fn successor(&self) -> Option<I> {
+        match (&self.ranking, self.procedure) {
+            (_, Procedure::AsWritten) => self.written.clockwise().first().copied(),
+            (Some(ranking), _) => Some(ranking.successor()),
+            (None, _) => self.joining.successor(),
+        }
+    }
+
+    /// The successors of nodes that asked for an exchange and wait for the answer.
+    pub fn waiting(&self) -> impl Iterator<Item = I> + '_ {
+        self.joining.waiting()
+    }
+
+    /// The neighbour counterclockwise, once known.
+    pub fn predecessor(&self) -> Option<I> {
+        match self.procedure {
+            Procedure::AsWritten => self.written.counterclockwise().first().copied(),
+            _ => self.ranking.as_ref().and_then(Ranking::predecessor),
+        }
+    }
+
+    /// The rank and the number of members, once both are known.
+    pub fn numbers(&self) -> Option<(u32, u32)> {
+        let ranking = self.ranking.as_ref()?;
+        Some((ranking.rank()?, ranking.members()))
+    }
+
+    /// The fingers of [BMG09] Algorithm 2.
+    pub const fn fingers(&self) -> &Fingers<I, ()> {
+        &self.fingers
+    }
+
+    /// The lists of the procedure as written.
+    pub const fn written(&self) -> &Written<I> {
+        &self.written
+    }
+
+    fn start(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        match self.procedure {
+            Procedure::Sorted if self.ranking.is_none() => self.start_sorted(out),
+            Procedure::Sorted => Outcome::Nothing,
+            Procedure::Corrected => self.start_joining(out),
+            Procedure::AsWritten => {
+                self.written.request(&self.peers, &mut self.noise, out);
+                Outcome::Progress
+            }
+        }
+    }
+
+    fn start_joining(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        let step = self.joining.start(&self.peers, &mut self.noise, out);
+        self.after(step, out)
+    }
+
+    /// The order of the list is the ring: rank it as one whose ranks are known.
+    fn start_sorted(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        let members = self.peers.count() as u32;
+        let around = self.peers.neighbours_of(self.me);
+        let population = around.zip(Population::new(members));
+        let Some((around, population)) = population else {
+            return self.fail(None);
+        };
+        let ranking = Ranking::sorted(self.me, around, members, out);
+        self.rank(ranking, population, out)
+    }
+
+    fn on_message(&mut self, from: I, message: Message<I>, out: &mut Out<I>) -> Outcome<I> {
+        if from == self.me {
+            return Outcome::Nothing;
+        }
+        let is_current = message.attempt == self.attempt;
+        match message.body {
+            Body::Exchange { .. } if self.is_over => {
+                out.send(from, Body::Closed);
+                Outcome::Nothing
+            }
+            Body::Exchange { successor } => {
+                let step = self.joining.on_exchange(from, successor, out);
+                self.after(step, out)
+            }
+            Body::Ahead { distance, members } if message.attempt >= self.attempt => {
+                let question = Early {
+                    from,
+                    attempt: message.attempt,
+                    distance,
+                    members,
+                };
+                self.on_ahead(question, out)
+            }
+            body if is_current => self.on_current(from, body, out),
+            _ => Outcome::Nothing,
+        }
+    }
+
+    /// A message of this attempt, other than a question of the corrected procedure.
+    fn on_current(&mut self, from: I, body: Body<I>, out: &mut Out<I>) -> Outcome<I> {
+        let expected = self.peers.count();
+        let step = match body {
+            Body::Exchanged { successor, root } => {
+                self.joining.on_exchanged(from, successor, root, out)
+            }
+            Body::Closed => self.joining.on_closed(from),
+            Body::Joined { nodes } => self.joining.on_joined(from, nodes, expected, out),
+            Body::Complete { members } => self.joining.on_complete(from, members, out),
+            Body::AheadIs { peer, distance } => return self.on_ahead_is(from, peer, distance, out),
+            Body::Differs => return self.on_differs(from, out),
+            Body::Finger(message) => {
+                let changed = self
+                    .fingers
+                    .on_message(from, message, Rules::default(), out);
+                return self.formed_if(changed.0);
+            }
+            Body::Request => {
+                self.written.on_request(from, out);
+                Step::Progress
+            }
+            Body::Current(current) => {
+                let (peers, noise) = (&self.peers, &mut self.noise);
+                self.written.on_current(from, current, peers, noise, out);
+                Step::Progress
+            }
+            Body::CurrentClockwise(peer) => {
+                self.written.on_neighbour(true, peer, out);
+                Step::Progress
+            }
+            Body::CurrentCounterclockwise(peer) => {
+                self.written.on_neighbour(false, peer, out);
+                Step::Progress
+            }
+            Body::Exchange { .. } | Body::Ahead { .. } => Step::Nothing,
+        };
+        self.after(step, out)
+    }
+
+    fn on_ahead(&mut self, question: Early<I>, out: &mut Out<I>) -> Outcome<I> {
+        let Early {
+            from,
+            attempt,
+            distance,
+            members,
+        } = question;
+        let ranking = self.ranking.as_mut().filter(|_| attempt == self.attempt);
+        let Some(ranking) = ranking else {
+            self.early.retain(|earlier| earlier.from != from);
+            if !self.is_over && self.early.len() < Peers::<I>::MAX {
+                self.early.push(question);
+            }
+            return Outcome::Nothing;
+        };
+        let before = ranking.predecessor();
+        if !ranking.on_ahead(from, distance, members, out) {
+            return Outcome::Nothing;
+        }
+        match ranking.predecessor() == before {
+            true => Outcome::Nothing,
+            false => self.set_ring(out),
+        }
+    }
+
+    fn on_ahead_is(&mut self, from: I, peer: I, distance: u32, out: &mut Out<I>) -> Outcome<I> {
+        let ranking = self.ranking.as_mut();
+        match ranking.is_some_and(|ranking| ranking.on_ahead_is(from, peer, distance, out)) {
+            true => self.set_ring(out),
+            false => Outcome::Nothing,
+        }
+    }
+
+    /// The next node of the list has another list.
+    fn on_differs(&mut self, from: I, out: &mut Out<I>) -> Outcome<I> {
+        let ranking = self.ranking.as_ref();
+        match ranking.is_some_and(|ranking| ranking.awaits(from)) {
+            true => self.on_silence(out),
+            false => Outcome::Nothing,
+        }
+    }
+
+    /// What the node waits for does not come.
+    fn on_silence(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        if self.is_over {
+            return Outcome::Nothing;
+        }
+        if self.attempt == 0 {
+            self.attempt = 1;
+            self.ranking = None;
+            self.fingers = Fingers::new(self.me, Population::ONE, ());
+            return self.start_joining(out);
+        }
+        // The root goes on with those that have joined.
+        match (self.joining.close(out), &self.ranking) {
+            (Step::Complete, _) => self.after(Step::Complete, out),
+            (_, Some(ranking)) => {
+                let successor = ranking.successor();
+                self.fail(Some(successor))
+            }
+            (_, None) => {
+                let asked = self.joining.asked();
+                self.fail(asked)
+            }
+        }
+    }
+
+    fn after(&mut self, step: Step, out: &mut Out<I>) -> Outcome<I> {
+        match step {
+            Step::Nothing => Outcome::Nothing,
+            Step::Progress => Outcome::Progress,
+            Step::Late => {
+                let asked = self.joining.asked();
+                self.fail(asked)
+            }
+            Step::Complete => {
+                let members = self.joining.members().and_then(Population::new);
+                let all = members.zip(self.joining.successor().zip(self.joining.root()));
+                let Some((population, (successor, root))) = all else {
+                    return self.fail(None);
+                };
+                let members = population.get();
+                let ranking = Ranking::new(self.me, successor, root, members, out);
+                self.rank(ranking, population, out)
+            }
+        }
+    }
+
+    /// The ring is final: find the rank and the fingers, and answer who asked already.
+    fn rank(
+        &mut self,
+        ranking: Ranking<I>,
+        population: Population,
+        out: &mut Out<I>,
+    ) -> Outcome<I> {
+        self.ranking = Some(ranking);
+        let _ = self.fingers.renumber(population, ());
+        let mut outcome = self.set_ring(out);
+        for question in std::mem::take(&mut self.early) {
+            let after = self.on_ahead(question, out);
+            if after != Outcome::Nothing {
+                outcome = after;
+            }
+        }
+        outcome
+    }
+
+    /// Level 0 of the fingers is the ring once both neighbours have spoken: whoever is
+    /// introduced from then on knows N, so no introduction is lost.
+    fn set_ring(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        if let Some((predecessor, successor)) = self.ranking.as_ref().and_then(Ranking::ring) {
+            let (ahead, behind) = (Some(successor), Some(predecessor));
+            let _ = self.fingers.set_ring(ahead, behind, Rules::default(), out);
+        }
+        self.formed_if(true)
+    }
+
+    fn formed_if(&mut self, has_changed: bool) -> Outcome<I> {
+        let numbers = self.numbers().filter(|_| has_changed && !self.is_over);
+        let Some((rank, members)) = numbers.filter(|_| self.fingers.is_complete()) else {
+            return match has_changed {
+                true => Outcome::Progress,
+                false => Outcome::Nothing,
+            };
+        };
+        self.is_over = true;
+        let slot = rank.trailing_zeros();
+        let parent = self.fingers.counterclockwise().get(slot as usize);
+        Outcome::Formed(Place {
+            rank,
+            members,
+            parent: parent.copied().flatten().filter(|_| rank > 0),
+            slot: slot as u8,
+        })
+    }
+
+    fn fail(&mut self, contact: Option<I>) -> Outcome<I> {
+        self.is_over = true;
+        self.early = Vec::new();
+        Outcome::Failed(contact)
+    }
+}

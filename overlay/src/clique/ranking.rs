@@ -1,0 +1,172 @@
+//! The ranks of the members of a closed ring, by list ranking (Wyllie's pointer jumping).
+//!
+//! ```text
+//!   me ──1──▶ a ──1──▶ b ──1──▶ c ──1──▶ root
+//!   me ───────2──────▶ b ───────2──────▶ root      me asked a, b asked c
+//!   me ────────────────4───────────────▶ root      me asked b
+//! ```
+//!
+//! A member asks the one that it points at for whom that points at, and adds the distances,
+//! until it points at the root. Its rank is N less that distance. Every answer is true at any
+//! time, as the ring is final; so members need not keep step, and the distance at least
+//! doubles with every answer while all do: ⌈log2 N⌉ rounds.
+//!
+//! The first question of a member goes to its successor and tells it its predecessor.
+
+use super::message::Body;
+use super::peers::Neighbours;
+use crate::id::Id;
+use crate::outbox::Outbox;
+
+/// One member's place in the ring.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ranking<I> {
+    root: I,
+    members: u32,
+    successor: I,
+    predecessor: Option<I>,
+    /// A member ahead, or the member itself if it is the root.
+    pointer: I,
+    /// How many places ahead it is.
+    distance: u32,
+    /// The successor has answered.
+    has_answer: bool,
+    rank: Option<u32>,
+    /// By the order of a list: the only one that may be the predecessor.
+    expected: Option<I>,
+}
+
+impl<I: Id> Ranking<I> {
+    /// The member `me` of a ring of `members`, whose `successor` is known, begins.
+    pub fn new<T, E>(
+        me: I,
+        successor: I,
+        root: I,
+        members: u32,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Self {
+        let is_alone = successor == me;
+        let is_root = root == me;
+        if !is_alone {
+            let distance = 1;
+            out.send(successor, Body::Ahead { distance, members });
+        }
+        Self {
+            root,
+            members,
+            successor,
+            predecessor: is_alone.then_some(me),
+            pointer: if is_root { me } else { successor },
+            distance: u32::from(!is_root),
+            has_answer: is_alone,
+            rank: is_root.then_some(0),
+            expected: None,
+        }
+    }
+
+    /// The ring is the order of a list: the ranks are known, and the first question asks
+    /// whether the lists of two neighbours agree.
+    pub fn sorted<T, E>(
+        me: I,
+        around: Neighbours<I>,
+        members: u32,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> Self {
+        // The root plays no part, as no distance is asked for.
+        let ranking = Self::new(me, around.after, me, members, out);
+        Self {
+            rank: Some(around.place as u32),
+            expected: Some(around.before),
+            ..ranking
+        }
+    }
+
+    /// `from` asks whom this member points at. Whether it got an answer that helps it.
+    pub fn on_ahead<T, E>(
+        &mut self,
+        from: I,
+        distance: u32,
+        members: u32,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> bool {
+        let is_other = self.expected.is_some_and(|expected| expected != from);
+        if is_other || members != self.members {
+            out.send(from, Body::Differs);
+            return false;
+        }
+        if distance == 1 {
+            self.predecessor = Some(from);
+        }
+        let answer = Body::AheadIs {
+            peer: self.pointer,
+            distance: self.distance,
+        };
+        out.send(from, answer);
+        true
+    }
+
+    /// The answer of the member that this one points at. Whether it was due.
+    pub fn on_ahead_is<T, E>(
+        &mut self,
+        from: I,
+        peer: I,
+        distance: u32,
+        out: &mut Outbox<I, Body<I>, T, E>,
+    ) -> bool {
+        if !self.awaits(from) {
+            return false;
+        }
+        self.has_answer = true;
+        if self.rank.is_some() {
+            return true;
+        }
+        if self.pointer != self.root {
+            self.pointer = peer;
+            self.distance = self.distance.saturating_add(distance);
+        }
+        if self.pointer == self.root {
+            // A distance beyond the ring comes from a wrong answer: no rank.
+            self.rank = self.members.checked_sub(self.distance);
+        } else if self.distance < self.members {
+            let Self {
+                distance, members, ..
+            } = *self;
+            out.send(self.pointer, Body::Ahead { distance, members });
+        }
+        true
+    }
+
+    /// Whether `from` owes an answer.
+    pub fn awaits(&self, from: I) -> bool {
+        let is_first = !self.has_answer && from == self.successor;
+        is_first || self.rank.is_none() && from == self.pointer
+    }
+
+    /// How many members the ring has.
+    pub const fn members(&self) -> u32 {
+        self.members
+    }
+
+    /// The neighbour clockwise.
+    pub const fn successor(&self) -> I {
+        self.successor
+    }
+
+    /// Both neighbours, once each has spoken to this member about the final ring.
+    pub const fn ring(&self) -> Option<(I, I)> {
+        match self.predecessor {
+            Some(predecessor) if self.has_answer => Some((predecessor, self.successor)),
+            _ => None,
+        }
+    }
+
+    /// The neighbour counterclockwise, once it has asked.
+    pub const fn predecessor(&self) -> Option<I> {
+        self.predecessor
+    }
+
+    /// The places from the root, once known.
+    pub const fn rank(&self) -> Option<u32> {
+        self.rank
+    }
+}
