@@ -116,6 +116,9 @@ impl Checker {
             if line.is_some_and(|line| line.peer.is_none()) {
                 // Whom the origin cannot name it cannot leave out: see
                 // docs/relay.md, *Goodbyes*.
+            } else if self.liars.contains_key(&peer) && named.contains(&rank) {
+                // Its own lies may have made the origin forget its name; a delegate names it
+                // in the line.
             } else if named.contains(&rank) {
                 if absences.any(is_throughout) {
                     found.push(Violation::LineAfterGoodbye { message, peer });
