@@ -2,6 +2,7 @@
 
 mod arbitrary_state;
 mod formation;
+mod gathering;
 mod joins_and_restarts;
 mod leaving;
 mod lives;

@@ -24,6 +24,8 @@ pub struct Config<I> {
     pub slot: Option<u32>,
     /// Other peers that may be alive, for joining and for merging.
     pub seeds: Vec<I>,
+    /// In a fully connected system: whom to meet, in the place of a parent.
+    pub gather: Option<Gather<I>>,
     /// Whether this node is a cluster by itself if no contact answers.
     pub alone: bool,
     /// Who ought to be a member. An overlay with more than half of them is the
@@ -50,12 +52,36 @@ impl<I> Config<I> {
             parent: None,
             slot: None,
             seeds: Vec::new(),
+            gather: None,
             alone: false,
             expect: BTreeSet::new(),
             priority: 100,
             limits: Limits::default(),
             pace: Pace::default(),
             planted: Planted::default(),
+        }
+    }
+}
+
+/// How a node of a fully connected system begins ([FC]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Gather<I> {
+    /// The list of peers, this node among them, in the order that the ranks should have.
+    pub peers: Vec<I>,
+    /// How long a node waits for a further listed peer. Default 1 s (guess: several
+    /// round trips and handshakes).
+    pub quiet: Duration,
+    /// How long it waits in all. Default 10 s (guess: longer than a process takes to start).
+    pub latest: Duration,
+}
+
+impl<I> Gather<I> {
+    /// With the default times.
+    pub const fn new(peers: Vec<I>) -> Self {
+        Self {
+            peers,
+            quiet: Duration::from_secs(1),
+            latest: Duration::from_secs(10),
         }
     }
 }

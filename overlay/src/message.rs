@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
-use crate::{census, detector, fingers, relayed, ring, tree};
+use crate::{census, clique, detector, fingers, relayed, ring, tree};
 
 /// A message between two overlays: that of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub enum Message<I> {
     Detector(detector::Message<I>),
     /// What another has to say to one that it cannot reach.
     Relayed(relayed::Message<I>),
+    /// [FC]: before there is a tree.
+    Clique(clique::Message<I>),
 }
 
 /// The place of a message in the queue to its receiver. A newer message of equal
@@ -73,6 +75,7 @@ impl<I> Message<I> {
             Self::Detector(Detector::Rumours(_) | Detector::Doubts(_)) => "rumours",
             Self::Detector(Detector::Goodbye(_)) => "goodbye",
             Self::Relayed(_) => "relayed",
+            Self::Clique(_) => "clique",
         }
     }
 }
@@ -120,6 +123,10 @@ impl<I: Copy> Message<I> {
                 detector::Message::Doubts(_) => (67, 0, None),
                 detector::Message::Goodbye(goodbye) => (68, 0, Some(goodbye.peer)),
             },
+            Self::Clique(message) => {
+                let (kind, level) = message.body.slot();
+                (80 + kind, level, None)
+            }
             Self::Relayed(message) => {
                 let (base, peer, carried) = match message {
                     relayed::Message::To { to, carried } => (100, to, carried),
@@ -189,6 +196,7 @@ impl<I: Copy> Message<I> {
                 let inner = carried.introduces().into_iter();
                 inner.chain([*from]).collect()
             }
+            Self::Clique(message) => message.introduces().into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -228,6 +236,7 @@ from_layer! {
     Fingers: fingers::Message<I, Mark<I>>,
     Detector: detector::Message<I>,
     Relayed: relayed::Message<I>,
+    Clique: clique::Message<I>,
 }
 
 #[cfg(test)]

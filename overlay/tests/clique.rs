@@ -22,7 +22,7 @@ impl Room {
     /// `lists` says whom each node has met.
     fn new(procedure: Procedure, lists: &BTreeMap<u32, Vec<u32>>, seed: u64) -> Self {
         let mut noise = Noise::new(seed);
-        let new = |&me: &u32| (me, Clique::new(me, procedure, noise.next()));
+        let new = |&me: &u32| (me, Clique::new(me, noise.next()));
         let mut room = Self {
             nodes: lists.keys().map(new).collect(),
             letters: Vec::new(),
@@ -36,7 +36,8 @@ impl Room {
         while !waiting.is_empty() {
             let drawn = room.noise.next() as usize % waiting.len();
             let me = waiting.swap_remove(drawn);
-            room.hand(me, Input::Start(&Peers::new(me, lists[&me].clone())));
+            let peers = &Peers::new(me, lists[&me].clone());
+            room.hand(me, Input::Start { procedure, peers });
             (0..room.noise.next() % 3).for_each(|_| room.arrive());
         }
         room
@@ -262,10 +263,10 @@ fn a_latecomer_is_sent_to_a_member() {
     let mut room = Room::of(Procedure::Corrected, 5, 3);
     room.arrive_all();
     room.assert_exact();
-    room.nodes
-        .insert(63, Clique::new(63, Procedure::Corrected, 1));
-    let peers = Peers::new(63, room.places.keys().copied().collect::<Vec<_>>());
-    room.hand(63, Input::Start(&peers));
+    room.nodes.insert(63, Clique::new(63, 1));
+    let peers = &Peers::new(63, room.places.keys().copied().collect::<Vec<_>>());
+    let procedure = Procedure::Corrected;
+    room.hand(63, Input::Start { procedure, peers });
     room.arrive_all();
     let contact = room.failed.get(&63).copied().flatten();
     assert!(contact.is_some_and(|contact| room.places.contains_key(&contact)));

@@ -129,9 +129,7 @@ impl Room {
         let all = || (0..trial.nodes).map(Member::at);
         let mut noise = Noise::new(trial.seed);
         let mut room = Self {
-            nodes: all()
-                .map(|me| Clique::new(me, trial.procedure, noise.next()))
-                .collect(),
+            nodes: all().map(|me| Clique::new(me, noise.next())).collect(),
             letters: Vec::new(),
             outbox: Outbox::new(),
             unformed: trial.nodes,
@@ -140,7 +138,8 @@ impl Room {
         };
         let peers = Peers::new(Member::at(0), all());
         for me in all() {
-            room.hand(me, Input::Start(&peers));
+            let (procedure, peers) = (trial.procedure, &peers);
+            room.hand(me, Input::Start { procedure, peers });
         }
         room
     }

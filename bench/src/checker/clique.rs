@@ -237,7 +237,7 @@ impl Model for World {
                 let state = state.clone();
                 self.seeds(me, &peers).into_iter().map(move |seed| {
                     let mut state = state.clone();
-                    let node = Clique::new(me, self.procedure, seed);
+                    let node = Clique::new(me, seed);
                     state.nodes.push(Some(node));
                     state
                 })
@@ -246,7 +246,9 @@ impl Model for World {
         }
         for state in &mut states {
             for &me in &all {
-                Self::hand(state, me, Input::Start(&peers));
+                let procedure = self.procedure;
+                let peers = &peers;
+                Self::hand(state, me, Input::Start { procedure, peers });
             }
         }
         states

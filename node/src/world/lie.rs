@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use binomesh_overlay::clique::{self, Body};
 use binomesh_overlay::lives::BOOT_MAX;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
@@ -213,8 +214,32 @@ impl Liar {
                 let from = self.anybody();
                 relayed::Message::From { from, carried }.into()
             }
-            other @ (M::Ring(_) | M::Relayed(_)) => other,
+            M::Clique(message) if self.lie == Lie::Ring => self.clique(message).into(),
+            other @ (M::Ring(_) | M::Relayed(_) | M::Clique(_)) => other,
         })
+    }
+
+    /// Other successors, and members at other distances.
+    fn clique(&mut self, message: clique::Message<Id>) -> clique::Message<Id> {
+        let body = match message.body {
+            Body::Exchange { .. } => Body::Exchange {
+                successor: self.anybody(),
+            },
+            Body::Exchanged { root, .. } => Body::Exchanged {
+                successor: self.anybody(),
+                root,
+            },
+            Body::AheadIs { distance, .. } => Body::AheadIs {
+                peer: self.anybody(),
+                distance: distance.wrapping_mul(3),
+            },
+            Body::Joined { .. } => Body::Joined { nodes: u32::MAX },
+            Body::Complete { members } => Body::Complete {
+                members: members / 2,
+            },
+            honest => honest,
+        };
+        clique::Message { body, ..message }
     }
 
     fn tree(&mut self, me: Id, message: Tree<Id>) -> Tree<Id> {

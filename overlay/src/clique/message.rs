@@ -13,9 +13,42 @@ pub struct Message<I> {
     pub body: Body<I>,
 }
 
+impl<I: Copy> Message<I> {
+    /// Of no attempt: the sender has its place.
+    pub const CLOSED: Self = Self {
+        attempt: 0,
+        body: Body::Closed,
+    };
+
+    /// Of no attempt: the sender looks for its place, and its list has this digest.
+    pub const fn listed(digest: u64) -> Self {
+        Self {
+            attempt: 0,
+            body: Body::Listed { digest },
+        }
+    }
+
+    /// The peer that it introduces: the receiver may want to speak to them.
+    pub fn introduces(&self) -> Option<I> {
+        match self.body {
+            Body::Exchange { successor } | Body::Exchanged { successor, .. } => Some(successor),
+            Body::AheadIs { peer, .. } => Some(peer),
+            Body::Finger(
+                fingers::Message::Up { subject, .. } | fingers::Message::Down { subject, .. },
+            ) => Some(subject),
+            _ => None,
+        }
+    }
+}
+
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Body<I> {
+    /// To whoever is met: I look for my place, and my list of peers has this digest.
+    Listed {
+        /// Of the list in its order, the sender's own entry among the others.
+        digest: u64,
+    },
     /// Corrected, a question: take my successor and give me yours.
     Exchange {
         /// The successor of the asker.
@@ -28,7 +61,7 @@ pub enum Body<I> {
         /// The smallest identifier of the answerer's cycle.
         root: I,
     },
-    /// The answer: the ring is closed, join it as a latecomer.
+    /// The answer, also to [`Body::Listed`]: I have my place, join as a latecomer.
     Closed,
     /// Corrected, to the node that one asked: so many nodes have joined through me, myself
     /// counted.
@@ -93,9 +126,10 @@ impl<I> Body<I> {
             Self::Current(_) => (7, 0),
             Self::CurrentClockwise(_) => (8, 0),
             Self::CurrentCounterclockwise(_) => (9, 0),
+            Self::Listed { .. } => (10, 0),
             Self::Finger(message) => {
                 let (kind, level) = message.slot();
-                (10 + kind, level)
+                (11 + kind, level)
             }
         }
     }

@@ -53,7 +53,12 @@ pub enum Procedure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Input<'a, I> {
     /// These peers were met: begin.
-    Start(&'a Peers<I>),
+    Start {
+        /// How the ring is made.
+        procedure: Procedure,
+        /// Who was met.
+        peers: &'a Peers<I>,
+    },
     /// A message came.
     Message {
         /// From this peer.
@@ -126,14 +131,15 @@ struct Early<I> {
 type Out<I> = Outbox<I, Body<I>>;
 
 impl<I: Id> Clique<I> {
-    /// A node that has met nobody. `seed` fixes whom it asks.
-    pub fn new(me: I, procedure: Procedure, seed: u64) -> Self {
+    /// A node that has met nobody. It keeps the questions that come before it starts. `seed`
+    /// fixes whom it asks.
+    pub fn new(me: I, seed: u64) -> Self {
         Self {
             me,
-            procedure,
+            procedure: Procedure::Sorted,
             peers: Peers::new(me, []),
             noise: Noise::new(seed),
-            attempt: u32::from(procedure != Procedure::Sorted),
+            attempt: 0,
             joining: Joining::new(me),
             ranking: None,
             early: Vec::new(),
@@ -155,7 +161,8 @@ impl<I: Id> Clique<I> {
         let mut inner = Out::new();
         let mut attempt = self.attempt;
         let outcome = match input {
-            Input::Start(peers) => {
+            Input::Start { procedure, peers } => {
+                self.procedure = procedure;
                 self.peers = peers.clone();
                 self.start(&mut inner)
             }
@@ -177,6 +184,16 @@ impl<I: Id> Clique<I> {
             }
         }
         outcome
+    }
+
+    /// Whether its part is over, with a place or without.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// How many questions wait until it can answer them.
+    pub fn waiting_count(&self) -> usize {
+        self.early.len() + self.joining.waiting().count()
     }
 
     /// The neighbour clockwise, unless it is being exchanged.
@@ -221,8 +238,12 @@ impl<I: Id> Clique<I> {
         match self.procedure {
             Procedure::Sorted if self.ranking.is_none() => self.start_sorted(out),
             Procedure::Sorted => Outcome::Nothing,
-            Procedure::Corrected => self.start_joining(out),
+            Procedure::Corrected => {
+                self.attempt = 1;
+                self.start_joining(out)
+            }
             Procedure::AsWritten => {
+                self.attempt = 1;
                 self.written.request(&self.peers, &mut self.noise, out);
                 Outcome::Progress
             }
@@ -309,7 +330,8 @@ impl<I: Id> Clique<I> {
                 self.written.on_neighbour(false, peer, out);
                 Step::Progress
             }
-            Body::Exchange { .. } | Body::Ahead { .. } => Step::Nothing,
+            // The first is for the owner, the others were taken already.
+            Body::Listed { .. } | Body::Exchange { .. } | Body::Ahead { .. } => Step::Nothing,
         };
         self.after(step, out)
     }

@@ -9,6 +9,7 @@
 //! Not here: rules of the layers, user messages, addresses.
 
 mod acquaintances;
+mod gathering;
 mod island;
 mod lateness;
 mod relay;
@@ -24,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acquaintances::Acquaintances;
 pub use acquaintances::MAX_ACQUAINTANCES;
+use gathering::Gathering;
 use island::Shore;
 pub use island::{Island, MAX_LOST_MEMBERS};
 use lateness::Lateness;
@@ -118,6 +120,8 @@ pub struct Overlay<I: Id> {
     vouchers: BTreeMap<I, I>,
     lateness: Lateness,
     shore: Shore<I>,
+    /// Until a little after this node has its place, in a fully connected system.
+    gathering: Option<Gathering<I>>,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -145,7 +149,10 @@ impl<I: Id> Overlay<I> {
         let mut noise = Noise::new(config.seed);
         let version = noise.next();
         let phase = noise.next() as u16;
+        let gather = config.gather.clone();
+        let gathering = gather.map(|gather| Gathering::new(config.me, gather, &mut noise));
         Self {
+            gathering,
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
             census: Census::new(version, config.returns),
             detector: Detector::new(&config),
@@ -217,6 +224,8 @@ impl<I: Id> Overlay<I> {
                     self.detector.on_share_timer(&links, out);
                 }
                 Timer::Report => self.on_report_timer(out),
+                Timer::GatherQuiet => self.on_gather_quiet(&mut moved, out),
+                Timer::GatherLatest => self.on_gather_latest(&mut moved, out),
                 Timer::Refresh => self.on_refresh(&mut moved, out),
                 Timer::Confirm => self.on_confirm(out),
                 Timer::Probe => self.on_probe_timer(out),
@@ -226,7 +235,10 @@ impl<I: Id> Overlay<I> {
                     moved.links = true;
                 }
             },
-            Input::LinkUp { peer, boot } => self.on_link_up(peer, boot, &mut moved, out),
+            Input::LinkUp { peer, boot } => {
+                self.tell_list(peer, out);
+                self.on_link_up(peer, boot, &mut moved, out);
+            }
             Input::LinkDown { peer } => {
                 self.note_unlinked(peer);
                 self.detector.on_link_down(peer);
@@ -386,7 +398,14 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
-        let parent = self.config.parent;
+        match &self.gathering {
+            Some(_) => self.start_gathering(moved, out),
+            None => self.start_tree(self.config.parent, moved, out),
+        }
+    }
+
+    /// Begin under `parent`, or as a root.
+    fn start_tree(&mut self, parent: Option<I>, moved: &mut Moved, out: &mut Out<I>) {
         self.with_tree(out, |tree, around, out| {
             tree.start(parent, around, out);
             true
@@ -424,6 +443,7 @@ impl<I: Id> Overlay<I> {
                     tree.on_message(from, message, around, out)
                 });
             }
+            Message::Clique(message) => self.on_clique(from, message, moved, out),
             Message::Ring(message) => self.on_ring(from, message, moved, out),
             Message::Census(message) => self.on_census(from, message, moved, out),
             Message::Fingers(message) => self.on_fingers(from, message, moved, out),

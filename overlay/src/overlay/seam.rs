@@ -86,6 +86,10 @@ pub enum Timer {
     Share,
     /// Tell the parent what changed while there were too many reports.
     Report,
+    /// No further peer was met, or no answer came, for a while.
+    GatherQuiet,
+    /// Peers have been met for long enough, or latecomers answered.
+    GatherLatest,
 }
 
 /// What an overlay tells its owner.

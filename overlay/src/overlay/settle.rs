@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::gathering::Gathering;
 use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer, beats};
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
@@ -236,7 +237,9 @@ impl<I: Id> Overlay<I> {
             let tables = fingers.clockwise().iter().chain(fingers.counterclockwise());
             tables.copied().flatten()
         });
-        let wanted: BTreeSet<I> = near.into_iter().chain(fingers).collect();
+        let gathering = self.gathering.iter().flat_map(Gathering::links);
+        let met = gathering.filter(|peer| *peer != self.config.me);
+        let wanted: BTreeSet<I> = near.into_iter().chain(fingers).chain(met).collect();
         for peer in wanted.difference(&self.claimed) {
             out.connect(*peer);
         }

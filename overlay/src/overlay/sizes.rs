@@ -1,9 +1,11 @@
 //! How much an overlay remembers, for whoever checks that it is bounded.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
+use super::gathering::{Gathering, MAX_LATE};
 use super::island::MAX_LOST_MEMBERS;
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
+use crate::clique::Peers;
 use crate::detector::MAX_GOODBYES;
 use crate::placement::MAX_LEVELS;
 
@@ -25,7 +27,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 15] {
+    pub fn sizes(&self) -> [Size; 17] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -34,7 +36,9 @@ impl<I: Id> Overlay<I> {
         let limits = &self.config.limits;
         let children = usize::from(limits.max_children);
         let known = &self.acquaintances;
-        let links = FINGERS_AND_RING + children + 1;
+        let gathering = self.gathering.as_ref();
+        let (gathered, questions) = gathering.map_or((0, 0), Gathering::lengths);
+        let links = FINGERS_AND_RING + children + 1 + gathered;
         [
             size("children", self.tree.children().len(), children),
             size("path", self.tree.depth(), limits.max_depth.into()),
@@ -54,6 +58,8 @@ impl<I: Id> Overlay<I> {
                 MAX_ACQUAINTANCES,
             ),
             size("boots", self.boots.len(), MAX_BOOTS + links),
+            size("gathered", gathered, Peers::<I>::MAX + MAX_LATE),
+            size("clique questions", questions, 2 * Peers::<I>::MAX),
             size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]
     }

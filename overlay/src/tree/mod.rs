@@ -121,6 +121,16 @@ impl<I: Id> Tree<I> {
         }
     }
 
+    /// Wait for [`Tree::start`] without a place: askers are kept until then.
+    pub const fn hold(&mut self) {
+        self.anchored = false;
+    }
+
+    /// The place to ask for under the parent that it starts with.
+    pub fn deploy(&mut self, slot: u32) {
+        self.slot = Order::deployed(slot);
+    }
+
     /// Who this node hangs under.
     pub const fn parent(&self) -> Option<I> {
         self.parent

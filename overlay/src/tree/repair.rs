@@ -20,6 +20,9 @@ impl<I: Id> Tree<I> {
     /// Start under the configured parent, or as a root if there is none.
     pub fn start(&mut self, parent: Option<I>, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
         let Some(parent) = parent.filter(|id| *id != self.me) else {
+            if !self.anchored {
+                self.become_root(around, out);
+            }
             return;
         };
         self.anchored = false;
