@@ -13,6 +13,7 @@ mod error;
 mod launch;
 mod member;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::certificate::{Authority, Validity};
 use crate::process::{Process, Signal};
-use crate::settings::{Inventory, Profile, Router, Signatures};
+use crate::settings::{Bootstrap, Inventory, Profile, Router, Seed, Signatures};
 use crate::shape::{Shape, widest};
 use crate::state::replace;
 pub use error::ClusterError;
@@ -38,8 +39,15 @@ const TRUST_DOMAIN: &str = "binomesh.local";
 pub struct ClusterConfig {
     /// How many nodes.
     pub nodes: u32,
-    /// Who starts below whom.
+    /// How they find their places.
+    pub bootstrap: Bootstrap,
+    /// With [`Bootstrap::Tree`]: who starts below whom.
     pub shape: Shape,
+    /// With [`Bootstrap::Clique`]: the numbers of those that a node lists, in order, where
+    /// that is not everybody. Numbers from `nodes` on are of nodes that never start.
+    pub lists: BTreeMap<u32, Vec<u32>>,
+    /// With [`Bootstrap::Clique`]: how many listed nodes never start.
+    pub absent: u32,
     /// How eagerly they watch each other.
     pub profile: Profile,
     /// How long a dead node's rank stays vacant.
@@ -70,7 +78,10 @@ impl ClusterConfig {
     pub fn new(nodes: u32) -> Self {
         Self {
             nodes,
+            bootstrap: Bootstrap::Tree,
             shape: Shape::default(),
+            lists: BTreeMap::new(),
+            absent: 0,
             profile: Profile::default(),
             grace_seconds: 0,
             expect: Inventory::default(),
@@ -108,6 +119,8 @@ pub struct Cluster {
     authority: Authority,
     binary: PathBuf,
     max_children: u32,
+    /// With [`Bootstrap::Clique`]: everybody, by number, those that never start behind.
+    listed: Vec<Seed>,
     dir: tempfile::TempDir,
 }
 
@@ -141,9 +154,13 @@ impl Cluster {
             authority: Authority::generate(TRUST_DOMAIN, Validity::days(7))?,
             binary,
             max_children,
+            listed: Vec::new(),
             dir,
         };
-        cluster.start_levels(&parents).await?;
+        match cluster.config.bootstrap {
+            Bootstrap::Tree => cluster.start_levels(&parents).await?,
+            Bootstrap::Clique => cluster.start_all().await?,
+        }
         cluster.save()?;
         Ok(cluster)
     }
@@ -176,6 +193,26 @@ impl Cluster {
             }
         }
         self.slots = slots.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    /// Start everybody at once, each with its list.
+    async fn start_all(&mut self) -> Result<(), ClusterError> {
+        self.listed = self.addresses()?;
+        let mut starting = JoinSet::new();
+        for number in 0..self.config.nodes as usize {
+            let bind = self.listed.get(number).map(|seed| seed.address);
+            let config = self.prepare(number, None, bind)?;
+            let start = self.start(config);
+            starting.spawn(async move { (number, start.await) });
+        }
+        let mut slots = BTreeMap::new();
+        while let Some(joined) = starting.join_next().await {
+            if let Ok((number, started)) = joined {
+                slots.insert(number, started?);
+            }
+        }
+        self.slots = slots.into_values().collect();
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 14] = [
+const PARSED: [&str; 16] = [
     "alone",
     "advertise",
     "seeds",
@@ -29,11 +29,14 @@ const PARSED: [&str; 14] = [
     "drain_seconds",
     "threads",
     "watch_stdin",
+    "meet_quiet_ms",
+    "meet_seconds",
     // Not a setting of the file; listed so that the variable is no error.
     "config",
 ];
 
-const TAKEN: [&str; 17] = [
+const TAKEN: [&str; 18] = [
+    "bootstrap",
     "name",
     "bind",
     "parent",

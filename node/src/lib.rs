@@ -64,6 +64,6 @@ pub use node::{
 };
 pub use recorded::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
-pub use settings::{NodeConfig, Profile, Router, Seed, Signatures, Strategy};
+pub use settings::{Bootstrap, NodeConfig, Profile, Router, Seed, Signatures, Strategy};
 pub use subscription::{Gap, Hold, Listener, Message, Received, Subscription};
 pub use topic::{Topic, TopicFilter};

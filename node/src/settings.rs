@@ -1,5 +1,6 @@
 //! How one node is set up: the fields of `node.toml`, also for library users.
 
+mod bootstrap;
 mod inventory;
 mod routing;
 mod seed;
@@ -13,6 +14,7 @@ use std::str::FromStr;
 use binomesh_routing::router::Chosen;
 use serde::{Deserialize, Serialize};
 
+pub use bootstrap::Bootstrap;
 pub use inventory::{InvalidInventory, Inventory};
 pub use routing::{Router, Strategy, UnknownStrategy};
 pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
@@ -40,6 +42,22 @@ pub struct NodeConfig {
     /// Further nodes to try when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
+    /// How the node finds its place: below `parent`, or among `peers`.
+    #[serde(default)]
+    pub bootstrap: Bootstrap,
+    /// With `bootstrap = "clique"`: all nodes of the cluster, this one among them, in the order
+    /// that their ranks should have. The node opens a link to each. At most
+    /// [`NodeConfig::MAX_PEERS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<Seed>,
+    /// With `bootstrap = "clique"`: how long, in milliseconds, the node waits for a further peer
+    /// before it goes on with those that have answered. At most a minute.
+    #[serde(default = "thousand")]
+    pub meet_quiet_ms: u64,
+    /// With `bootstrap = "clique"`: how long the node waits for its peers in all, in seconds. At
+    /// most an hour.
+    #[serde(default = "ten")]
+    pub meet_seconds: u64,
     /// Whether this node is a cluster by itself if neither its parent nor a seed answers
     /// for ten seconds; otherwise it is not ready until it has met one of them.
     #[serde(default)]
@@ -135,6 +153,11 @@ const fn thirty() -> u64 {
     30
 }
 
+/// Several round trips and handshakes.
+const fn thousand() -> u64 {
+    1_000
+}
+
 const fn sixteen() -> u32 {
     16
 }
@@ -170,6 +193,9 @@ impl NodeConfig {
     pub const MAX_FANOUT: u32 = binomesh_routing::strategy::Strategy::MAX_FANOUT;
     /// The most worker threads of a daemon.
     pub const MAX_THREADS: usize = 64;
+    /// The longest list of peers: a guess at how many links a process opens at once without
+    /// harm.
+    pub const MAX_PEERS: usize = 4_096;
     /// The longest grace: a week.
     pub const MAX_GRACE_SECONDS: u64 = 604_800;
 
@@ -188,6 +214,10 @@ impl NodeConfig {
             parent: None,
             slot: None,
             seeds: Vec::new(),
+            bootstrap: Bootstrap::Tree,
+            peers: Vec::new(),
+            meet_quiet_ms: thousand(),
+            meet_seconds: ten(),
             alone: false,
             certificate: credentials.join("node.pem"),
             key: credentials.join("node.key"),
@@ -269,8 +299,54 @@ impl NodeConfig {
         {
             return invalid("planted", bug.clone(), "the name of a planted bug");
         }
+        self.check_bootstrap()?;
         if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {
             return invalid("parent", parent.to_string(), "another node");
+        }
+        Ok(())
+    }
+}
+
+impl NodeConfig {
+    fn check_bootstrap(&self) -> Result<(), InvalidSetting> {
+        let invalid = |key, value: String, expected| {
+            Err(InvalidSetting {
+                key,
+                value,
+                expected,
+            })
+        };
+        let is_clique = self.bootstrap == Bootstrap::Clique;
+        if let Some(parent) = self.parent.as_ref().filter(|_| is_clique) {
+            let expected = "no parent with `bootstrap = \"clique\"`: list it in `peers`";
+            return invalid("parent", parent.to_string(), expected);
+        }
+        if is_clique && self.peers.is_empty() {
+            let expected = "the nodes of the cluster, such as [\"node-0@10.0.0.1:7400\"], \
+                            with `bootstrap = \"clique\"`";
+            return invalid("peers", "[]".to_owned(), expected);
+        }
+        if !is_clique && !self.peers.is_empty() {
+            let expected = "no peers without `bootstrap = \"clique\"`";
+            return invalid("peers", format!("a list of {}", self.peers.len()), expected);
+        }
+        if self.peers.len() > Self::MAX_PEERS {
+            let value = format!("a list of {}", self.peers.len());
+            return invalid(
+                "peers",
+                value,
+                "at most 4096 nodes: larger clusters need a tree",
+            );
+        }
+        if !(1..=60_000).contains(&self.meet_quiet_ms) {
+            return invalid(
+                "meet_quiet_ms",
+                self.meet_quiet_ms.to_string(),
+                "1 to 60000",
+            );
+        }
+        if !(1..=3_600).contains(&self.meet_seconds) {
+            return invalid("meet_seconds", self.meet_seconds.to_string(), "1 to 3600");
         }
         Ok(())
     }
@@ -352,6 +428,29 @@ mod tests {
             c.advertise = vec!["127.0.0.1:1".parse().unwrap(); 5];
         });
         change("parent", |c| c.parent = "node-1@127.0.0.1:1".parse().ok());
+        let clique = |c: &mut NodeConfig| {
+            c.bootstrap = Bootstrap::Clique;
+            c.peers = vec!["node-2@127.0.0.1:2".parse().unwrap()];
+        };
+        change("peers", |c| c.bootstrap = Bootstrap::Clique);
+        change("peers", |c| {
+            c.peers = vec!["node-2@127.0.0.1:2".parse().unwrap()];
+        });
+        for (key, edit) in [
+            (
+                "parent",
+                (|c| c.parent = "node-3@127.0.0.1:1".parse().ok()) as fn(&mut NodeConfig),
+            ),
+            ("peers", |c| c.peers = vec![c.peers[0].clone(); 4_097]),
+            ("meet_quiet_ms", |c| c.meet_quiet_ms = 0),
+            ("meet_seconds", |c| c.meet_seconds = 3_601),
+        ] {
+            let mut config = good.clone();
+            clique(&mut config);
+            assert_eq!(config.check(), Ok(()));
+            edit(&mut config);
+            bad.push((key, config));
+        }
         for (key, config) in bad {
             assert_eq!(config.check().unwrap_err().key, key);
         }

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use binomesh_routing::packet::Confirmation;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::client::Endpoint;
-use crate::settings::{Profile, Router, Seed, Signatures, Strategy};
+use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
 use crate::shape::Shape;
 
 /// The longest time that can be asked for: a year. What is added to the clock must
@@ -51,13 +51,14 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   binomesh up --nodes 16 --demo
-  binomesh up --nodes 64 --shape binary --json")]
+  binomesh up --nodes 64 --shape binary --json
+  binomesh up --nodes 32 --bootstrap clique")]
 pub(super) struct UpFlags {
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) nodes: u32,
-    /// How the overlay is bootstrapped.
-    #[arg(long, value_enum, default_value_t = Bootstrap::Tree)]
+    /// What the nodes know at their start: tree, their parents; clique, each other.
+    #[arg(long, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
@@ -98,14 +99,6 @@ pub(super) struct UpFlags {
     #[cfg(feature = "planted")]
     #[arg(long)]
     pub(super) planted: Option<binomesh_overlay::Bug>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Bootstrap {
-    /// Each node knows at most its parent.
-    Tree,
-    /// Each node knows all others; not supported yet.
-    Clique,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::Failure;
-use super::arguments::{Bootstrap, UpFlags};
+use super::arguments::UpFlags;
 use super::output::Output;
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
@@ -62,13 +62,8 @@ pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure
     outcome
 }
 
-/// What is asked for, as far as it exists.
+/// What is asked for, as far as it goes together.
 fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
-    if flags.bootstrap == Bootstrap::Clique {
-        return Err(Failure::usage(
-            "--bootstrap clique is not supported yet; use --bootstrap tree",
-        ));
-    }
     if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
             "--demo shows ranks compacted at once; leave out --grace-seconds",
@@ -80,6 +75,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         )));
     }
     let mut config = ClusterConfig::new(flags.nodes);
+    config.bootstrap = flags.bootstrap;
     config.shape = match flags.shape {
         Shape::Balanced { .. } => Shape::Balanced {
             fanout: flags.fanout,
@@ -301,9 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_yet_is_usage_with_a_remedy() {
+    fn what_does_not_go_together_is_usage_with_a_remedy() {
         for (line, remedy) in [
-            ("--bootstrap clique", "--bootstrap tree"),
             ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),
         ] {

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use super::{Cluster, ClusterError, Listening, Member, Slot};
 use crate::certificate::Validity;
 use crate::process::Process;
-use crate::settings::{NodeConfig, Seed};
+use crate::settings::{Bootstrap, NodeConfig, Seed};
 use crate::state::replace;
 
 impl Cluster {
@@ -38,7 +38,12 @@ impl Cluster {
             .into_iter()
             .collect();
         config.grace_seconds = self.config.grace_seconds;
-        config.parent = parent.map(seed);
+        if self.config.bootstrap == Bootstrap::Clique {
+            config.bootstrap = Bootstrap::Clique;
+            config.peers = self.list_of(number);
+        } else {
+            config.parent = parent.map(seed);
+        }
         config.slot = u32::try_from(number).ok();
         let others = self.live().filter(|member| Some(*member) != parent);
         config.seeds = others
@@ -65,6 +70,38 @@ impl Cluster {
         replace(&path, text.as_bytes())
             .map_err(|source| ClusterError::file("write", &path, source))?;
         Ok(config)
+    }
+
+    /// Names and addresses of everybody. Each process binds its own as soon as it runs, so the
+    /// ports are free until then but for a process that takes one meanwhile.
+    pub(super) fn addresses(&self) -> Result<Vec<Seed>, ClusterError> {
+        let count = self.config.nodes + self.config.absent;
+        let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+        let sockets: io::Result<Vec<UdpSocket>> = (0..count).map(bind).collect();
+        let failed = |source| ClusterError::file("bind", Path::new("a port of 127.0.0.1"), source);
+        let sockets = sockets.map_err(failed)?;
+        let named = sockets.iter().enumerate().map(|(number, socket)| {
+            let place = self.config.places.get(number);
+            let address = match place {
+                Some(place) => place.advertise.unwrap_or(place.bind),
+                None => socket.local_addr()?,
+            };
+            let name = format!("node-{number}");
+            Ok(Seed { name, address })
+        });
+        named.collect::<io::Result<_>>().map_err(failed)
+    }
+
+    /// Whom a node lists.
+    fn list_of(&self, number: usize) -> Vec<Seed> {
+        let own = u32::try_from(number).ok();
+        match own.and_then(|own| self.config.lists.get(&own)) {
+            None => self.listed.clone(),
+            Some(list) => {
+                let listed = list.iter().filter_map(|one| self.listed.get(*one as usize));
+                listed.cloned().collect()
+            }
+        }
     }
 
     /// Start the process of a prepared node and wait until it listens.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use binomesh_overlay::config::{Gather, Pace};
 use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
-use binomesh_overlay::{self as overlay, PeerId, config::Pace};
+use binomesh_overlay::{self as overlay, PeerId};
 use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
 use binomesh_routing::shape::Fanout;
@@ -22,7 +23,7 @@ use super::refusals::Refusals;
 use crate::credentials::node_uri;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
-use crate::settings::{NodeConfig, Profile, Seed};
+use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
 use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
 
@@ -57,7 +58,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         .copied()
         .or(bound)
         .unwrap_or(config.bind);
-    for seed in config.parent.iter().chain(&config.seeds) {
+    let peers = config.peers.iter().filter(|peer| peer.name != config.name);
+    for seed in config.parent.iter().chain(&config.seeds).chain(peers) {
         let contact = Contact {
             id: id_of(&trust_domain, &seed.name),
             name: seed.name.clone(),
@@ -140,6 +142,16 @@ pub(super) fn overlay_config(
     wanted.returns = state.returns;
     wanted.parent = config.parent.as_ref().map(id);
     wanted.seeds = config.seeds.iter().map(id).collect();
+    if config.bootstrap == Bootstrap::Clique {
+        let peers: Vec<PeerId> = config.peers.iter().map(id).collect();
+        let others = peers.iter().copied().filter(|peer| *peer != me);
+        wanted.seeds.extend(others);
+        wanted.gather = Some(Gather {
+            peers,
+            quiet: Duration::from_millis(config.meet_quiet_ms),
+            latest: Duration::from_secs(config.meet_seconds),
+        });
+    }
     wanted.alone = config.alone;
     let expected = config.expect.names();
     wanted.expect = expected.map(|name| id_of(trust_domain, name)).collect();

@@ -3,6 +3,7 @@
 
 mod admission;
 mod bed;
+mod clique;
 mod confirmed;
 mod cuts;
 mod doubts;

@@ -1,0 +1,36 @@
+//! How a node finds its place at the start.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a node finds its place at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bootstrap {
+    /// Below the parent that it is told.
+    #[default]
+    Tree,
+    /// Among peers that all can reach each other ([FC]).
+    Clique,
+}
+
+impl fmt::Display for Bootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tree => "tree",
+            Self::Clique => "clique",
+        })
+    }
+}
+
+impl FromStr for Bootstrap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = [Self::Tree, Self::Clique];
+        let found = known.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| "expected tree or clique".to_owned())
+    }
+}
