@@ -21,12 +21,12 @@ impl<I: Id> Peers<I> {
     /// left out, and `me` is put last if the list lacks it.
     pub fn new(me: I, list: impl IntoIterator<Item = I>) -> Self {
         let mut seen = std::collections::BTreeSet::new();
-        let mut listed: Vec<I> = list.into_iter().filter(|&peer| seen.insert(peer)).collect();
-        if seen.insert(me) {
+        let distinct = list.into_iter().filter(|&peer| seen.insert(peer));
+        let mut listed: Vec<I> = distinct.take(Self::MAX).collect();
+        if !listed.contains(&me) {
             listed.truncate(Self::MAX - 1);
             listed.push(me);
         }
-        listed.truncate(Self::MAX);
         let listed: Arc<[I]> = listed.into();
         let ascending = match listed.is_sorted() {
             true => listed.clone(),
