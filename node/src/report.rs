@@ -61,6 +61,10 @@ pub struct NodeReport {
     /// [`SlowPeer::MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowPeer>,
+    /// Peers of its list, `peers` in the settings, that are no members and that it has never
+    /// had a link to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet: Vec<String>,
     /// The addresses that it tells others, and that its host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
@@ -326,6 +330,10 @@ pub struct Status {
     pub population: Option<u32>,
     /// How many peers have a live link.
     pub links: usize,
+    /// Peers of its list, `peers` in the settings, that are no members and that it has never
+    /// had a link to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet: Vec<String>,
     /// The addresses that it tells others, and that its host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
@@ -355,6 +363,7 @@ impl From<&NodeReport> for Status {
             epoch: report.epoch.clone(),
             population: report.population,
             links: report.links.len(),
+            unmet: report.unmet.clone(),
             addresses_gone: report.addresses_gone.clone(),
             healthy: report.healthy,
             anchored: report.anchored,

@@ -312,6 +312,7 @@ pub(crate) mod tests {
                 down: Vec::new(),
                 slow: Vec::new(),
                 relayed: Vec::new(),
+                unmet: Vec::new(),
                 addresses_gone: Vec::new(),
                 left: Vec::new(),
                 healthy: true,

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binomesh::Bootstrap;
 use binomesh_overlay::Planted;
 use clap::Args;
 use serde::Serialize;
@@ -54,6 +55,9 @@ pub struct Chaos {
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
+    /// What the nodes know at their start: tree, their parents; clique, each other.
+    #[arg(long, default_value_t = Bootstrap::Tree)]
+    pub bootstrap: Bootstrap,
     /// How many nodes are deployed, or A..B (B included) for a size that each seed draws, small ones
     /// often; others join later.
     #[arg(long, default_value = "2..40", value_parser = sizes)]
@@ -298,7 +302,10 @@ impl Chaos {
             loss_per_million: self.loss_per_million,
             heal_ms: u64::from(self.heal_seconds) * 1000,
         };
-        draw::scenario(seed, bounds)
+        Scenario {
+            bootstrap: self.bootstrap,
+            ..draw::scenario(seed, bounds)
+        }
     }
 
     /// Shorten a failing scenario and write it.
@@ -319,6 +326,10 @@ impl Chaos {
     fn replay(&self, given: &[Given], number: u64, outcome: &Outcome) -> String {
         let planted = self.planted_name().map(|bug| format!(" --planted {bug}"));
         let planted = planted.unwrap_or_default();
+        let bootstrap = match self.bootstrap {
+            Bootstrap::Tree => "",
+            Bootstrap::Clique => " --bootstrap clique",
+        };
         if let Some((path, _)) = given.get(number as usize) {
             let path = path.display();
             return format!("binomesh-bench chaos --scenario {path}{planted}");
@@ -333,7 +344,7 @@ impl Chaos {
         format!(
             "binomesh-bench chaos --first-seed {seed} --seeds 1 --nodes {nodes} \
              --minutes {minutes} --loss-per-million {loss_per_million} \
-             --heal-seconds {heal_seconds}{planted}"
+             --heal-seconds {heal_seconds}{bootstrap}{planted}"
         )
     }
 

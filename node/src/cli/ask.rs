@@ -121,8 +121,15 @@ fn described(status: &Status) -> String {
         .iter()
         .map(|address| format!("; this host no longer has {}", address.ip()))
         .collect();
+    let unmet = match &status.unmet[..] {
+        [] => String::new(),
+        unmet => format!(
+            "; listed and never met: {}",
+            fold(unmet.iter().map(String::as_str))
+        ),
+    };
     format!(
-        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}{lost}"
+        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}{lost}{unmet}"
     )
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
+use super::open::id_of;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
+use crate::settings::Seed;
 
 /// How many peers the metrics ever name as slow, each a series of its own; of more it is
 /// told how many there are.
@@ -42,6 +44,7 @@ impl Host {
             left: overlay.left().map(name).collect(),
             relayed: overlay.relayed().map(|(peer, _)| name(peer)).collect(),
             slow: self.slow_peers(SlowPeer::MAX),
+            unmet: self.unmet(),
             addresses_gone: self.transport.addresses_gone(),
             healthy,
             anchored: overlay.island().is_none(),
@@ -49,6 +52,18 @@ impl Host {
             reason,
             lost_count: u32::try_from(self.peer.lost_count()).unwrap_or(u32::MAX),
         }
+    }
+
+    /// By their names in the settings: nobody else may have told them.
+    fn unmet(&self) -> Vec<String> {
+        let roster = self.peer.relay().roster();
+        let is_member = |peer| roster.is_some_and(|roster| roster.rank_of(peer).is_some());
+        let unmet = self.peer.overlay().unmet();
+        let unmet: BTreeSet<PeerId> = unmet.filter(|peer| !is_member(*peer)).collect();
+        let peers = self.config.peers.iter();
+        let is_unmet = |peer: &&Seed| unmet.contains(&id_of(&self.trust_domain, &peer.name));
+        let names = peers.filter(is_unmet).map(|peer| peer.name.clone());
+        names.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     fn slow_peers(&self, most: usize) -> Vec<SlowPeer> {

@@ -54,5 +54,14 @@ async fn three_wrong_lists_and_two_dead_peers_keep_nobody_out() {
     let cluster = formed(config).await;
     let (reports, _) = verified(&cluster).await;
     assert_eq!(reports.len(), 30);
+    // Who lists the dead says so, and is ready all the same.
+    let unmet = |name: &str| {
+        let report = reports.iter().find(|report| report.name == name);
+        report.map(|report| (report.ready, report.unmet.clone()))
+    };
+    let dead = |names: &[&str]| Some((true, names.iter().map(ToString::to_string).collect()));
+    assert_eq!(unmet("node-7"), dead(&["node-30", "node-31"]));
+    assert_eq!(unmet("node-29"), dead(&["node-31"]));
+    assert_eq!(unmet("node-5"), dead(&[]));
     stop(cluster).await;
 }

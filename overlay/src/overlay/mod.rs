@@ -122,6 +122,8 @@ pub struct Overlay<I: Id> {
     shore: Shore<I>,
     /// Until a little after this node has its place, in a fully connected system.
     gathering: Option<Gathering<I>>,
+    /// The listed peers that this node never had a link to.
+    unmet: BTreeSet<I>,
 }
 
 /// What an input moved; `settle` carries it to the other layers.
@@ -151,8 +153,11 @@ impl<I: Id> Overlay<I> {
         let phase = noise.next() as u16;
         let gather = config.gather.clone();
         let gathering = gather.map(|gather| Gathering::new(config.me, gather, &mut noise));
+        let listed = config.gather.iter().flat_map(|gather| &gather.peers);
+        let unmet = listed.copied().filter(|peer| *peer != config.me).collect();
         Self {
             gathering,
+            unmet,
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
             census: Census::new(version, config.returns),
             detector: Detector::new(&config),
@@ -236,6 +241,7 @@ impl<I: Id> Overlay<I> {
                 }
             },
             Input::LinkUp { peer, boot } => {
+                self.unmet.remove(&peer);
                 self.tell_list(peer, out);
                 self.on_link_up(peer, boot, &mut moved, out);
             }
@@ -352,6 +358,12 @@ impl<I: Id> Overlay<I> {
     /// The fingers of the current epoch; none until this node has a place.
     pub const fn fingers(&self) -> Option<&PlacedFingers<I>> {
         self.current.as_ref()
+    }
+
+    /// The peers of this node's list ([`Config::gather`]) that it never had a link to. That
+    /// keeps nobody from being healthy: a list may name the dead.
+    pub fn unmet(&self) -> impl Iterator<Item = I> + '_ {
+        self.unmet.iter().copied()
     }
 
     /// Whether this node wants a link to a peer.

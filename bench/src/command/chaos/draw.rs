@@ -10,6 +10,7 @@
 
 mod script;
 
+use binomesh::Bootstrap;
 use binomesh::world::{Conditions, Latency, Shape};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -108,6 +109,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
     faults.sort_by_key(|fault| fault.at_ms);
     messages.sort_by_key(|message| message.at_ms);
     Scenario {
+        bootstrap: Bootstrap::Tree,
         seed,
         nodes: bounds.nodes,
         shape: shape.unwrap_or(Shape::Random),

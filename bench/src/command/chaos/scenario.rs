@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use binomesh::Bootstrap;
 use binomesh::world::{Conditions, Fault, Id, Shape};
 use binomesh_overlay::Planted;
 use binomesh_overlay::config::Pace;
@@ -26,6 +27,9 @@ pub struct Scenario {
     pub seed: u64,
     /// How many nodes are deployed, called 0, 1, …
     pub nodes: u32,
+    /// How the nodes find their places: in a clique each lists all that are deployed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bootstrap: Bootstrap,
     /// The deployment tree.
     pub shape: Shape,
     /// How fast the nodes beat.
@@ -147,8 +151,8 @@ fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn is_default(strategy: &Strategy) -> bool {
-    *strategy == Strategy::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 const fn short() -> u32 {

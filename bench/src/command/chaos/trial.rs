@@ -11,8 +11,10 @@ mod watch;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use binomesh::Bootstrap;
 use binomesh::peer::{Event, Peer};
 use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
+use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
 use binomesh_routing::packet::Confirmation;
@@ -169,6 +171,11 @@ impl<'a> Trial<'a> {
             config.slot = Some(id);
             let others: Vec<Id> = (0..nodes).filter(|other| *other != id).collect();
             config.seeds = (0..SEEDS).filter_map(|_| noise.pick(&others)).collect();
+            if self.scenario.bootstrap == Bootstrap::Clique {
+                (config.parent, config.slot) = (None, None);
+                config.gather = Some(Gather::new((0..nodes).collect()));
+                config.seeds = others;
+            }
             self.adjust(&mut config);
             self.world.start(config);
         }
