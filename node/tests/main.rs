@@ -3,6 +3,7 @@
 mod arbitrary_state;
 mod formation;
 mod joins_and_restarts;
+mod launched;
 mod leaving;
 mod lives;
 mod membership;
