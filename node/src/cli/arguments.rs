@@ -35,7 +35,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Ca(CaCommand),
     /// Run one node.
-    Run(RunFlags),
+    Run(Box<RunFlags>),
     /// Say who the nodes are, whether they are ready, and why not.
     Status(LookFlags),
     /// Print the nodes' own tables.
