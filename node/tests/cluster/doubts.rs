@@ -138,11 +138,11 @@ impl Two {
             };
             node.config.bind = (any, port).into();
             if let Some(number) = advertise.filter(|_| name == "moved") {
-                node.config.advertise = vec![SocketAddr::new(network(number).into(), port).into()];
+                node.config.advertise = vec![SocketAddr::new(network(number), port).into()];
             }
             node.config.parent = parent.map(|(name, number, port): (&str, u8, u16)| Seed {
                 name: name.into(),
-                address: SocketAddr::new(network(number).into(), port).into(),
+                address: SocketAddr::new(network(number), port).into(),
             });
             node.start().await;
             nodes.push(node);
