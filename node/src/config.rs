@@ -57,12 +57,11 @@ const TAKEN: [&str; 17] = [
 
 /// The variables that are no settings of a node: options of commands, and what a command that
 /// `run` starts is told.
-const OTHER: [&str; 12] = [
+const OTHER: [&str; 11] = [
     "config",
     "cluster",
     "admin",
     "launch",
-    "bootstrap",
     "shape",
     "peers",
     "hostfile",

@@ -21,7 +21,7 @@ pub(super) struct LaunchFlags {
     #[arg(long, env = "BINOMESH_LAUNCH", value_name = "LAUNCHER")]
     pub(super) launch: Option<Launcher>,
     /// How the overlay is bootstrapped.
-    #[arg(long, value_enum, env = "BINOMESH_BOOTSTRAP", default_value_t = Bootstrap::Tree)]
+    #[arg(long, value_enum, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
     /// The tree of the nodes: binomial, binary (with --fanout) or flat.
     #[arg(long, env = "BINOMESH_SHAPE", default_value_t = Shape::Binomial)]
