@@ -481,6 +481,8 @@ mod tests {
         let config = load(None, of([("key", Some("other".to_owned()))])).unwrap();
         assert_eq!((config.name.as_str(), config.slot), ("7", Some(7)));
         assert_eq!(config.key, Path::new("other"));
+        let config = load(None, of([("slot", Some("9".to_owned()))])).unwrap();
+        assert_eq!((config.name.as_str(), config.slot), ("7", Some(9)));
         assert_eq!(config.seeds[0].address.to_string(), "c5:7400");
         let error = load(None, of([("fanout", Some("1".to_owned()))])).unwrap_err();
         assert_eq!(error.origin, "flag --fanout");
