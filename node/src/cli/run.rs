@@ -228,7 +228,8 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
     };
     if let Some(placement) = &placement {
         layers.placed = flags.place.placed(placement, flags.fanout)?;
-        if flags.config.is_none() {
+        let has_both = flags.state_dir.is_some() && flags.admin_socket.is_some();
+        if flags.config.is_none() && !has_both {
             layers.defaults = LaunchFlags::defaults(placement)?;
         }
     }
