@@ -1,17 +1,21 @@
 //! The commands. Standard output carries only data, logs go to standard error.
 //!
 //! Exit status: 0 all right, 1 failed check or partial receipt, 2 usage,
-//! 3 unreachable, 4 timeout, 5 a newer process has the identity of this node.
+//! 3 unreachable, 4 timeout, 5 a newer process has the identity of this node. `run -- COMMAND`
+//! ends with the command's.
 
 mod arguments;
 mod ask;
 mod authority;
 mod fold;
+mod job;
+mod launch;
 mod listen;
 mod output;
 mod push;
 mod run;
 mod up;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -48,8 +52,8 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
-    // `run` takes its log settings from its file.
-    if !matches!(command, Command::Run(_)) {
+    // `run` takes its log settings from its file; the log of `exec` would be the command's.
+    if !matches!(command, Command::Run(_) | Command::Exec(_)) {
         let filter = std::env::var("BINOMESH_LOG").unwrap_or_else(|_| "warn".to_owned());
         start_log(&filter, false)?;
     }
@@ -79,6 +83,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             pushed
         }
         Command::Subscribe(flags) => small_runtime()?.block_on(listen::subscribe(&flags)),
+        Command::Wait(flags) => small_runtime()?.block_on(wait::wait(&flags)),
+        Command::Exec(flags) => job::exec(&flags),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }
 }

@@ -201,7 +201,8 @@ impl Cluster {
         self.listed = self.addresses()?;
         let mut starting = JoinSet::new();
         for number in 0..self.config.nodes as usize {
-            let bind = self.listed.get(number).map(|seed| seed.address);
+            let bind = self.listed.get(number);
+            let bind = bind.and_then(|seed| seed.address.address());
             let config = self.prepare(number, None, bind)?;
             let start = self.start(config);
             starting.spawn(async move { (number, start.await) });

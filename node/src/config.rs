@@ -1,4 +1,5 @@
-//! `node.toml`, overridden by `BINOMESH_*` variables, overridden by flags.
+//! `node.toml`, overridden by the place that a launcher gives, by `BINOMESH_*` variables, and
+//! by flags. With a launcher no file is needed.
 //!
 //! Relative paths in the file are relative to the file; others to where the
 //! process runs.
@@ -15,7 +16,8 @@ use crate::settings::NodeConfig;
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 16] = [
+const PARSED: [&str; 18] = [
+    "peers",
     "alone",
     "advertise",
     "seeds",
@@ -24,6 +26,7 @@ const PARSED: [&str; 16] = [
     "max_children",
     "fanout",
     "priority",
+    "patience_rounds",
     "max_payload_bytes",
     "log_json",
     "drain_seconds",
@@ -56,8 +59,21 @@ const TAKEN: [&str; 18] = [
     "planted",
 ];
 
-/// The variables that are options of other commands.
-const OTHER: [&str; 3] = ["config", "cluster", "admin"];
+/// The variables that are no settings of a node: options of commands, and what a command that
+/// `run` starts is told.
+const OTHER: [&str; 11] = [
+    "config",
+    "cluster",
+    "admin",
+    "launch",
+    "shape",
+    "peers",
+    "hostfile",
+    "port",
+    "credentials",
+    "ordinal",
+    "size",
+];
 
 /// The settings cannot be used. Nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +138,42 @@ impl Layer {
 
     /// Flags, by the setting that each overrides.
     pub fn flags(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        Self::of("flag --", values)
+    }
+
+    /// What holds unless something else is said.
+    pub fn defaults(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        Self::of("the default", values)
+    }
+
+    /// What follows from a place in a launcher's list.
+    pub fn placed(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        Self::of("the place in the list of nodes", values)
+    }
+
+    fn of(
+        origin: &'static str,
+        values: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    ) -> Self {
         let given = |(key, value): (&str, Option<String>)| Some((key.to_owned(), value?));
         Self {
-            origin: "flag --",
+            origin,
             values: values.into_iter().filter_map(given).collect(),
         }
     }
+}
+
+/// Where settings come from besides a file.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// Under the file.
+    pub defaults: Layer,
+    /// Over the file: the node's place among those of a launcher.
+    pub placed: Layer,
+    /// Over that.
+    pub environment: Layer,
+    /// Over all.
+    pub flags: Layer,
 }
 
 impl Provider for Layer {
@@ -148,23 +194,17 @@ impl Provider for Layer {
     }
 }
 
-/// Read the settings: `file`, under `environment`, under `flags`.
-pub fn load(file: &Path, environment: Layer, flags: Layer) -> Result<NodeConfig, ConfigError> {
-    let whole = |problem: String, remedy: &str| ConfigError {
-        origin: file.display().to_string(),
-        key: None,
-        problem,
-        remedy: remedy.to_owned(),
-    };
-    std::fs::read_to_string(file).map_err(|error| {
-        whole(
-            format!("cannot be read: {error}"),
-            "give an existing file with `--config`",
-        )
-    })?;
-    let figment = Figment::from(Toml::file_exact(file))
-        .merge(environment)
-        .merge(flags);
+/// Read the settings: `file`, if there is one, among the other layers.
+pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigError> {
+    let mut figment = Figment::from(layers.defaults);
+    if let Some(file) = file {
+        figment = figment.merge(read(file)?);
+    }
+    let figment = figment
+        .merge(layers.placed)
+        .merge(layers.environment)
+        .merge(layers.flags);
+    let file = file.unwrap_or(Path::new(NO_FILE));
     let mut config: NodeConfig = figment.extract().map_err(|error| explained(error, file))?;
     rebase(&figment, file, &mut config);
     config.check().map_err(|invalid| {
@@ -180,6 +220,28 @@ pub fn load(file: &Path, environment: Layer, flags: Layer) -> Result<NodeConfig,
         }
     })?;
     Ok(config)
+}
+
+/// The settings that `--credentials` stands for.
+const CREDENTIALS: [&str; 3] = ["certificate", "key", "ca"];
+/// In the place of the file's name, where there is no file.
+const NO_FILE: &str = "flags and variables";
+
+/// A file that can be read.
+fn read(file: &Path) -> Result<impl Provider, ConfigError> {
+    let whole = |problem: String, remedy: &str| ConfigError {
+        origin: file.display().to_string(),
+        key: None,
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    std::fs::read_to_string(file).map_err(|error| {
+        whole(
+            format!("cannot be read: {error}"),
+            "give an existing file with `--config`",
+        )
+    })?;
+    Ok(Toml::file_exact(file))
 }
 
 /// Make paths from the file relative to the file.
@@ -215,6 +277,7 @@ fn origin_of(metadata: &Metadata, key: &str, file: &Path) -> String {
         "environment variable BINOMESH_" => {
             format!("environment variable BINOMESH_{}", key.to_uppercase())
         }
+        name if name.starts_with("the ") => name.to_owned(),
         _ => file.display().to_string(),
     }
 }
@@ -232,6 +295,21 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("remove it; known are {}", known.join(", ")),
             },
+        ),
+        Kind::MissingField(name)
+            if file == Path::new(NO_FILE) && CREDENTIALS.contains(&name.as_ref()) =>
+        {
+            (
+                name.to_string(),
+                "give --credentials with a folder that `binomesh ca issue` has written".to_owned(),
+            )
+        }
+        Kind::MissingField(name) if file == Path::new(NO_FILE) => (
+            name.to_string(),
+            format!(
+                "set BINOMESH_{} or a flag, give a file with --config, or --launch",
+                name.to_uppercase()
+            ),
         ),
         Kind::MissingField(name) => (name.to_string(), format!("add `{name} = …`")),
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
@@ -300,7 +378,12 @@ mod tests {
         let file = dir.path().join("node.toml");
         std::fs::write(&file, text).unwrap();
         let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        let loaded = load(&file, Layer::environment(env)?, flags)?;
+        let layers = Layers {
+            environment: Layer::environment(env)?,
+            flags,
+            ..Layers::default()
+        };
+        let loaded = load(Some(&file), layers)?;
         assert_eq!(loaded.certificate.parent(), Some(dir.path()));
         Ok(loaded)
     }
@@ -371,8 +454,43 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let layers = (Layer::default(), Layer::default());
-        let error = load(Path::new("/nowhere/node.toml"), layers.0, layers.1).unwrap_err();
+        let error = load(Some(Path::new("/nowhere/node.toml")), Layers::default()).unwrap_err();
         assert!(error.to_string().contains("/nowhere/node.toml"), "{error}");
+    }
+
+    #[test]
+    fn without_a_file_the_place_in_the_list_fills_what_flags_leave_out() {
+        let defaults = || {
+            Layer::defaults([
+                ("state_dir", Some("s".to_owned())),
+                ("certificate", Some("c".to_owned())),
+                ("key", Some("k".to_owned())),
+                ("ca", Some("a".to_owned())),
+            ])
+        };
+        let placed = || {
+            Layer::placed([
+                ("name", Some("7".to_owned())),
+                ("parent", Some("6@c6:7400".to_owned())),
+                ("seeds", Some(r#"["5@c5:7400"]"#.to_owned())),
+                ("slot", Some("7".to_owned())),
+            ])
+        };
+        let of = |flags| Layers {
+            defaults: defaults(),
+            placed: placed(),
+            flags: Layer::flags(flags),
+            ..Layers::default()
+        };
+        let config = load(None, of([("key", Some("other".to_owned()))])).unwrap();
+        assert_eq!((config.name.as_str(), config.slot), ("7", Some(7)));
+        assert_eq!(config.key, Path::new("other"));
+        let config = load(None, of([("slot", Some("9".to_owned()))])).unwrap();
+        assert_eq!((config.name.as_str(), config.slot), ("7", Some(9)));
+        assert_eq!(config.seeds[0].address.to_string(), "c5:7400");
+        let error = load(None, of([("fanout", Some("1".to_owned()))])).unwrap_err();
+        assert_eq!(error.origin, "flag --fanout");
+        let error = load(None, Layers::default()).unwrap_err().to_string();
+        assert!(error.contains("--launch"), "{error}");
     }
 }

@@ -30,6 +30,8 @@ pub mod credentials;
 pub mod demo;
 #[cfg(feature = "admin")]
 pub mod exporter;
+#[cfg(feature = "cluster")]
+pub mod launch;
 pub mod peer;
 #[cfg(feature = "push")]
 pub mod push;

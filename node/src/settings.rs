@@ -1,6 +1,7 @@
 //! How one node is set up: the fields of `node.toml`, also for library users.
 
 mod bootstrap;
+pub(crate) mod folded;
 mod inventory;
 mod routing;
 mod seed;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use binomesh_overlay::quic::Location;
 use binomesh_routing::router::Chosen;
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +31,10 @@ pub struct NodeConfig {
     /// Where it listens. Port 0 takes a free one.
     #[serde(default = "any_address")]
     pub bind: SocketAddr,
-    /// The addresses that it tells others; empty for the bound one.
+    /// Where others can dial it, as it tells them; empty for the bound address. DNS names
+    /// among them are looked up by this node, again and again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub advertise: Vec<SocketAddr>,
+    pub advertise: Vec<Location>,
     /// The parent in the deployment tree; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Seed>,
@@ -62,6 +65,11 @@ pub struct NodeConfig {
     /// for ten seconds; otherwise it is not ready until it has met one of them.
     #[serde(default)]
     pub alone: bool,
+    /// How often a node that has never had a place asks all its contacts for one before it
+    /// becomes a root by itself, 1 to 16. The pauses between grow to five seconds: 3 are some
+    /// five seconds, 8 some twenty-five.
+    #[serde(default = "eight")]
+    pub patience_rounds: u32,
     /// The hosts that ought to be members, such as `c[001-300],login-1`: receipts of
     /// broadcasts name those that are not, and an overlay with more than half of them is
     /// the cluster.
@@ -158,6 +166,11 @@ const fn thousand() -> u64 {
     1_000
 }
 
+/// That of the overlay.
+const fn eight() -> u32 {
+    8
+}
+
 const fn sixteen() -> u32 {
     16
 }
@@ -219,6 +232,7 @@ impl NodeConfig {
             meet_quiet_ms: thousand(),
             meet_seconds: ten(),
             alone: false,
+            patience_rounds: eight(),
             certificate: credentials.join("node.pem"),
             key: credentials.join("node.key"),
             ca: credentials.join("ca.pem"),
@@ -267,6 +281,10 @@ impl NodeConfig {
             let expected = "1 to 4096";
             return invalid("max_children", self.max_children.to_string(), expected);
         }
+        if !(1..=16).contains(&self.patience_rounds) {
+            let value = self.patience_rounds.to_string();
+            return invalid("patience_rounds", value, "1 to 16");
+        }
         if !(2..=Self::MAX_FANOUT).contains(&self.fanout) {
             let expected = "2 to 1024";
             return invalid("fanout", self.fanout.to_string(), expected);
@@ -287,10 +305,8 @@ impl NodeConfig {
             let expected = "at most 4 addresses";
             return invalid("advertise", self.advertise.len().to_string(), expected);
         }
-        let unspecified =
-            |address: &&SocketAddr| address.ip().is_unspecified() || address.port() == 0;
-        if let Some(address) = self.advertise.iter().find(unspecified) {
-            let expected = "an address and port that others can reach";
+        if let Some(address) = self.advertise.iter().find(|one| !one.is_dialable()) {
+            let expected = "an address or a name and a port that others can reach";
             return invalid("advertise", address.to_string(), expected);
         }
         #[cfg(feature = "planted")]
@@ -415,6 +431,8 @@ mod tests {
         change("name", |c| c.name = "a/b".into());
         change("grace_seconds", |c| c.grace_seconds = 604_801);
         change("max_children", |c| c.max_children = 0);
+        change("patience_rounds", |c| c.patience_rounds = 0);
+        change("patience_rounds", |c| c.patience_rounds = 17);
         change("fanout", |c| c.fanout = 1);
         change("fanout", |c| c.fanout = 1025);
         change("max_payload_bytes", |c| c.max_payload_bytes = 0);

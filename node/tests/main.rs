@@ -4,6 +4,7 @@ mod arbitrary_state;
 mod formation;
 mod gathering;
 mod joins_and_restarts;
+mod launched;
 mod leaving;
 mod lives;
 mod membership;

@@ -97,6 +97,9 @@ pub struct Limits {
     /// The pause between asking two candidates. Default 100 ms, well above a
     /// round trip and below what a user notices (guess).
     pub stagger: Duration,
+    /// Rounds of asking everybody before a node that never had a parent becomes its own
+    /// root. Default 8: about 20 s, in which the configured parent may start (guess).
+    pub starting_rounds: u32,
     /// The cap of the back-off between rounds of asking. Default 5 s (guess).
     pub retry_max: Duration,
 }
@@ -107,6 +110,7 @@ impl Default for Limits {
             max_children: 16,
             max_depth: 64,
             stagger: Duration::from_millis(100),
+            starting_rounds: 8,
             retry_max: Duration::from_secs(5),
         }
     }

@@ -135,6 +135,28 @@ fn a_node_asks_its_configured_parent_for_its_slot() {
     assert!(!node.overlay.tree().is_anchored());
 }
 
+/// The parent may start later than the node.
+#[test]
+fn a_parent_is_asked_for_the_slot_in_each_round_until_there_were_enough() {
+    let mut node = Node::new(5, |config| {
+        config.parent = Some(1);
+        config.slot = Some(4);
+        config.seeds = vec![2];
+        config.limits.starting_rounds = 3;
+    });
+    let claim = Claim::Orphan;
+    for round in 0..3 {
+        let order = Order::deployed(4);
+        assert!(node.overlay.tree().parent().is_none());
+        assert_eq!(node.said(1), [Tree::Attach { claim, order }], "{round}");
+        node.fire(Timer::Seek);
+        assert_eq!(node.said(2), [attach(Claim::Orphan)], "{round}");
+        assert!(!node.overlay.tree().is_root(), "{round}");
+        node.fire(Timer::Seek);
+    }
+    assert!(node.overlay.tree().is_root());
+}
+
 #[test]
 fn an_orphan_accepts_no_children_until_it_is_anchored() {
     let mut node = Node::new(5, |config| config.parent = Some(1));

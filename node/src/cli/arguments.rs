@@ -1,18 +1,22 @@
 //! What can be typed.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use binomesh_routing::packet::Confirmation;
 use clap::{Args, Parser, Subcommand};
 
+use super::job::ExecFlags;
+use super::launch::LaunchFlags;
+use super::wait::WaitFlags;
 use crate::client::Endpoint;
 use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
 use crate::shape::Shape;
 
 /// The longest time that can be asked for: a year. What is added to the clock must
 /// not overflow it.
-const SECONDS_MAX: u64 = 365 * 24 * 3600;
+pub(super) const SECONDS_MAX: u64 = 365 * 24 * 3600;
 
 /// A resilient communication layer for clusters.
 #[derive(Debug, Parser)]
@@ -31,7 +35,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Ca(CaCommand),
     /// Run one node.
-    Run(RunFlags),
+    Run(Box<RunFlags>),
     /// Say who the nodes are, whether they are ready, and why not.
     Status(LookFlags),
     /// Print the nodes' own tables.
@@ -44,6 +48,11 @@ pub(super) enum Command {
     Push(PushFlags),
     /// Print the messages that a node delivers.
     Subscribe(SubscribeFlags),
+    /// Wait until an overlay has so many members.
+    Wait(WaitFlags),
+    /// Become a command that ends with its parent; for `run -- COMMAND`.
+    #[command(hide = true)]
+    Exec(ExecFlags),
     /// Have a node leave its cluster and stop.
     Leave(LeaveFlags),
 }
@@ -177,22 +186,29 @@ Example:
 #[derive(Debug, Args)]
 #[command(
     after_help = "Flags override BINOMESH_* variables, which override the file.
-The first line on standard output says where the node listens.
+The first line on standard output says where the node listens; with a COMMAND, standard
+output is the command's. It starts once the node is a member, with BINOMESH_ADMIN,
+BINOMESH_ORDINAL and BINOMESH_SIZE in its environment. Signals are passed on to it, the node
+leaves when it ends, and its exit status is that of `run`.
 
-Example:
-  binomesh run --config /etc/binomesh/node.toml --log info,binomesh=debug"
+Examples:
+  binomesh run --config /etc/binomesh/node.toml --log info,binomesh=debug
+  srun -n 64 binomesh run --launch slurm --credentials ca/nodes -- ./work
+  mpirun -n 8 --hostfile hosts binomesh run --hostfile hosts --credentials ca/nodes -- ./work
+  binomesh run --ordinal 3 --peers 'c[001-128]' --shape binary --credentials /etc/binomesh
+  binomesh run --launch kubernetes --peers 'mesh-{}.mesh:7400' --size 3 --credentials /certs"
 )]
 pub(super) struct RunFlags {
     /// The settings; see deploy/node.toml.
     #[arg(long, env = "BINOMESH_CONFIG")]
-    pub(super) config: PathBuf,
+    pub(super) config: Option<PathBuf>,
     /// The node's name.
     #[arg(long)]
     pub(super) name: Option<String>,
     /// Where it listens.
     #[arg(long)]
     pub(super) bind: Option<SocketAddr>,
-    /// Its parent, as name@address:port.
+    /// Its parent, as name@host:port.
     #[arg(long)]
     pub(super) parent: Option<Seed>,
     /// The folder of its lasting state.
@@ -231,6 +247,11 @@ pub(super) struct RunFlags {
     /// Leave when standard input closes.
     #[arg(long)]
     pub(super) watch_stdin: bool,
+    #[command(flatten)]
+    pub(super) place: LaunchFlags,
+    /// A command to run once the node is a member.
+    #[arg(last = true)]
+    pub(super) command: Vec<OsString>,
 }
 
 /// Whom to ask.
@@ -471,6 +492,13 @@ mod tests {
             "ca revoke --dir d --name n --out crl.pem",
             "ca list --dir d --json",
             "run --config node.toml --watch-stdin",
+            "run --launch auto",
+            "run --launch slurm --bootstrap tree --shape binary --fanout 3 --port 8000 -- a -b --c",
+            "run --launch hosts:c[1-3] --ordinal 1 --bind-own",
+            "run --ordinal 1 --peers c[1-3] --credentials d",
+            "run --launch mpi --hostfile f -- work --json",
+            "wait --cluster d --members 3 --timeout-seconds 5 --json",
+            "wait --admin /run/s --members 3",
             "status --cluster d --node node-1 --json",
             "topology --admin /run/s --json",
             "send --cluster d --to a,b hello",
@@ -514,7 +542,15 @@ mod tests {
             "status --cluster d --admin s",
             "status --node n --admin s",
             "broadcast --cluster d word --file f",
-            "run",
+            "run --launch pbs",
+            "run --launch hosts:",
+            "run --peers a --size 0",
+            "run --peers a --port 0",
+            "run --peers a --bind [::]:1 --bind-own",
+            "run --peers a work",
+            "wait --cluster d",
+            "wait --cluster d --members 0",
+            "wait --members 3 --cluster d --admin s",
         ] {
             let words = std::iter::once("binomesh").chain(line.split_whitespace());
             let error = Arguments::try_parse_from(words).expect_err(line);

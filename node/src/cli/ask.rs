@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_secs(10);
 
 /// The clients that the flags mean: one, or all of a cluster.
-fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
+pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
     if let Some(endpoint) = &target.admin {
         return Ok(vec![(endpoint.to_string(), Client::new(endpoint.clone()))]);
     }
@@ -65,7 +65,9 @@ pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
     Err(last)
 }
 
-async fn bounded<T>(asking: impl Future<Output = Result<T, ClientError>>) -> Result<T, Failure> {
+pub(super) async fn bounded<T>(
+    asking: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, Failure> {
     match tokio::time::timeout(ANSWER, asking).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::timeout(format!(
@@ -94,7 +96,7 @@ pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Fa
     outcome
 }
 
-fn described(status: &Status) -> String {
+pub(super) fn described(status: &Status) -> String {
     let rank = status
         .rank
         .map_or_else(|| "-".to_owned(), |rank| rank.to_string());

@@ -5,15 +5,18 @@ use std::convert::Infallible;
 use std::io::Read;
 use std::time::Duration;
 
+use rustix::process::Signal as Signalled;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::arguments::RunFlags;
+use super::job::{Job, JobEnd};
+use super::launch::{LaunchFlags, check_stdin, name_of};
 use super::output::Output;
 use super::{Failure, runtime, start_log};
 use crate::admin::Admin;
 use crate::cluster::{Listening, Member};
-use crate::config::{Layer, load};
+use crate::config::{Layer, Layers, load};
 use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
@@ -24,12 +27,18 @@ use crate::settings::NodeConfig;
 const GOODBYE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
-    let config = settings(flags)?;
+    let (config, place) = settings(flags)?;
+    check_stdin(&config, !flags.command.is_empty())?;
     start_log(&config.log, config.log_json)?;
-    runtime(config.threads)?.block_on(serve(config))
+    let job = (!flags.command.is_empty()).then(|| Job {
+        command: flags.command.clone(),
+        place,
+        admin_socket: config.admin_socket.clone(),
+    });
+    runtime(config.threads)?.block_on(serve(config, job))
 }
 
-async fn serve(config: NodeConfig) -> Result<(), Failure> {
+async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
@@ -56,17 +65,59 @@ async fn serve(config: NodeConfig) -> Result<(), Failure> {
         event: "listening".to_owned(),
         member,
     };
-    // A node that nobody listens to is still a node.
-    let _ = Output::stdout(true).line(&listening, |_| "");
-    let ended = tokio::select! {
-        ended = node.stopped() => ended,
+    if job.is_none() {
+        // A node that nobody listens to is still a node.
+        let _ = Output::stdout(true).line(&listening, |_| "");
+    }
+    let drain = Duration::from_secs(config.drain_seconds);
+    let outcome = tokio::select! {
+        outcome = lived(&node, job, &mut stop, drain) => outcome,
         never = renew(&node, &config, hangups) => match never {},
-        reason = stop.asked() => {
-            tracing::info!(reason, "leaving");
-            leave(&node, &mut stop, Duration::from_secs(config.drain_seconds)).await
-        }
     };
     admin.stop().await;
+    outcome
+}
+
+/// Until the node ends: by itself, or because it is asked to, or with its job.
+async fn lived(
+    node: &Node,
+    job: Option<Job>,
+    stop: &mut Stop,
+    drain: Duration,
+) -> Result<(), Failure> {
+    let Some(job) = job else {
+        let ended = tokio::select! {
+            ended = node.stopped() => ended,
+            reason = stop.asked() => {
+                tracing::info!(reason, "leaving");
+                leave(node, stop, drain).await
+            }
+        };
+        return outcome(node, ended);
+    };
+    let ended = tokio::select! {
+        ended = node.stopped() => return outcome(node, ended),
+        signal = stop.signalled() => Ok(JobEnd::before_start(signal)),
+        _ = node.ready(1) => match job.start() {
+            Err(failure) => Err(failure),
+            Ok(mut running) => tokio::select! {
+                ended = running.ended(stop) => ended,
+                ended = node.stopped() => {
+                    tracing::warn!("the node has ended, and the command with it");
+                    running.end().await;
+                    return outcome(node, ended).and(Err(Failure::failed(
+                        "the node ended before its command",
+                    )));
+                }
+            },
+        },
+    };
+    tracing::info!("leaving, since the command has ended");
+    leave(node, stop, drain).await;
+    ended?.outcome()
+}
+
+fn outcome(node: &Node, ended: Ended) -> Result<(), Failure> {
     match ended {
         Ended::Asked => Ok(()),
         Ended::Panicked => Err(Failure::failed(
@@ -126,18 +177,25 @@ async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
                 tracing::warn!("leaving took too long, stopping");
             }
         }
-        reason = stop.signalled() => tracing::warn!(reason, "stopping at once"),
+        signal = stop.signalled() => tracing::warn!(?signal, "stopping at once"),
     }
     node.shutdown().await;
     node.stopped().await
 }
 
-fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
+/// The settings, and the node's place among how many, if it has one.
+fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failure> {
+    let placement = flags.place.placement()?;
     let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
     let path =
         |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let given = |flag: bool| flag.then(|| "true".to_owned());
-    let overrides = Layer::flags([
+    let name = name_of(placement.as_ref(), flags.name.as_ref());
+    // The sibling tree has at least two children a node; a shape may be a chain.
+    let least = if placement.is_some() { 2 } else { 0 };
+    let fanout = flags.fanout.map(|fanout| fanout.max(least));
+    let mut given_flags = flags.place.certified(name.as_deref());
+    given_flags.extend([
         ("name", flags.name.clone()),
         ("bind", text(flags.bind.as_ref().map(|it| it as _))),
         ("parent", text(flags.parent.as_ref().map(|it| it as _))),
@@ -150,7 +208,7 @@ fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
             text(flags.max_children.as_ref().map(|it| it as _)),
         ),
         ("router", text(flags.router.as_ref().map(|it| it as _))),
-        ("fanout", text(flags.fanout.as_ref().map(|it| it as _))),
+        ("fanout", fanout.map(|fanout| fanout.to_string())),
         (
             "signatures",
             text(flags.signatures.as_ref().map(|it| it as _)),
@@ -163,11 +221,25 @@ fn settings(flags: &RunFlags) -> Result<NodeConfig, Failure> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = Layer::environment(variables).map_err(Failure::usage)?;
-    load(&flags.config, environment, overrides).map_err(Failure::usage)
+    let mut layers = Layers {
+        environment,
+        flags: Layer::flags(given_flags),
+        ..Layers::default()
+    };
+    if let Some(placement) = &placement {
+        layers.placed = flags.place.placed(placement, flags.fanout)?;
+        let has_both = flags.state_dir.is_some() && flags.admin_socket.is_some();
+        if flags.config.is_none() && !has_both {
+            layers.defaults = LaunchFlags::defaults(placement)?;
+        }
+    }
+    let config = load(flags.config.as_deref(), layers).map_err(Failure::usage)?;
+    let place = placement.map(|placement| (placement.ordinal, placement.size()));
+    Ok((config, place))
 }
 
 /// Everything that asks a daemon to stop.
-struct Stop {
+pub(super) struct Stop {
     terminate: Signal,
     interrupt: Signal,
     orphaned: Option<oneshot::Receiver<()>>,
@@ -196,15 +268,16 @@ impl Stop {
         }
     }
 
-    async fn signalled(&mut self) -> &'static str {
+    /// The next of the two signals that ask a process to end.
+    pub(super) async fn signalled(&mut self) -> Signalled {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => Signalled::TERM,
+            _ = self.interrupt.recv() => Signalled::INT,
         }
     }
 }
 
-fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+pub(super) fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")))
 }
 

@@ -27,14 +27,14 @@ impl Cluster {
         }
         let seed = |member: &Member| Seed {
             name: member.name.clone(),
-            address: member.address,
+            address: member.address.into(),
         };
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut config = NodeConfig::new(name, &home, home.join("state"));
         let place = self.config.places.get(number);
         config.bind = bind.unwrap_or(place.map_or(loopback, |place| place.bind));
         config.advertise = place
-            .and_then(|place| place.advertise)
+            .and_then(|place| place.advertise.map(Into::into))
             .into_iter()
             .collect();
         config.grace_seconds = self.config.grace_seconds;
@@ -87,6 +87,7 @@ impl Cluster {
                 None => socket.local_addr()?,
             };
             let name = format!("node-{number}");
+            let address = address.into();
             Ok(Seed { name, address })
         });
         named.collect::<io::Result<_>>().map_err(failed)

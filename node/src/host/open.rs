@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::config::{Gather, Pace};
-use binomesh_overlay::quic::{BindError, Contact, Limits, Transport, TransportConfig};
+use binomesh_overlay::quic::{BindError, Limits, Location, Transport, TransportConfig};
 use binomesh_overlay::{self as overlay, PeerId};
 use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
@@ -54,19 +54,15 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let bound = transport.local_addresses().first().copied();
     let address = config
         .advertise
-        .first()
-        .copied()
+        .iter()
+        .find_map(Location::address)
         .or(bound)
         .unwrap_or(config.bind);
     let peers = config.peers.iter().filter(|peer| peer.name != config.name);
     for seed in config.parent.iter().chain(&config.seeds).chain(peers) {
-        let contact = Contact {
-            id: id_of(&trust_domain, &seed.name),
-            name: seed.name.clone(),
-            addresses: vec![seed.address],
-        };
+        let (id, at) = (id_of(&trust_domain, &seed.name), vec![seed.address.clone()]);
         transport
-            .add_contact(contact)
+            .add_located(id, seed.name.clone(), at)
             .map_err(|error| StartError::Transport(format!("{seed}: {error}")))?;
     }
     let overlay = overlay_config(&config, &trust_domain, id, &state);
@@ -158,6 +154,7 @@ pub(super) fn overlay_config(
     wanted.slot = config.slot;
     wanted.priority = config.priority;
     wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);
+    wanted.limits.starting_rounds = config.patience_rounds;
     wanted.pace = pace(config);
     wanted.pace.grace = Duration::from_secs(config.grace_seconds);
     #[cfg(feature = "planted")]

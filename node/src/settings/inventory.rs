@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::check_name;
+use super::{check_name, folded};
 
 /// Names of hosts, each once, in order; at most [`Inventory::MAX`]. As text a host list
 /// with ranges, such as `c[001-300],login-[1,3-4]`.
@@ -53,22 +53,14 @@ impl Inventory {
             text: text.chars().take(64).collect(),
             problem,
         };
-        for item in items(text).map_err(invalid)? {
-            let mut names = vec![String::new()];
-            for piece in pieces(item).map_err(invalid)? {
-                let all = names.len().saturating_mul(piece.count());
-                if self.0.len().saturating_add(all) > Self::MAX {
-                    return Err(invalid(format!("more than {} hosts", Self::MAX)));
-                }
-                let with = |name: &String| piece.texts(name).collect::<Vec<String>>();
-                names = names.iter().flat_map(with).collect();
-            }
-            for name in names {
-                check_name(&name).map_err(|error| invalid(error.to_string()))?;
-                self.0.insert(name);
-            }
+        for name in folded::expand(text, Self::MAX).map_err(invalid)? {
+            check_name(&name).map_err(|error| invalid(error.to_string()))?;
+            self.0.insert(name);
         }
-        Ok(())
+        match self.0.len() > Self::MAX {
+            true => Err(invalid(format!("more than {} hosts", Self::MAX))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -103,105 +95,6 @@ impl From<Inventory> for Vec<String> {
     fn from(inventory: Inventory) -> Self {
         inventory.0.into_iter().collect()
     }
-}
-
-/// What stands between the commas outside brackets.
-fn items(text: &str) -> Result<Vec<&str>, String> {
-    let mut is_inside = false;
-    for bracket in text.chars().filter(|c| matches!(c, '[' | ']')) {
-        if is_inside == (bracket == '[') {
-            return Err("its brackets do not match".to_owned());
-        }
-        is_inside = !is_inside;
-    }
-    if is_inside {
-        return Err("its brackets do not match".to_owned());
-    }
-    let outside = text.split(|c| {
-        match c {
-            '[' => is_inside = true,
-            ']' => is_inside = false,
-            _ => {}
-        }
-        c == ',' && !is_inside
-    });
-    Ok(outside
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .collect())
-}
-
-/// A piece of a name: a text, or ranges of numbers.
-enum Piece<'a> {
-    Text(&'a str),
-    Ranges(Vec<Range>),
-}
-
-/// Numbers from the first to the last, with so many digits.
-struct Range {
-    first: u32,
-    last: u32,
-    width: usize,
-}
-
-impl Piece<'_> {
-    fn count(&self) -> usize {
-        let Self::Ranges(ranges) = self else { return 1 };
-        let counts = ranges
-            .iter()
-            .map(|range| (range.last - range.first) as usize + 1);
-        counts.fold(0, usize::saturating_add)
-    }
-
-    /// A name with this piece behind it, in every way.
-    fn texts(&self, name: &str) -> Box<dyn Iterator<Item = String> + '_> {
-        let name = name.to_owned();
-        match self {
-            Self::Text(text) => Box::new(std::iter::once(name + text)),
-            Self::Ranges(ranges) => Box::new(ranges.iter().flat_map(move |range| {
-                let (name, width) = (name.clone(), range.width);
-                (range.first..=range.last).map(move |number| format!("{name}{number:0width$}"))
-            })),
-        }
-    }
-}
-
-fn pieces(item: &str) -> Result<Vec<Piece<'_>>, String> {
-    let mut pieces = Vec::new();
-    for part in item.split_inclusive(']') {
-        let (text, ranges) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-            Some((text, ranges)) => (text, Some(ranges)),
-            None => (part, None),
-        };
-        pieces.push(Piece::Text(text));
-        if let Some(ranges) = ranges {
-            let ranges: Result<Vec<Range>, String> = ranges.split(',').map(range).collect();
-            pieces.push(Piece::Ranges(ranges?));
-        }
-    }
-    Ok(pieces)
-}
-
-fn range(text: &str) -> Result<Range, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let number = |text: &str| {
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        let parsed = text.parse::<u32>().ok().filter(|_| is_number);
-        parsed.ok_or_else(|| format!("{text:?} is no number"))
-    };
-    let range = Range {
-        first: number(first)?,
-        last: number(last)?,
-        width: if first.starts_with('0') {
-            first.len()
-        } else {
-            1
-        },
-    };
-    if range.first > range.last {
-        return Err(format!("{text:?} goes backwards"));
-    }
-    Ok(range)
 }
 
 #[cfg(test)]

@@ -1,36 +1,48 @@
 //! Whom to dial first, and what a node can be called.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
+use binomesh_overlay::quic::{InvalidLocation, Location};
 use serde::{Deserialize, Serialize};
 
-/// A node to dial first: who it must be and where, written `name@address:port`.
+/// A node to dial first: who it must be and where, written `name@host:port`. The host is
+/// an IP address or a DNS name, which is resolved again for each dial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Seed {
     /// Its name; the dial is refused if another answers.
     pub name: String,
-    /// Its address.
-    pub address: SocketAddr,
+    /// Where it is.
+    pub address: Location,
 }
 
-/// A text that is not `name@address:port`.
+/// A text that is not `name@host:port`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a node: expected `name@address:port`, such as `node-0@10.0.0.1:7400`")]
-pub struct InvalidSeed(String);
+#[error(
+    "{text:?} is not a node: {problem}; expected `name@address:port`, such as \
+     `node-0@10.0.0.1:7400` or `node-0@node-0.example:7400`"
+)]
+pub struct InvalidSeed {
+    text: String,
+    problem: String,
+}
 
 impl FromStr for Seed {
     type Err = InvalidSeed;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidSeed(text.chars().take(128).collect());
-        let (name, address) = text.split_once('@').ok_or_else(invalid)?;
-        check_name(name).map_err(|_| invalid())?;
+        let invalid = |problem: String| InvalidSeed {
+            text: text.chars().take(128).collect(),
+            problem,
+        };
+        let halves = text.split_once('@');
+        let (name, address) = halves.ok_or_else(|| invalid("it has no `@`".to_owned()))?;
+        check_name(name).map_err(|error| invalid(error.to_string()))?;
+        let problem = |error: InvalidLocation| invalid(error.to_string());
         Ok(Self {
             name: name.to_owned(),
-            address: address.parse().map_err(|_| invalid())?,
+            address: address.parse().map_err(problem)?,
         })
     }
 }
@@ -83,7 +95,11 @@ mod tests {
 
     #[test]
     fn seeds_round_trip_and_wrong_ones_are_refused() {
-        for text in ["node-0@127.0.0.1:7400", "a.b@[::1]:1"] {
+        for text in [
+            "node-0@127.0.0.1:7400",
+            "a.b@[::1]:1",
+            "node-0@node-0.mesh.svc:7400",
+        ] {
             assert_eq!(text.parse::<Seed>().unwrap().to_string(), text);
         }
         for text in [
@@ -91,6 +107,8 @@ mod tests {
             "node-0",
             "@127.0.0.1:1",
             "a@127.0.0.1",
+            "a@somewhere",
+            "a@somewhere:x",
             "a b@127.0.0.1:1",
             "a@@127.0.0.1:1",
         ] {

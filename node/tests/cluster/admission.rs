@@ -148,7 +148,7 @@ async fn a_node_of_another_authority_stays_outside() {
     std::fs::write(&stranger.config.ca, both.concat()).unwrap();
     stranger.config.parent = Some(Seed {
         name: parent.name.clone(),
-        address: parent.address,
+        address: parent.address.into(),
     });
     stranger.start().await;
     eventually("it was refused again and again", async || {
@@ -182,7 +182,7 @@ async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
     let mut lost = Lone::prepare(dir.path(), "node-3", cluster.authority());
     lost.config.parent = Some(Seed {
         name: "node-0".into(),
-        address: found.address,
+        address: found.address.into(),
     });
     lost.start().await;
     let client = lost.client();
@@ -223,7 +223,7 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
     let parent = root.start().await;
     let seed = Seed {
         name: parent.name.clone(),
-        address: parent.address,
+        address: parent.address.into(),
     };
     let [mut good, mut bad] = ["node-1", "node-2"].map(|name| {
         let mut node = Lone::prepare(dir.path(), name, &authority);

@@ -123,6 +123,8 @@ pub(crate) struct Lone {
     pub(crate) config: NodeConfig,
     /// The network namespace that it is to be in; that of the test if none.
     pub(crate) namespace: Option<PathBuf>,
+    /// What it has as `/etc/hosts`; that of the test if none.
+    pub(crate) hosts: Option<PathBuf>,
     home: PathBuf,
     child: Option<Child>,
 }
@@ -141,6 +143,7 @@ impl Lone {
         Self {
             config,
             namespace: None,
+            hosts: None,
             home,
             child: None,
         }
@@ -172,9 +175,16 @@ impl Lone {
     pub(crate) async fn start(&mut self) -> Member {
         let file = self.write();
         let log = std::fs::File::create(self.home.join("log")).expect("a log");
-        let mut command = match &self.namespace {
-            None => Command::new(BINARY),
-            Some(namespace) => {
+        let mut command = match (&self.namespace, &self.hosts) {
+            (None, None) => Command::new(BINARY),
+            (None, Some(hosts)) => {
+                let mut command = Command::new("unshare");
+                let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+                command.args(["--mount", "--", "sh", "-c", script]);
+                command.arg(hosts).arg(BINARY);
+                command
+            }
+            (Some(namespace), _) => {
                 let mut command = Command::new("nsenter");
                 let option = format!("--net={}", namespace.display());
                 command.args([&option, "--", BINARY]);

@@ -1,5 +1,6 @@
 //! Cuts of the line between two hosts: a partition, and a member whose interface is down.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use binomesh::Seed;
@@ -23,15 +24,18 @@ impl Members {
         let hosts = two_hosts().await;
         let seed = |number: usize| {
             let (name, host, _) = places[number];
-            let address = ([10, 99, 0, host as u8 + 1], 7700 + number as u16).into();
+            let address = SocketAddr::from(([10, 99, 0, host as u8 + 1], 7700 + number as u16));
             let name = name.into();
-            Seed { name, address }
+            Seed {
+                name,
+                address: address.into(),
+            }
         };
         let mut nodes: Vec<Lone> = Vec::new();
         for (number, (name, host, parent)) in places.iter().enumerate() {
             let mut node = Lone::prepare(dir.path(), name, &authority);
             node.namespace = Some(hosts[*host].namespace());
-            node.config.bind = seed(number).address;
+            node.config.bind = seed(number).address.address().expect("no name");
             node.config.parent = parent.map(seed);
             node.config.grace_seconds = 1;
             node.start().await;

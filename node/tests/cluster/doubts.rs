@@ -1,7 +1,7 @@
 //! Members that are away from their old links: a life that has lost its state, and a host
 //! whose address has changed. The others, or they themselves, dial beside what is dead.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use binomesh::Seed;
@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(15);
 fn seed_of(member: &Member) -> Seed {
     Seed {
         name: member.name.clone(),
-        address: member.address,
+        address: member.address.into(),
     }
 }
 
@@ -138,11 +138,11 @@ impl Two {
             };
             node.config.bind = (any, port).into();
             if let Some(number) = advertise.filter(|_| name == "moved") {
-                node.config.advertise = vec![(network(number), port).into()];
+                node.config.advertise = vec![SocketAddr::new(network(number), port).into()];
             }
             node.config.parent = parent.map(|(name, number, port): (&str, u8, u16)| Seed {
                 name: name.into(),
-                address: (network(number), port).into(),
+                address: SocketAddr::new(network(number), port).into(),
             });
             node.start().await;
             nodes.push(node);

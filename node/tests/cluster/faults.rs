@@ -30,7 +30,7 @@ async fn a_child_waits_for_its_parent_and_joins_when_it_comes() {
     let mut child = Lone::prepare(dir.path(), "child", &authority);
     child.config.parent = Some(Seed {
         name: "parent".into(),
-        address,
+        address: address.into(),
     });
     child.start().await;
     let word = format!("parent@{address}");

@@ -65,7 +65,7 @@ impl Three {
 fn seed(member: &Member) -> Seed {
     Seed {
         name: member.name.clone(),
-        address: member.address,
+        address: member.address.into(),
     }
 }
 

@@ -11,10 +11,12 @@ mod expiry;
 mod faults;
 mod forger;
 mod hosts;
+mod launched;
 mod leaving;
 mod listeners;
 mod lives;
 mod many_nodes;
+mod names;
 mod ordered;
 #[cfg(feature = "planted")]
 mod planted;

@@ -59,7 +59,7 @@ pub(crate) fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
             let parent = &all[before / 2].node;
             Seed {
                 name: parent.name().to_owned(),
-                address: parent.address(),
+                address: parent.address().into(),
             }
         });
         let exporter = Exporter::new(&name).expect("a recorder");

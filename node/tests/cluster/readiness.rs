@@ -16,8 +16,10 @@ pub(crate) fn free() -> SocketAddr {
 }
 
 pub(crate) fn seed(name: &str, address: SocketAddr) -> Seed {
-    let name = name.into();
-    Seed { name, address }
+    Seed {
+        name: name.into(),
+        address: address.into(),
+    }
 }
 
 pub(crate) fn authority() -> Authority {
@@ -117,7 +119,7 @@ async fn an_island_of_three_is_unready_as_one_until_the_cluster_starts() {
     is_ready(&lone, 1).await;
     assert_eq!(warnings(), 1, "{}", b.log());
     let first = started(dir.path(), "first", &authority, |config| {
-        config.bind = first.address
+        config.bind = first.address.address().expect("no name")
     })
     .await;
     for node in [&first, &b, &c, &d] {
@@ -183,7 +185,7 @@ async fn after_a_power_cut_without_the_first_all_others_are_ready() {
     let mut nodes = Vec::new();
     for own in &seeds {
         let node = started(dir.path(), &own.name, &authority, |config| {
-            config.bind = own.address;
+            config.bind = own.address.address().expect("no name");
             config.seeds.clone_from(&seeds);
         });
         nodes.push(node.await);

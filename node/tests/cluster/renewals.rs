@@ -32,7 +32,7 @@ impl Renewing {
         let member = signer.start().await;
         reader.config.parent = Some(Seed {
             name: member.name,
-            address: member.address,
+            address: member.address.into(),
         });
         let pids = [member.pid, reader.start().await.pid];
         let it = Self {

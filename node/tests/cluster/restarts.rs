@@ -26,7 +26,7 @@ async fn a_rolling_restart_keeps_the_others_ready() {
     let mut nodes: Vec<Lone> = Vec::new();
     for (number, own) in places.iter().enumerate() {
         let node = started(dir.path(), &own.name, &authority, |config| {
-            config.bind = own.address;
+            config.bind = own.address.address().expect("no name");
             config.parent = places.first().filter(|_| number > 0).cloned();
             config.seeds.clone_from(&places);
         });
@@ -73,7 +73,7 @@ async fn of_an_ordered_start_nobody_is_ready_before_the_first() {
     for number in (1..4).rev() {
         let (own, parent) = (&places[number], &places[number - 1]);
         let node = started(dir.path(), &own.name, &authority, |config| {
-            config.bind = own.address;
+            config.bind = own.address.address().expect("no name");
             config.parent = Some(parent.clone());
         });
         let node = node.await;
@@ -90,7 +90,7 @@ async fn of_an_ordered_start_nobody_is_ready_before_the_first() {
         nodes.push(node);
     }
     let first = started(dir.path(), "n0", &authority, |config| {
-        config.bind = places[0].address;
+        config.bind = places[0].address.address().expect("no name");
     })
     .await;
     for node in nodes.iter().chain([&first]) {
@@ -108,7 +108,7 @@ async fn after_a_power_cut_more_than_half_of_those_expected_are_ready() {
     let mut nodes: Vec<Lone> = Vec::new();
     for (number, own) in places.iter().enumerate() {
         let node = started(dir.path(), &own.name, &authority, |config| {
-            config.bind = own.address;
+            config.bind = own.address.address().expect("no name");
             config.seeds = places[..number].last().cloned().into_iter().collect();
             config.expect = "n[0-4]".parse().unwrap();
         });

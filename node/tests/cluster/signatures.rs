@@ -273,7 +273,7 @@ async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
         let member = node.start().await;
         parent.get_or_insert(Seed {
             name: member.name.clone(),
-            address: member.address,
+            address: member.address.into(),
         });
         nodes.push((node, member));
     }

@@ -102,8 +102,9 @@ impl OwnAddresses {
 
 impl Shared {
     /// Look whether the addresses of this node are still there, and dial beside the links of
-    /// those that are gone.
+    /// those that are gone. The names that it advertises are looked up, too.
     pub(super) fn look_at_addresses(self: &Arc<Self>) {
+        self.look_up_advertised();
         let own = self.own_addresses.lock();
         let mut own = own.unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
@@ -125,13 +126,11 @@ impl Shared {
             let newest = used.entry(*at).or_insert(*up);
             *newest = (*newest).max(*up);
         }
-        let said = self.advertised.iter().map(|at| at.ip().to_canonical());
+        let advertised = self.advertised.addresses();
+        let said = advertised.iter().map(|at| at.ip().to_canonical());
         let gone = own.look(now, &used, &said.collect(), is_own);
         for ip in gone.difference(&own.told) {
-            let is_advertised = self
-                .advertised
-                .iter()
-                .any(|at| at.ip().to_canonical() == *ip);
+            let is_advertised = advertised.iter().any(|at| at.ip().to_canonical() == *ip);
             match is_advertised {
                 true => tracing::warn!(
                     address = %ip,

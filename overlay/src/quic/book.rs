@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 use metrics::Counter;
 use serde::{Deserialize, Serialize};
 
+use super::location::Location;
+use super::lookup::RESOLVED_MAX;
 use crate::PeerId;
 
 /// The longest name of a peer, in bytes.
@@ -54,7 +56,9 @@ pub(super) type EndedDial = (u64, u64);
 #[derive(Debug, Clone, Default)]
 struct Entry {
     name: String,
-    configured: Vec<SocketAddr>,
+    configured: Vec<Location>,
+    /// The addresses of the configured names, as last looked up.
+    resolved: Vec<SocketAddr>,
     authenticated: Vec<SocketAddr>,
     /// The last heard first.
     hearsay: Vec<SocketAddr>,
@@ -87,9 +91,20 @@ impl Entry {
         self.hearsay.insert(0, address);
     }
 
+    /// A name that was just looked up says more than a peer did before its address changed;
+    /// of several addresses the one that the peer itself has said is the best.
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        let lists = [&self.authenticated, &self.configured, &self.hearsay];
-        lists.into_iter().flatten().copied()
+        let is_resolved = |address: &&SocketAddr| self.resolved.contains(address);
+        let confirmed = self.authenticated.iter().filter(is_resolved).copied();
+        let resolved = self.resolved.iter().copied();
+        let said = self.authenticated.iter().copied();
+        let configured = self.configured.iter().filter_map(Location::address);
+        let heard = self.hearsay.iter().copied();
+        confirmed
+            .chain(resolved)
+            .chain(said)
+            .chain(configured)
+            .chain(heard)
     }
 }
 
@@ -123,13 +138,31 @@ impl Book {
     }
 
     /// What the operator says. Returns whether there was room.
-    pub(super) fn configure(&mut self, contact: Contact) -> bool {
-        self.update(contact.id, |entry| {
+    pub(super) fn configure(&mut self, id: PeerId, name: String, at: Vec<Location>) -> bool {
+        self.update(id, |entry| {
             if entry.authenticated.is_empty() {
-                entry.name = contact.name;
+                entry.name = name;
             }
-            entry.configured = contact.addresses;
+            entry.configured = at;
+            entry.resolved.clear();
         })
+    }
+
+    /// The configured names of a peer, to be looked up before it is dialled.
+    pub(super) fn names(&self, id: PeerId) -> Vec<(String, u16)> {
+        let entry = self.entries.get(&id);
+        let configured = entry.into_iter().flat_map(|entry| &entry.configured);
+        let name = |location: &Location| match location {
+            Location::Name { host, port } => Some((host.clone(), *port)),
+            Location::Address(_) => None,
+        };
+        configured.filter_map(name).collect()
+    }
+
+    /// The addresses of a peer's configured names.
+    pub(super) fn resolve(&mut self, id: PeerId, mut addresses: Vec<SocketAddr>) {
+        addresses.truncate(RESOLVED_MAX);
+        self.change(id, |entry| entry.resolved = addresses);
     }
 
     /// What the peer itself said over an authenticated link that is now up.
@@ -220,8 +253,9 @@ impl Book {
     pub(super) fn name_at(&self, at: SocketAddr) -> Option<String> {
         let only = |is_it: &dyn Fn(&SocketAddr) -> bool| {
             let is_there = |entry: &&Entry| {
-                let said = entry.authenticated.iter().chain(&entry.configured);
-                said.into_iter().any(is_it)
+                let said = entry.authenticated.iter().chain(&entry.resolved).copied();
+                let configured = entry.configured.iter().filter_map(Location::address);
+                said.chain(configured).any(|address| is_it(&address))
             };
             let mut there = self.entries.values().filter(is_there);
             let first = there.next()?;
@@ -230,10 +264,11 @@ impl Book {
         only(&|address| *address == at).or_else(|| only(&|address| address.ip() == at.ip()))
     }
 
-    /// Whether there is an address to dial.
+    /// Whether there is an address to dial, or a name to look up.
     pub(super) fn is_known(&self, id: PeerId) -> bool {
-        let entry = self.entries.get(&id);
-        entry.is_some_and(|entry| entry.addresses().next().is_some())
+        let is_known =
+            |entry: &Entry| !entry.configured.is_empty() || entry.addresses().next().is_some();
+        self.entries.get(&id).is_some_and(is_known)
     }
 
     fn update(&mut self, id: PeerId, change: impl FnOnce(&mut Entry)) -> bool {
@@ -285,6 +320,11 @@ mod tests {
         }
     }
 
+    fn configured(book: &mut Book, contact: Contact) -> bool {
+        let at = contact.addresses.into_iter().map(Location::Address);
+        book.configure(contact.id, contact.name, at.collect())
+    }
+
     fn ports(book: &mut Book, id: u8) -> Vec<u16> {
         let addresses = book.addresses(PeerId::from_bytes([id; 16]));
         addresses.iter().map(SocketAddr::port).collect()
@@ -299,7 +339,7 @@ mod tests {
         assert!(book.authenticate(contact(1, 10)));
         assert_eq!(book.name_at(at(99)).as_deref(), Some("node-1"));
         assert_eq!(book.name_at(([127, 0, 0, 2], 10).into()), None);
-        assert!(book.configure(contact(2, 20)));
+        assert!(configured(&mut book, contact(2, 20)));
         assert_eq!(book.name_at(at(20)).as_deref(), Some("node-2"));
         assert_eq!(book.name_at(at(99)), None, "two are there");
         assert!(book.is_configured(contact(2, 20).id));
@@ -317,9 +357,30 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_known_before_it_resolves_and_its_addresses_come_first_then() {
+        let mut book = Book::new(4, Counter::noop());
+        let id = contact(1, 1).id;
+        let named = Location::new("node-1.example", 7).expect("a name");
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        assert!(book.configure(id, "node-1".to_owned(), vec![named, at(9).into()]));
+        assert!(book.is_known(id) && book.is_configured(id));
+        assert_eq!(book.names(id), [("node-1.example".to_owned(), 7)]);
+        assert_eq!(ports(&mut book, 1), [9]);
+        assert!(book.authenticate(contact(1, 10)));
+        assert!(book.hear(contact(1, 66)));
+        book.resolve(id, vec![at(7), at(8)]);
+        assert_eq!(ports(&mut book, 1), [7, 8, 10, 9, 66], "it has moved");
+        assert_eq!(book.name_at(at(8)).as_deref(), Some("node-1"));
+        assert!(book.authenticate(contact(1, 8)));
+        assert_eq!(ports(&mut book, 1), [8, 7, 9, 66], "it is still there");
+        book.resolve(id, (0..99).map(at).collect());
+        assert!(ports(&mut book, 1).len() <= RESOLVED_MAX + 3);
+    }
+
+    #[test]
     fn a_full_book_forgets_old_hearsay_only() {
         let mut book = Book::new(3, Counter::noop());
-        assert!(book.configure(contact(1, 1)));
+        assert!(configured(&mut book, contact(1, 1)));
         assert!(book.authenticate(contact(2, 2)));
         assert!(book.hear(contact(3, 3)));
         assert!(book.hear(contact(4, 4)));
@@ -327,7 +388,7 @@ mod tests {
         assert_eq!(ports(&mut book, 2), [2]);
         assert!(ports(&mut book, 3).is_empty());
         assert_eq!(ports(&mut book, 4), [4]);
-        assert!(book.configure(contact(4, 4)));
+        assert!(configured(&mut book, contact(4, 4)));
         assert!(!book.hear(contact(5, 5)), "all are pinned");
     }
 
@@ -358,10 +419,10 @@ mod tests {
         };
         let name = |book: &mut Book| book.contact(contact(1, 1).id).expect("known").name;
         assert!(book.hear(named("heard")));
-        assert!(book.configure(named("configured")));
+        assert!(configured(&mut book, named("configured")));
         assert_eq!(name(&mut book), "configured");
         assert!(book.authenticate(named("verified")));
-        assert!(book.hear(named("heard")) && book.configure(named("configured")));
+        assert!(book.hear(named("heard")) && configured(&mut book, named("configured")));
         assert_eq!(name(&mut book), "verified");
     }
 
@@ -388,7 +449,7 @@ mod tests {
             let id = (step.wrapping_mul(2_654_435_761) >> 24) as u8 % 40;
             let peer = contact(id, 7);
             match step % 7 {
-                0 if id < 4 => drop(book.configure(peer)),
+                0 if id < 4 => drop(configured(&mut book, peer)),
                 1 | 2 => drop(book.authenticate(peer)),
                 3 | 4 => book.end_link(peer.id, None, true),
                 5 => drop(book.addresses(peer.id)),

@@ -104,6 +104,15 @@ pub enum DialError {
     /// No address of the peer is known.
     #[error("no address is known")]
     NoContact,
+    /// A name of the peer has no address, as far as the resolver knows, and no other
+    /// address of it is known.
+    #[error("`{host}` does not resolve: {problem}")]
+    Unresolved {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        problem: String,
+    },
     /// No bound socket can reach any of its addresses.
     #[error("no bound socket reaches its addresses")]
     NoRoute,
@@ -199,7 +208,11 @@ impl DialError {
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(
             self,
-            Self::NoContact | Self::NoRoute | Self::TimedOut | Self::NoRoom
+            Self::NoContact
+                | Self::Unresolved { .. }
+                | Self::NoRoute
+                | Self::TimedOut
+                | Self::NoRoom
         )
     }
 
@@ -207,6 +220,7 @@ impl DialError {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::NoContact => "no_contact",
+            Self::Unresolved { .. } => "unresolved",
             Self::NoRoute => "no_route",
             Self::TimedOut => "timed_out",
             Self::WrongPeer { .. } => "wrong_peer",

@@ -108,8 +108,9 @@ async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed>
     if shared.has_no_room() && !peer.is_linked() {
         return Err(DialError::NoRoom.into());
     }
+    let resolved = shared.resolve(peer.id).await;
     let addresses = shared.book().addresses(peer.id);
-    let mut failure = Failed::from(DialError::NoContact);
+    let mut failure = Failed::from(resolved.err().unwrap_or(DialError::NoContact));
     for address in addresses {
         let permit = shared.dials.acquire().await;
         let _permit = permit.map_err(|_| DialError::NoRoom)?;
@@ -539,7 +540,7 @@ impl Shared {
             boot: own.boot,
             attempt,
             gone: self.gone(to),
-            addresses: self.advertised.clone(),
+            addresses: self.advertised.addresses(),
             others: self.life.connections.to(to),
             is_member: own.is_member,
             statement: own.statement,

@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::frame::{PlainClass, RefusedFrame};
 
 /// Labels of `binomesh_transport_handshake_failures_total`.
-pub(super) const HANDSHAKE_FAILURES: [&str; 28] = [
+pub(super) const HANDSHAKE_FAILURES: [&str; 29] = [
     "bad_certificate",
     "bad_signature",
     "broken",
@@ -33,6 +33,7 @@ pub(super) const HANDSHAKE_FAILURES: [&str; 28] = [
     "timed_out",
     "tls",
     "unknown_authority",
+    "unresolved",
     "version",
     "wrong_peer",
     "other",

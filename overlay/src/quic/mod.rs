@@ -20,6 +20,7 @@
 
 mod addresses;
 mod admission;
+mod advertised;
 mod assembly;
 #[cfg(feature = "bare")]
 pub mod bare;
@@ -40,6 +41,8 @@ mod judged;
 mod life;
 mod limits;
 mod link;
+mod location;
+mod lookup;
 mod metrics;
 mod notary;
 mod peer;
@@ -66,6 +69,7 @@ pub use executor::{Executor, others_first};
 pub use frame::{Class, Frame, Merge, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, Subject, SubjectError};
 pub use limits::Limits;
+pub use location::{InvalidLocation, Location};
 pub use notary::{Forged, Notary, NotaryError};
 pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
 pub use transport::Transport;

@@ -12,6 +12,7 @@ use super::close::{DialError, DownReason};
 use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
+use super::location::Location;
 use crate::PeerId;
 
 /// What a transport is made from.
@@ -23,8 +24,9 @@ pub struct TransportConfig {
     /// too.
     pub bind: Vec<SocketAddr>,
     /// Where others can dial this node. Empty: the bound addresses, and where
-    /// those are unspecified, the address that each peer sees.
-    pub advertised: Vec<SocketAddr>,
+    /// those are unspecified, the address that each peer sees. Names are looked up here, at
+    /// the start and again now and then, and others are told their addresses.
+    pub advertised: Vec<Location>,
     /// The life of this process; greater than any before it, and at most
     /// [`crate::lives::BOOT_MAX`].
     pub boot: u64,

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::addresses::OwnAddresses;
+use super::advertised::Advertised;
 use super::book::{Book, Contact};
 use super::choice::Direction;
 use super::clock::{Clock, Sleep};
@@ -24,6 +25,7 @@ use super::frame::PlainClass;
 use super::identity::Identity;
 use super::life::Life;
 use super::limits::Limits;
+use super::lookup::Resolver;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
 use super::table::Table;
@@ -45,7 +47,8 @@ pub(super) struct Shared {
     pub(super) judge: Mutex<Arc<tls::Judge>>,
     /// How often the identity was renewed.
     pub(super) renewals: AtomicU64,
-    pub(super) advertised: Vec<SocketAddr>,
+    pub(super) advertised: Advertised,
+    pub(super) resolver: Resolver,
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,
     pub(super) own_addresses: Mutex<OwnAddresses>,

@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::book::{ADDRESSES_MAX, Book, Contact, is_dialable};
+use super::advertised::Advertised;
+use super::book::{ADDRESSES_MAX, Book, Contact, NAME_MAX, is_dialable};
 use super::clock::Clock;
 use super::close::CloseCode;
 use super::events::{Events, events};
@@ -20,6 +21,8 @@ use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
 use super::life::Life;
+use super::location::Location;
+use super::lookup::Resolver;
 use super::metrics::Metrics;
 use super::peer::{Link, Peer};
 use super::queue::Full;
@@ -85,10 +88,11 @@ impl Transport {
         }
         let mut advertised = config.advertised;
         if advertised.is_empty() {
-            advertised = local.iter().copied().filter(is_dialable).collect();
-            advertised.truncate(ADDRESSES_MAX);
+            let dialable = local.iter().copied().filter(is_dialable);
+            advertised = dialable.take(ADDRESSES_MAX).map(Location::from).collect();
         }
-        if advertised.len() > ADDRESSES_MAX || !advertised.iter().all(is_dialable) {
+        let advertised = Advertised::new(advertised);
+        if !advertised.is_within_bounds() {
             return Err(BindError::Advertised);
         }
         let (events, received) = events(&limits);
@@ -114,6 +118,7 @@ impl Transport {
             tasks: TaskTracker::new(),
             endpoints,
             advertised,
+            resolver: Resolver::default(),
             begun: clock.now(),
             clock,
             executor,
@@ -250,16 +255,33 @@ impl Transport {
         let shared = self.shared();
         let own = shared.own_addresses.lock();
         let own = own.unwrap_or_else(PoisonError::into_inner);
-        own.gone_of(&shared.advertised)
+        own.gone_of(&shared.advertised.addresses())
     }
 
     /// Note where a peer is, as the operator says. Such a contact is kept.
     pub fn add_contact(&self, contact: Contact) -> Result<(), ContactError> {
-        if !contact.is_within_bounds() {
+        let Contact {
+            id,
+            name,
+            addresses,
+        } = contact;
+        let at = addresses.into_iter().map(Location::Address).collect();
+        self.add_located(id, name, at)
+    }
+
+    /// As [`Transport::add_contact`], of a peer that is at these locations. Names among them
+    /// are looked up again for each dial.
+    pub fn add_located(
+        &self,
+        id: PeerId,
+        name: String,
+        at: Vec<Location>,
+    ) -> Result<(), ContactError> {
+        let has_bounds = name.len() <= NAME_MAX && (1..=ADDRESSES_MAX).contains(&at.len());
+        if !has_bounds || !at.iter().all(Location::is_dialable) {
             return Err(ContactError::OutOfBounds);
         }
-        let id = contact.id;
-        if !self.shared().book().configure(contact) {
+        if !self.shared().book().configure(id, name, at) {
             return Err(ContactError::Full);
         }
         if let Some(peer) = self.shared().table.find(id) {
@@ -307,7 +329,7 @@ impl Transport {
         Some(Contact {
             id,
             name: shared.name.clone(),
-            addresses: shared.advertised.clone(),
+            addresses: shared.advertised.addresses(),
         })
     }
 

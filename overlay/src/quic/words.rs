@@ -29,6 +29,7 @@ pub(super) fn of(label: &str) -> &'static str {
         "timed_out" => "no answer",
         "tls" => "TLS failed",
         "unknown_authority" => "unknown authority",
+        "unresolved" => "its name does not resolve",
         "version" => "another protocol version",
         "wrong_peer" => "another identity",
         _ => "for another reason",
@@ -62,6 +63,7 @@ pub(super) fn remedy(label: &str) -> &'static str {
         }
         "busy" | "no_room" => "see the table of bounds in docs/design.md",
         "no_route" => "bind an address of the same family as the peer's",
+        "unresolved" => "see that the name is in DNS or in /etc/hosts, and is spelt right",
         "timed_out" => "see that the peer runs and that UDP packets reach its address",
         _ => "none is needed unless this goes on: the peer is tried again",
     }

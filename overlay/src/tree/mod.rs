@@ -48,6 +48,8 @@ pub struct Tree<I> {
     limits: Limits,
     /// The place to ask for under the configured parent.
     slot: Order,
+    /// The configured parent.
+    deployed: Option<I>,
     parent: Option<I>,
     order: Order,
     /// The parent that was lost last, and the place there.
@@ -104,6 +106,7 @@ impl<I: Id> Tree<I> {
             me,
             limits,
             slot: slot.map(Order::deployed).unwrap_or_default(),
+            deployed: None,
             parent: None,
             order: Order::default(),
             former: None,

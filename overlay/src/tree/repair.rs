@@ -12,9 +12,6 @@ const ANCESTORS: usize = 3;
 /// Rounds of asking everybody before an orphan that once had a parent becomes
 /// its own root; an heir waits for one.
 const PATIENCE: u32 = 3;
-/// The same for a node that never had a parent: about 20 s with the default
-/// stagger, in which the configured parent may start.
-const PATIENCE_AT_START: u32 = 8;
 
 impl<I: Id> Tree<I> {
     /// Start under the configured parent, or as a root if there is none.
@@ -26,10 +23,18 @@ impl<I: Id> Tree<I> {
             return;
         };
         self.anchored = false;
-        let order = self.slot.clone();
-        let first = Candidate { id: parent, order };
+        self.deployed = Some(parent);
+        let first = self.deployed_place();
         let rest = contacts(around.contacts, self.me);
-        self.seek(Claim::Orphan, [first].into_iter().chain(rest), around, out);
+        self.seek(Claim::Orphan, first.into_iter().chain(rest), around, out);
+    }
+
+    /// The configured place of a node that has not had any yet: its parent may start later
+    /// than itself.
+    fn deployed_place(&self) -> Option<Candidate<I>> {
+        let parent = self.deployed.filter(|_| !self.established);
+        let order = self.slot.clone();
+        parent.map(|id| Candidate { id, order })
     }
 
     /// Ask `peer`, whose rank is `distance` below this node's, for the place next
@@ -98,7 +103,8 @@ impl<I: Id> Tree<I> {
                 self.become_root(around, out);
                 return true;
             }
-            let first = self.first_candidates(None, around);
+            let mut first = self.first_candidates(None, around);
+            first.extend(self.deployed_place());
             let rest = contacts(around.contacts, self.me);
             let candidates = first.into_iter().chain(rest);
             if let Some(seek) = &mut self.seek {
@@ -256,7 +262,7 @@ impl<I: Id> Tree<I> {
         match self.established {
             true if below_root && self.heirs.contains(&self.me) => 1,
             true => PATIENCE,
-            false => PATIENCE_AT_START,
+            false => self.limits.starting_rounds,
         }
     }
 

@@ -10,6 +10,7 @@ mod handshake;
 mod identity;
 mod links;
 mod lives;
+mod names;
 mod notary;
 mod queues;
 mod raw;

@@ -1,0 +1,181 @@
+//! The command that `run` starts once its node is a member, as `run -- COMMAND`.
+//!
+//! ```text
+//!   run ──▶ node ... member ──▶ exec ──▶ COMMAND        (the same process as exec)
+//!    ▲  └── signals ──────────────────────▶ │
+//!    └───────────── exit status ────────────┘  then the node leaves
+//! ```
+//!
+//! `exec` asks the kernel to end the command with us, however we end.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::SignalKind;
+
+use super::Failure;
+use super::run::{Stop, listen};
+
+/// How long a command may take to end when its node has ended.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// The status of shells for a command that cannot be started.
+const NOT_STARTED: u8 = 127;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  binomesh exec --parent 4711 -- uname -r")]
+pub(super) struct ExecFlags {
+    /// The process with which the command is to end.
+    #[arg(long)]
+    pub(super) parent: u32,
+    /// The command.
+    #[arg(last = true, required = true)]
+    pub(super) command: Vec<OsString>,
+}
+
+/// A command, and what it is told.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) command: Vec<OsString>,
+    /// The node's place among how many, if it has one.
+    pub(super) place: Option<(u32, u32)>,
+    pub(super) admin_socket: Option<PathBuf>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct JobEnd(u8);
+
+impl JobEnd {
+    /// Asked to end by a signal before it was started.
+    pub(super) fn before_start(signal: Signal) -> Self {
+        Self(128_u8.saturating_add(signal.as_raw() as u8))
+    }
+
+    fn of(status: ExitStatus) -> Self {
+        let by_signal = || status.signal().map(|signal| 128 + signal);
+        let code = status.code().or_else(by_signal).unwrap_or(1);
+        Self(u8::try_from(code).unwrap_or(1))
+    }
+
+    /// Its status as that of this process.
+    pub(super) fn outcome(self) -> Result<(), Failure> {
+        match self.0 {
+            0 => Ok(()),
+            status => Err(Failure::new(status, "")),
+        }
+    }
+}
+
+impl Job {
+    /// Start it.
+    pub(super) fn start(&self) -> Result<Running, Failure> {
+        let itself = std::env::current_exe()
+            .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+        let mut command = Command::new(itself);
+        let parent = std::process::id().to_string();
+        command.args(["exec", "--parent", &parent, "--"]);
+        command.args(&self.command);
+        // The settings of this node are not those of others that the command may start.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BINOMESH_") {
+                command.env_remove(name);
+            }
+        }
+        if let Some(socket) = &self.admin_socket {
+            let whole = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
+            command.env("BINOMESH_ADMIN", whole);
+        }
+        if let Some((ordinal, size)) = self.place {
+            command.env("BINOMESH_ORDINAL", ordinal.to_string());
+            command.env("BINOMESH_SIZE", size.to_string());
+        }
+        let child = command.kill_on_drop(true).spawn();
+        let child = child.map_err(|error| {
+            Failure::new(NOT_STARTED, format!("cannot start the command: {error}"))
+        })?;
+        Ok(Running { child })
+    }
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Wait for its end, and pass signals on meanwhile.
+    pub(super) async fn ended(&mut self, stop: &mut Stop) -> Result<JobEnd, Failure> {
+        let mut first = listen(SignalKind::user_defined1())?;
+        let mut second = listen(SignalKind::user_defined2())?;
+        let mut quit = listen(SignalKind::quit())?;
+        loop {
+            let signal = tokio::select! {
+                status = self.child.wait() => {
+                    let failed = |error| Failure::failed(format!("the command is lost: {error}"));
+                    return status.map(JobEnd::of).map_err(failed);
+                }
+                signal = stop.signalled() => signal,
+                _ = first.recv() => Signal::USR1,
+                _ = second.recv() => Signal::USR2,
+                _ = quit.recv() => Signal::QUIT,
+            };
+            // A terminal sends it to the command as well.
+            let is_from_keys = matches!(signal, Signal::INT | Signal::QUIT);
+            if !(is_from_keys && std::io::stdin().is_terminal()) {
+                self.signal(signal);
+            }
+        }
+    }
+
+    /// Its node has ended: end it, too.
+    pub(super) async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        if tokio::time::timeout(FAREWELL, self.child.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the command does not end, killing it");
+            let _ = self.child.kill().await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw)
+            && let Err(error) = kill_process(pid, signal)
+        {
+            tracing::debug!(%error, ?signal, "signal not passed on");
+        }
+    }
+}
+
+/// Become the command, which the kernel ends when the process `parent` does.
+pub(super) fn exec(flags: &ExecFlags) -> Result<(), Failure> {
+    let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    asked.map_err(|error| Failure::failed(format!("cannot watch the parent: {error}")))?;
+    // It may have ended before.
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    if parent != i32::try_from(flags.parent).ok() {
+        return Err(Failure::failed(
+            "the process that wanted the command has ended",
+        ));
+    }
+    let Some((program, arguments)) = flags.command.split_first() else {
+        return Err(Failure::usage("no command"));
+    };
+    let error = std::process::Command::new(program).args(arguments).exec();
+    let program = program.to_string_lossy();
+    Err(Failure::new(
+        NOT_STARTED,
+        format!("cannot start {program:?}: {error}; correct what stands behind --"),
+    ))
+}

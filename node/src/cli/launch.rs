@@ -1,0 +1,252 @@
+//! From a launcher's environment and the flags of `run` to a node's settings.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::Failure;
+use crate::config::Layer;
+use crate::launch::{self, Environment, Launcher, NODES_MAX, PORT, Placement, Request, family};
+use crate::settings::{Bootstrap, NodeConfig};
+use crate::shape::Shape;
+
+/// Where the node stands among others that were started with it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "A node among others, without a settings file")]
+pub(super) struct LaunchFlags {
+    /// What started the nodes and tells each its place: auto, slurm, mpi, kubernetes, or
+    /// hosts: and a folded list with this host in it. Auto if there is a list.
+    #[arg(long, env = "BINOMESH_LAUNCH", value_name = "LAUNCHER")]
+    pub(super) launch: Option<Launcher>,
+    /// What the nodes know at their start: tree, their parents by arithmetic; clique, each other.
+    #[arg(long, default_value_t = Bootstrap::Tree)]
+    pub(super) bootstrap: Bootstrap,
+    /// The tree of the nodes: binomial, binary (with --fanout) or flat.
+    #[arg(long, env = "BINOMESH_SHAPE", default_value_t = Shape::Binomial)]
+    pub(super) shape: Shape,
+    /// This node's place in the list, from 0.
+    #[arg(long, value_name = "I")]
+    pub(super) ordinal: Option<u32>,
+    /// All nodes: folded, such as c[001-128,200], or one with {} for the ordinal. An entry is
+    /// [NAME@]HOST[:PORT].
+    #[arg(long, env = "BINOMESH_PEERS", value_name = "LIST")]
+    pub(super) peers: Option<String>,
+    /// The number of nodes of a list with {}.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    pub(super) size: Option<u32>,
+    /// A file with a host a line and `slots=N` nodes there, as mpirun reads it.
+    #[arg(long, env = "BINOMESH_HOSTFILE", value_name = "FILE")]
+    pub(super) hostfile: Option<PathBuf>,
+    /// The port of the first node of each host; the next ones have the next ports.
+    #[arg(long, env = "BINOMESH_PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: u16,
+    /// Listen at the address of this node's own entry in the list, rather than at all
+    /// addresses of the host.
+    #[arg(long, conflicts_with = "bind")]
+    pub(super) bind_own: bool,
+    /// The folder with node.pem, node.key and ca.pem, or with a folder of them for each node,
+    /// called by its name.
+    #[arg(long, env = "BINOMESH_CREDENTIALS", value_name = "DIR")]
+    pub(super) credentials: Option<PathBuf>,
+}
+
+impl LaunchFlags {
+    /// Where this process stands; nothing if it is not one of several.
+    pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
+        let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
+        if !is_listed {
+            return match self.ordinal {
+                Some(ordinal) => Err(Failure::usage(format!(
+                    "flag --ordinal: is {ordinal}, and there is no list of nodes; give --peers or \
+                     --hostfile"
+                ))),
+                None => Ok(None),
+            };
+        }
+        if matches!(self.shape, Shape::Random { .. }) {
+            return Err(Failure::usage(
+                "flag --shape: is random, which each node would draw for itself; use binomial, \
+                 binary or flat",
+            ));
+        }
+        let hostfile = match &self.hostfile {
+            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
+                let path = path.display();
+                Failure::usage(format!(
+                    "flag --hostfile: {path} cannot be read: {error}; name the file that lists \
+                     the hosts"
+                ))
+            })?),
+            None => None,
+        };
+        let request = Request {
+            launcher: self.launch.clone().unwrap_or_default(),
+            ordinal: self.ordinal,
+            size: self.size,
+            peers: self.peers.clone(),
+            hostfile,
+            port: self.port,
+        };
+        let placement = launch::place(&environment(), &request).map_err(Failure::usage)?;
+        Ok(Some(placement))
+    }
+
+    /// The settings that follow from a place. `fanout` is that of the shape `binary`.
+    pub(super) fn placed(
+        &self,
+        placement: &Placement,
+        fanout: Option<u32>,
+    ) -> Result<Layer, Failure> {
+        let shape = match self.shape {
+            Shape::Balanced { .. } => Shape::Balanced {
+                fanout: fanout.unwrap_or(2),
+            },
+            other => other,
+        };
+        let family = family(shape, placement.size(), placement.ordinal);
+        let peer = |ordinal: u32| placement.peers.get(ordinal as usize);
+        let seeds: Vec<String> = family
+            .seeds
+            .iter()
+            .filter_map(|ordinal| peer(*ordinal))
+            .map(|seed| format!("{:?}", seed.to_string()))
+            .collect();
+        let me = placement.me();
+        let bind = match self.bind_own {
+            true => own_address(&me.address.to_string())?,
+            false => SocketAddr::from(([0_u16; 8], me.address.port())),
+        };
+        let own = [
+            ("name", Some(me.name.clone())),
+            ("bind", Some(bind.to_string())),
+        ];
+        if self.bootstrap == Bootstrap::Clique {
+            let peers = placement.peers.iter();
+            let peers: Vec<String> = peers
+                .map(|seed| format!("{:?}", seed.to_string()))
+                .collect();
+            let list = [
+                ("bootstrap", Some(self.bootstrap.to_string())),
+                ("peers", Some(format!("[{}]", peers.join(", ")))),
+            ];
+            return Ok(Layer::placed(own.into_iter().chain(list)));
+        }
+        // Three more, so that orphans of a dead node find a place above.
+        let children = (family.widest + 3).clamp(16, 4096);
+        let tree = [
+            (
+                "parent",
+                family.parent.and_then(peer).map(ToString::to_string),
+            ),
+            ("seeds", Some(format!("[{}]", seeds.join(", ")))),
+            ("slot", Some(placement.ordinal.to_string())),
+            ("priority", Some(placement.ordinal.to_string())),
+            ("patience_rounds", Some(family.patience_rounds.to_string())),
+            ("max_children", Some(children.to_string())),
+        ];
+        Ok(Layer::placed(own.into_iter().chain(tree)))
+    }
+
+    /// What a node with a place and without a file has unless it is given.
+    pub(super) fn defaults(placement: &Placement) -> Result<Layer, Failure> {
+        let me = placement.me();
+        let folder = runtime_folder()?;
+        let home = folder.join(format!("{}-{}", me.name, me.address.port()));
+        let text = |path: PathBuf| Some(path.display().to_string());
+        Ok(Layer::defaults([
+            ("state_dir", text(home.clone())),
+            ("admin_socket", text(home.join("admin.sock"))),
+        ]))
+    }
+
+    /// The files in the folder of credentials, for the node of this name.
+    pub(super) fn certified(&self, name: Option<&str>) -> Vec<(&'static str, Option<String>)> {
+        let Some(folder) = &self.credentials else {
+            return Vec::new();
+        };
+        let own = name.map(|name| folder.join(name));
+        let folder = own.filter(|own| own.is_dir());
+        let folder = folder.as_ref().or(self.credentials.as_ref());
+        let file = |name: &str| folder.map(|folder| folder.join(name).display().to_string());
+        vec![
+            ("certificate", file("node.pem")),
+            ("key", file("node.key")),
+            ("ca", file("ca.pem")),
+        ]
+    }
+}
+
+/// The variables of this process, with the name of the host.
+fn environment() -> Environment {
+    let mut all: Environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    if let Ok(name) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+        // The variable may come from the host on which a job was submitted.
+        all.insert("HOSTNAME".to_owned(), name.trim().to_owned());
+    }
+    all
+}
+
+/// The address of the own entry: this host must have it.
+fn own_address(location: &str) -> Result<SocketAddr, Failure> {
+    let failed = |problem: String| {
+        Failure::failed(format!(
+            "flag --bind-own: this node's own entry is {location}, and {problem}; correct the \
+             list or /etc/hosts, or leave out --bind-own"
+        ))
+    };
+    let found = location.to_socket_addrs();
+    let mut found = found.map_err(|error| failed(error.to_string()))?;
+    let is_own = |address: &SocketAddr| std::net::UdpSocket::bind((address.ip(), 0)).is_ok();
+    let own = found.find(is_own);
+    own.ok_or_else(|| failed("this host has none of its addresses".to_owned()))
+}
+
+/// The folder for what nodes without a settings file keep while they run; nobody else may use
+/// it.
+fn runtime_folder() -> Result<PathBuf, Failure> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let own = rustix::process::getuid().as_raw();
+    let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) if Path::new(&folder).is_dir() => Path::new(&folder).join("binomesh"),
+        _ => std::env::temp_dir().join(format!("binomesh-{own}")),
+    };
+    let shown = folder.display().to_string();
+    let failed = |problem: String| {
+        Failure::failed(format!(
+            "the folder {shown}: {problem}; remove it, or give --state-dir and --admin-socket"
+        ))
+    };
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(failed(error.to_string()));
+        }
+        _ => {}
+    }
+    let found = std::fs::symlink_metadata(&folder).map_err(|error| failed(error.to_string()))?;
+    let is_ours = found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0;
+    match is_ours {
+        true => Ok(folder),
+        false => Err(failed("others may use it".to_owned())),
+    }
+}
+
+/// The name from the flag, else from the list.
+pub(super) fn name_of(placement: Option<&Placement>, given: Option<&String>) -> Option<String> {
+    given
+        .cloned()
+        .or_else(|| placement.map(|placement| placement.me().name.clone()))
+}
+
+/// Whether the settings leave standard input to the command that `run` starts.
+pub(super) fn check_stdin(config: &NodeConfig, has_command: bool) -> Result<(), Failure> {
+    match has_command && config.watch_stdin {
+        true => Err(Failure::usage(
+            "`watch_stdin` reads standard input, which is that of the command; leave out one of \
+             the two",
+        )),
+        false => Ok(()),
+    }
+}

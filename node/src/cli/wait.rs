@@ -1,0 +1,113 @@
+//! `wait`: until a node is ready in an overlay of so many members.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::arguments::{SECONDS_MAX, Target};
+use super::ask::{bounded, clients, described};
+use super::output::Output;
+use crate::report::Status;
+
+/// How often the nodes are asked.
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It is there when a node that is asked is ready and counts so many. Status 4: not in time.
+
+Examples:
+  binomesh wait --members 16 --timeout-seconds 30 --admin /run/binomesh/admin.sock
+  srun -n 64 binomesh run --launch slurm -- sh -c 'binomesh wait --members 64 && ./work'"
+)]
+pub(super) struct WaitFlags {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// How many members.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) members: u32,
+    /// Give up after so long.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub(super) timeout_seconds: u64,
+    /// Print the node's status as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// One of the nodes that are meant must be ready and count so many members. A node that does
+/// not answer may yet start.
+pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
+    let limit = Duration::from_secs(flags.timeout_seconds);
+    let until = now() + limit;
+    let mut told = String::new();
+    loop {
+        let state = tokio::time::timeout_at(until, look(&flags.target, flags.members)).await;
+        let reason = match state {
+            Ok(Ok(status)) => {
+                Output::stdout(flags.json).line(&status, described)?;
+                return Ok(());
+            }
+            Ok(Err(failure)) if failure.status == 2 => return Err(failure),
+            Ok(Err(failure)) => failure.message,
+            Err(_) => String::new(),
+        };
+        if !reason.is_empty() && reason != told {
+            eprintln!("{reason}");
+            told = reason;
+        }
+        if now() + PAUSE >= until {
+            return Err(Failure::timeout(format!(
+                "not {} members after {} s: {told}",
+                flags.members, flags.timeout_seconds
+            )));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The status of a node that is there; else how far the farthest one is.
+async fn look(target: &Target, members: u32) -> Result<Status, Failure> {
+    let mut farthest: Option<Status> = None;
+    let mut last = Failure::unreachable("no node answers");
+    for (_, client) in clients(target)? {
+        match bounded(client.status()).await {
+            Ok(status) if is_there(&status, members) => return Ok(status),
+            Ok(status) => {
+                let rank = |status: &Status| (status.population, status.ready);
+                if farthest
+                    .as_ref()
+                    .is_none_or(|far| rank(far) < rank(&status))
+                {
+                    farthest = Some(status);
+                }
+            }
+            Err(failure) => last = failure,
+        }
+    }
+    Err(match farthest {
+        Some(status) => Failure::failed(progress(&status, members)),
+        None => last,
+    })
+}
+
+fn is_there(status: &Status, members: u32) -> bool {
+    status.ready && status.population.is_some_and(|count| count >= members)
+}
+
+fn progress(status: &Status, members: u32) -> String {
+    let name = &status.name;
+    let count = status.population.unwrap_or(0);
+    let reason = match (&status.reason, status.ready) {
+        (_, true) => String::new(),
+        (Some(reason), false) => format!(", and is not ready: {reason}"),
+        (None, false) => ", and is not ready".to_owned(),
+    };
+    format!("{name} counts {count} of {members} members{reason}")
+}
+
+#[expect(clippy::disallowed_methods, reason = "patience is wall time")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,233 @@
+//! Where a process stands among those that a launcher started with it.
+//!
+//! ```text
+//!   environment, flags ─▶ slurm ─┐
+//!                         mpi ───┼─▶ Placement: ordinal, list of nodes ─▶ Family: parent,
+//!                  kubernetes ───┤                                        further contacts
+//!            hosts, by hand ─────┘
+//! ```
+//!
+//! All of it is arithmetic on texts: every process computes the same list by itself, and
+//! nobody has to be asked. Nothing here reads the environment or a file.
+//!
+//! A node is named after its host, as the list writes it: `c001`, and `c001.1`, `c001.2` for
+//! further nodes of one host. Its port is the first port plus its number at that host.
+
+mod family;
+mod hosts;
+mod kubernetes;
+mod mpi;
+mod peers;
+mod slurm;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+pub use family::{Family, family};
+
+use crate::config::ConfigError;
+use crate::settings::Seed;
+
+/// The most nodes of a list. Guess: above the clusters of today, and its names fit into some
+/// megabytes.
+pub const NODES_MAX: u32 = 65_536;
+/// The port of the first node of a host, unless another is given.
+pub const PORT: u16 = 7400;
+
+/// Which launcher started the process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Launcher {
+    /// The one whose variables are set; none with an ordinal given by hand.
+    #[default]
+    Auto,
+    /// `srun`.
+    Slurm,
+    /// `mpirun` of Open MPI.
+    Mpi,
+    /// A StatefulSet.
+    Kubernetes,
+    /// Whatever starts one process on each host of a folded list.
+    Hosts(String),
+}
+
+impl fmt::Display for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Slurm => f.write_str("slurm"),
+            Self::Mpi => f.write_str("mpi"),
+            Self::Kubernetes => f.write_str("kubernetes"),
+            Self::Hosts(list) => write!(f, "hosts:{list}"),
+        }
+    }
+}
+
+impl FromStr for Launcher {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "slurm" => Ok(Self::Slurm),
+            "mpi" => Ok(Self::Mpi),
+            "kubernetes" => Ok(Self::Kubernetes),
+            _ => match text.strip_prefix("hosts:") {
+                Some(list) if !list.is_empty() => Ok(Self::Hosts(list.to_owned())),
+                _ => Err(
+                    "expected auto, slurm, mpi, kubernetes, or hosts: and a folded list, such as \
+                     hosts:c[001-128]"
+                        .to_owned(),
+                ),
+            },
+        }
+    }
+}
+
+/// What the flags say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Which launcher.
+    pub launcher: Launcher,
+    /// This node's place in the list, from 0.
+    pub ordinal: Option<u32>,
+    /// How many nodes a list with `{}` has.
+    pub size: Option<u32>,
+    /// The list: folded, or one entry with `{}` for the ordinal.
+    pub peers: Option<String>,
+    /// The lines of a host file.
+    pub hostfile: Option<String>,
+    /// The port of the first node of a host.
+    pub port: u16,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            launcher: Launcher::Auto,
+            ordinal: None,
+            size: None,
+            peers: None,
+            hostfile: None,
+            port: PORT,
+        }
+    }
+}
+
+/// Where a process stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// Its place in the list.
+    pub ordinal: u32,
+    /// Its number at its host, from 0.
+    pub local: u32,
+    /// All nodes, this one too; their names and locations differ. Never empty.
+    pub peers: Vec<Seed>,
+}
+
+impl Placement {
+    /// This node.
+    pub fn me(&self) -> &Seed {
+        self.peers
+            .get(self.ordinal as usize)
+            .unwrap_or(&self.peers[0])
+    }
+
+    /// How many nodes there are.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.peers.len()).unwrap_or(NODES_MAX)
+    }
+}
+
+/// The variables of a process; `HOSTNAME` is the name that its host has, whatever a shell says.
+pub type Environment = BTreeMap<String, String>;
+
+/// Find out where the process stands.
+pub fn place(environment: &Environment, request: &Request) -> Result<Placement, ConfigError> {
+    match &request.launcher {
+        Launcher::Slurm => slurm::place(environment, request),
+        Launcher::Mpi => mpi::place(environment, request),
+        Launcher::Kubernetes => kubernetes::place(environment, request),
+        Launcher::Hosts(list) => hosts::place(environment, request, list),
+        Launcher::Auto if request.ordinal.is_some() => hosts::by_hand(request),
+        Launcher::Auto => found(environment, request),
+    }
+}
+
+/// The innermost launcher that has left its marks: `mpirun` is started within Slurm jobs.
+fn found(environment: &Environment, request: &Request) -> Result<Placement, ConfigError> {
+    let has = |name: &str| environment.contains_key(name);
+    if has("OMPI_COMM_WORLD_RANK") {
+        return mpi::place(environment, request);
+    }
+    if has("SLURM_JOB_ID") || has("SLURM_STEP_NODELIST") {
+        return slurm::place(environment, request);
+    }
+    if has("KUBERNETES_SERVICE_HOST") {
+        return kubernetes::place(environment, request);
+    }
+    Err(wrong(
+        "flag --launch",
+        "is auto, and none of OMPI_COMM_WORLD_RANK, SLURM_STEP_NODELIST and \
+         KUBERNETES_SERVICE_HOST is set",
+        "start it with mpirun, srun or as a pod, or give --ordinal and --peers, or --launch \
+         hosts:LIST",
+    ))
+}
+
+fn wrong(origin: &str, problem: impl Into<String>, remedy: impl Into<String>) -> ConfigError {
+    ConfigError {
+        origin: origin.to_owned(),
+        key: None,
+        problem: problem.into(),
+        remedy: remedy.into(),
+    }
+}
+
+/// The name of the host, for messages.
+const HOST: &str = "the name of this host";
+
+/// The name of this host.
+fn host_name<'a>(environment: &'a Environment, remedy: &str) -> Result<&'a str, ConfigError> {
+    let name = environment.get("HOSTNAME").filter(|name| !name.is_empty());
+    name.map(String::as_str)
+        .ok_or_else(|| wrong(HOST, "is not known", remedy))
+}
+
+/// A variable that must be there.
+fn variable<'a>(
+    environment: &'a Environment,
+    name: &str,
+    remedy: &str,
+) -> Result<&'a str, ConfigError> {
+    let value = environment.get(name).map(|value| value.trim());
+    value.filter(|value| !value.is_empty()).ok_or_else(|| {
+        let origin = format!("environment variable {name}");
+        wrong(&origin, "is not set", remedy)
+    })
+}
+
+/// A variable that must be there and hold a number.
+fn number(environment: &Environment, name: &str, remedy: &str) -> Result<u32, ConfigError> {
+    let value = variable(environment, name, remedy)?;
+    value.parse().map_err(|_| {
+        let origin = format!("environment variable {name}");
+        let problem = format!("is {value:?}, which is no number from 0");
+        wrong(&origin, problem, remedy)
+    })
+}
+
+/// A flag that the launcher does not need.
+fn refuse(flag: &str, is_given: bool, launcher: &str, instead: &str) -> Result<(), ConfigError> {
+    match is_given {
+        false => Ok(()),
+        true => Err(wrong(
+            &format!("flag --{flag}"),
+            format!("is given, and {launcher} tells it"),
+            format!("leave out --{flag}{instead}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

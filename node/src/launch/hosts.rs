@@ -1,0 +1,81 @@
+//! Lists given by hand, with the ordinal or with the own host's name.
+
+use super::peers::{self, HOSTFILE, Host, PEERS};
+use super::{Environment, HOST, Placement, Request, host_name, refuse, wrong};
+use crate::config::ConfigError;
+
+const ORDINAL: &str = "flag --ordinal";
+const LAUNCH: &str = "flag --launch";
+
+/// `--ordinal I` with `--peers` or `--hostfile`.
+pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
+    let ordinal = request.ordinal.unwrap_or_default();
+    let (origin, hosts) = match (&request.hostfile, peers::of_flag(request)?) {
+        (Some(_), Some(_)) => {
+            return Err(wrong(
+                PEERS,
+                "is given beside --hostfile",
+                "give one of the two",
+            ));
+        }
+        (None, Some(hosts)) => (PEERS, hosts),
+        (Some(text), None) => (HOSTFILE, peers::of_file(text)?),
+        (None, None) => {
+            let problem = format!("is {ordinal}, and there is no list of nodes");
+            let remedy = "give --peers, such as 'c[001-128]', or 'node-{}.mesh.svc:7400' with \
+                          --size";
+            return Err(wrong(ORDINAL, problem, remedy));
+        }
+    };
+    peers::placed(origin, &hosts, (ORDINAL, ordinal), request.port)
+}
+
+/// `--launch hosts:LIST`: the ordinal is the place of this host in the list.
+pub(super) fn place(
+    environment: &Environment,
+    request: &Request,
+    list: &str,
+) -> Result<Placement, ConfigError> {
+    let instead = "; the list is in --launch";
+    refuse("peers", request.peers.is_some(), "--launch hosts", instead)?;
+    refuse(
+        "hostfile",
+        request.hostfile.is_some(),
+        "--launch hosts",
+        instead,
+    )?;
+    let hosts = peers::of_text(LAUNCH, list, request.size)?;
+    let (from, ordinal) = match request.ordinal {
+        Some(ordinal) => (ORDINAL, ordinal),
+        None => (HOST, own(environment, &hosts)?),
+    };
+    peers::placed(LAUNCH, &hosts, (from, ordinal), request.port)
+}
+
+/// The place of this host. A name and its first part are the same host, if only one entry
+/// fits.
+fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
+    let remedy = "give --ordinal, or write this host's name in the list as `hostname` says it";
+    let name = host_name(environment, remedy)?;
+    let short = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
+    let all = |fits: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        let hosts = hosts.iter().enumerate();
+        hosts
+            .filter(|(_, host)| fits(&host.host))
+            .map(|(ordinal, _)| ordinal)
+            .collect()
+    };
+    let mut found = all(&|host| host == name);
+    if found.is_empty() {
+        found = all(&|host| short(host) == short(name));
+    }
+    let problem = match found.as_slice() {
+        [only] => return Ok(u32::try_from(*only).unwrap_or(u32::MAX)),
+        [] => format!("is {name:?}, which is not in the list of --launch"),
+        _ => format!(
+            "is {name:?}, which is {} times in the list of --launch",
+            found.len()
+        ),
+    };
+    Err(wrong(HOST, problem, remedy))
+}

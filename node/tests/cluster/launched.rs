@@ -1,0 +1,377 @@
+//! Nodes without settings files, each of which finds its place in a list by itself.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use binomesh::NodeReport;
+use binomesh::certificate::{Authority, Validity};
+use binomesh::client::{Client, Endpoint};
+use binomesh::report::Status;
+use binomesh::verify::verify;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::bed::{self, PATIENCE, eventually};
+use crate::readiness::{authority, free};
+
+/// Processes that were started with one list. They go with this.
+struct Launched {
+    dir: tempfile::TempDir,
+    authority: Authority,
+    children: Vec<Child>,
+}
+
+impl Launched {
+    fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            authority: authority(),
+            children: Vec::new(),
+        }
+    }
+
+    fn credentials(&self) -> PathBuf {
+        self.dir.path().join("credentials")
+    }
+
+    fn certify(&self, name: &str) {
+        let issued = self.authority.issue(name, Validity::days(1)).unwrap();
+        issued.save(&self.credentials().join(name), false).unwrap();
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// `run` of the node `name` with these flags and variables.
+    fn command(&self, name: &str, flags: &[&str], variables: &[(&str, &str)]) -> Command {
+        self.certify(name);
+        let home = self.home(name);
+        std::fs::create_dir_all(&home).unwrap();
+        let log = std::fs::File::create(home.join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_binomesh"));
+        command.arg("run").args(["--profile", "fast"]);
+        command.arg("--credentials").arg(self.credentials());
+        command.arg("--state-dir").arg(home.join("state"));
+        command.arg("--admin-socket").arg(home.join("admin.sock"));
+        command.args(flags).envs(variables.iter().copied());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true);
+        command
+    }
+
+    fn start(&mut self, name: &str, flags: &[&str], variables: &[(&str, &str)]) {
+        let child = self.command(name, flags, variables).spawn().unwrap();
+        self.children.push(child);
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.home(name).join("log")).unwrap_or_default()
+    }
+
+    fn socket(&self, name: &str) -> String {
+        self.home(name).join("admin.sock").display().to_string()
+    }
+
+    fn client(&self, name: &str) -> Client {
+        Client::new(Endpoint::Unix(self.home(name).join("admin.sock")))
+    }
+
+    /// Wait until these are the exact graph of one overlay.
+    async fn formed(&self, names: &[String]) -> Vec<NodeReport> {
+        let first = self.socket(&names[0]);
+        let count = names.len().to_string();
+        let waited = bed::ran(
+            &[
+                "wait",
+                "--admin",
+                &first,
+                "--members",
+                &count,
+                "--timeout-seconds",
+                "60",
+                "--json",
+            ],
+            b"",
+        )
+        .await;
+        assert!(
+            waited.status.success(),
+            "{waited:?} {}",
+            self.log(&names[0])
+        );
+        let status: Status = serde_json::from_slice(&waited.stdout).unwrap();
+        assert!(status.ready && status.population == Some(names.len() as u32));
+        eventually("the exact graph", async || {
+            let mut reports = Vec::new();
+            for name in names {
+                reports.push(self.client(name).topology().await.ok()?);
+            }
+            verify(&reports, names.len() as u32).ok().map(|_| reports)
+        })
+        .await
+    }
+}
+
+/// The names of the nodes of `host`.
+fn names(host: &str, count: usize) -> Vec<String> {
+    let name = |number| match number {
+        0 => host.to_owned(),
+        _ => format!("{host}.{number}"),
+    };
+    (0..count).map(name).collect()
+}
+
+fn list(host: &str, count: usize) -> String {
+    let entry = |_| format!("{host}:{}", free().port());
+    (0..count).map(entry).collect::<Vec<_>>().join(",")
+}
+
+#[tokio::test]
+async fn eight_processes_with_a_list_are_one_overlay() {
+    let _turn = bed::turn().await;
+    let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 8));
+    let names = names("127.0.0.1", 8);
+    // The last one first: nobody waits for the others to be started in order.
+    for (ordinal, name) in names.iter().enumerate().rev() {
+        let ordinal = ordinal.to_string();
+        launched.start(name, &["--ordinal", &ordinal, "--peers", &peers], &[]);
+    }
+    let reports = launched.formed(&names).await;
+    let root = reports.iter().find(|report| report.parent.is_none());
+    assert_eq!(root.map(|root| &root.name), Some(&names[0]));
+}
+
+#[tokio::test]
+async fn without_ordinal_0_the_smallest_one_is_root() {
+    let _turn = bed::turn().await;
+    let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 6));
+    let names = names("127.0.0.1", 6);
+    for (ordinal, name) in names.iter().enumerate().skip(1) {
+        let ordinal = ordinal.to_string();
+        let flags = [
+            "--ordinal",
+            &ordinal,
+            "--peers",
+            &peers,
+            "--shape",
+            "binary",
+        ];
+        launched.start(name, &flags, &[]);
+    }
+    let reports = launched.formed(&names[1..]).await;
+    let root = reports.iter().find(|report| report.parent.is_none());
+    assert_eq!(root.map(|root| &root.name), Some(&names[1]));
+}
+
+/// Names of a list are DNS names. One of them has no address.
+#[tokio::test]
+async fn hosts_of_a_list_are_resolved_and_one_that_is_not_is_logged_once() {
+    let _turn = bed::turn().await;
+    let mut launched = Launched::new();
+    let peers = format!("{},gone@nobody.invalid:7400", list("localhost", 3));
+    let names = names("localhost", 3);
+    for (ordinal, name) in names.iter().enumerate() {
+        let ordinal = ordinal.to_string();
+        let flags = ["--ordinal", &ordinal, "--peers", &peers, "--shape", "flat"];
+        launched.start(name, &flags, &[]);
+    }
+    launched.formed(&names).await;
+    let lines = |name: &str| {
+        let log = launched.log(name);
+        log.matches("`nobody.invalid` does not resolve").count()
+    };
+    let metric = "binomesh_transport_handshake_failures_total";
+    eventually("several attempts of the root", async || {
+        let client = launched.client(&names[0]);
+        let failed = bed::counter(&client, metric, &["unresolved"]).await;
+        (failed >= 3).then_some(())
+    })
+    .await;
+    assert_eq!(lines(&names[0]), 1, "{}", launched.log(&names[0]));
+}
+
+/// Two hosts that run two tasks each, at addresses of this machine.
+#[tokio::test]
+async fn the_tasks_of_a_slurm_step_are_one_overlay() {
+    let _turn = bed::turn().await;
+    let mut launched = Launched::new();
+    let port = two_free_ports().to_string();
+    let mut all = Vec::new();
+    for node in 0..2 {
+        for (local, name) in names(&format!("127.0.0.{}", node + 1), 2)
+            .into_iter()
+            .enumerate()
+        {
+            let (node, local) = (node.to_string(), local.to_string());
+            let variables = [
+                ("SLURM_JOB_ID", "7"),
+                ("SLURM_STEP_NODELIST", "127.0.0.[1-2]"),
+                ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+                ("SLURM_NODEID", &node),
+                ("SLURM_LOCALID", &local),
+            ];
+            let flags = ["--launch", "auto", "--port", &port, "--bind-own"];
+            launched.start(&name, &flags, &variables);
+            all.push(name);
+        }
+    }
+    launched.formed(&all).await;
+}
+
+/// A port that is free at both addresses, as the next one is.
+fn two_free_ports() -> u16 {
+    let is_free = |port: u16| {
+        let hosts = [1, 2].map(|host| Ipv4Addr::new(127, 0, 0, host));
+        let sockets = hosts.map(|host| {
+            UdpSocket::bind((host, port)).and_then(|_| UdpSocket::bind((host, port + 1)))
+        });
+        sockets.iter().all(Result::is_ok)
+    };
+    let found = (0..100)
+        .map(|_| free().port())
+        .find(|port| *port < u16::MAX && is_free(*port));
+    found.expect("two free ports")
+}
+
+/// A node that is alone, with a command.
+fn alone(launched: &Launched, script: &str) -> Command {
+    let peers = list("127.0.0.1", 1);
+    let flags = [
+        "--ordinal",
+        "0",
+        "--peers",
+        &peers,
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    launched.command("127.0.0.1", &flags, &[])
+}
+
+async fn line(output: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    let read = tokio::time::timeout(PATIENCE, output.read_line(&mut line));
+    read.await.expect("in time").expect("readable");
+    line
+}
+
+async fn started(mut command: Command) -> (Child, BufReader<ChildStdout>) {
+    let mut child = command.spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    (child, output)
+}
+
+async fn code(child: &mut Child) -> Option<i32> {
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+    ended.expect("in time").unwrap().code()
+}
+
+#[tokio::test]
+async fn a_command_starts_when_the_node_is_a_member_and_its_status_is_that_of_run() {
+    let _turn = bed::turn().await;
+    let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 2));
+    let names = names("127.0.0.1", 2);
+    let binary = env!("CARGO_BIN_EXE_binomesh");
+    let script = format!(
+        "{binary} status >/dev/null || exit 8
+         {binary} wait --members 2 --timeout-seconds 60
+         echo $BINOMESH_ORDINAL $BINOMESH_SIZE; exit 7"
+    );
+    let flags = [
+        "--ordinal",
+        "1",
+        "--peers",
+        &peers,
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let (mut child, mut output) = started(launched.command(&names[1], &flags, &[])).await;
+    launched.start(&names[0], &["--ordinal", "0", "--peers", &peers], &[]);
+    let mut text = String::new();
+    let read = tokio::time::timeout(PATIENCE, output.read_to_string(&mut text));
+    read.await.expect("in time").expect("readable");
+    assert!(
+        text.ends_with("\n1 2\n"),
+        "{text:?} {}",
+        launched.log(&names[1])
+    );
+    assert_eq!(code(&mut child).await, Some(7));
+    // The node has said goodbye.
+    eventually("the other one is alone", async || {
+        let status = launched.client(&names[0]).status().await.ok()?;
+        (status.population == Some(1) && status.lost_count == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_gets_the_signals_and_dies_with_its_node() {
+    let _turn = bed::turn().await;
+    let launched = Launched::new();
+    let script = "trap 'exit 9' TERM; trap 'echo one' USR1; echo up; while :; do sleep 0.05; done";
+    let (mut child, mut output) = started(alone(&launched, script)).await;
+    assert_eq!(line(&mut output).await, "up\n");
+    let pid = child.id().unwrap();
+    bed::signal(pid, "USR1");
+    assert_eq!(line(&mut output).await, "one\n");
+    bed::signal(pid, "TERM");
+    assert_eq!(code(&mut child).await, Some(9));
+    assert!(!Path::new(&launched.socket("127.0.0.1")).exists());
+
+    let launched = Launched::new();
+    let (mut child, mut output) = started(alone(&launched, "echo up; kill -9 $$")).await;
+    assert_eq!(line(&mut output).await, "up\n");
+    assert_eq!(code(&mut child).await, Some(128 + 9));
+
+    // Its output closes when the last process that has it ends.
+    let launched = Launched::new();
+    let (mut child, mut output) = started(alone(&launched, "echo up; exec sleep 1000")).await;
+    assert_eq!(line(&mut output).await, "up\n");
+    child.kill().await.unwrap();
+    assert_eq!(line(&mut output).await, "", "the end of the output");
+
+    let launched = Launched::new();
+    let peers = list("127.0.0.1", 1);
+    let flags = ["--ordinal", "0", "--peers", &peers, "--", "no-such-program"];
+    let mut child = launched.command("127.0.0.1", &flags, &[]).spawn().unwrap();
+    assert_eq!(code(&mut child).await, Some(127));
+    assert!(launched.log("127.0.0.1").contains("no-such-program"));
+}
+
+#[tokio::test]
+async fn wait_says_what_is_missing_and_ends_with_4() {
+    let _turn = bed::turn().await;
+    let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 1));
+    launched.start("127.0.0.1", &["--ordinal", "0", "--peers", &peers], &[]);
+    let socket = launched.socket("127.0.0.1");
+    let of = ["wait", "--admin", &socket, "--members"];
+    let there = bed::ran(&[&of[..], &["1"]].concat(), b"").await;
+    assert!(there.status.success(), "{there:?}");
+    let late = bed::ran(&[&of[..], &["2", "--timeout-seconds", "1"]].concat(), b"").await;
+    let text = String::from_utf8(late.stderr).unwrap();
+    assert_eq!(late.status.code(), Some(4), "{text}");
+    assert!(
+        text.contains("counts 1 of 2 members") && late.stdout.is_empty(),
+        "{text}"
+    );
+    let nowhere = launched.dir.path().join("none").display().to_string();
+    let waited = [
+        "wait",
+        "--cluster",
+        &nowhere,
+        "--members",
+        "1",
+        "--timeout-seconds",
+        "1",
+    ];
+    let late = bed::ran(&waited, b"").await;
+    assert_eq!(late.status.code(), Some(4), "{late:?}");
+}
