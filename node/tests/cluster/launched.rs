@@ -146,6 +146,29 @@ async fn eight_processes_with_a_list_are_one_overlay() {
     assert_eq!(root.map(|root| &root.name), Some(&names[0]));
 }
 
+/// Without a tree the ordinals are the ranks, whoever starts first.
+#[tokio::test]
+async fn eight_processes_with_a_list_and_no_tree_have_their_ordinals_as_ranks() {
+    let _turn = bed::turn().await;
+    let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 8));
+    let names = names("127.0.0.1", 8);
+    for (ordinal, name) in names.iter().enumerate().rev() {
+        let ordinal = ordinal.to_string();
+        let flags = [
+            "--bootstrap",
+            "clique",
+            "--ordinal",
+            &ordinal,
+            "--peers",
+            &peers,
+        ];
+        launched.start(name, &flags, &[]);
+    }
+    let mut reports = launched.formed(&names).await;
+    reports.sort_by_key(|report| report.rank);
+    assert!(reports.iter().map(|report| &report.name).eq(&names));
+}
+
 #[tokio::test]
 async fn without_ordinal_0_the_smallest_one_is_root() {
     let _turn = bed::turn().await;
