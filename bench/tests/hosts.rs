@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -225,10 +226,13 @@ impl Bed {
         assert!(processes.len() > 2 * self.nodes.len(), "{processes:?}");
         assert!(self.dir.is_dir());
         self.signal(signal);
+        let ended = now();
         let status = self.bench.wait().expect("ended");
         until("all processes are gone", || {
             (!processes.iter().any(lives)).then_some(())
         });
+        // A node that takes leave needs as long for its drain alone.
+        assert!(ended.elapsed() < BACK, "{:?}", ended.elapsed());
         let left = pids()
             .into_iter()
             .find(|pid| namespaces.contains(&net(*pid)));
@@ -434,6 +438,42 @@ fn nothing_is_left_after_a_kill() {
     assert_eq!(outside(), before, "it is seen outside");
     assert_eq!(bed.ended_by("KILL"), None);
     assert_eq!(outside(), before);
+}
+
+/// Such a node is no member, so it is killed while the program waits for that.
+#[test]
+fn a_node_that_heeds_nothing_is_killed_with_the_program() {
+    const STUB: &str = r#"#!/bin/sh
+home=$(dirname "$3"); name=$(basename "$home")
+echo "{\"event\":\"listening\",\"name\":\"$name\",\"id\":\"00\",\"pid\":$$,\"address\":\"127.0.0.1:1\",\"admin_socket\":\"$home/admin.sock\",\"metrics_url\":\"\"}"
+trap '' HUP INT TERM
+exec sleep 1000"#;
+    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
+    let dir = tempfile::tempdir().expect("a folder");
+    let stub = dir.path().join("stub");
+    std::fs::write(&stub, STUB).expect("written");
+    let mode = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&stub, mode).expect("set");
+    let mut bench = Command::new(BENCH)
+        .args(["hosts", "--nodes", "2", "--binary"])
+        .arg(&stub)
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("started");
+    let is_node = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line == b"sleep\01000\0"
+    };
+    let nodes = until("two nodes run", || {
+        let mut found = descendants(bench.id());
+        found.retain(is_node);
+        (found.len() == 2).then_some(found)
+    });
+    bench.kill().expect("killed");
+    bench.wait().expect("ended");
+    until("the nodes are gone", || {
+        (!nodes.iter().any(lives)).then_some(())
+    });
 }
 
 #[test]

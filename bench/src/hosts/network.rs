@@ -185,14 +185,16 @@ impl Hosts {
             return Ok(());
         };
         let mut addresses = it.addresses.iter();
-        let Some(place) = addresses.position(|it| it.is_ipv4() == address.is_ipv4()) else {
+        let is_replaced = |own: &&IpAddr| own.is_ipv4() == address.is_ipv4();
+        let Some(former) = addresses.find(is_replaced).copied() else {
             let reason = "the hosts have no addresses of this family";
             return Err(HostError::Address { address, reason });
         };
-        let former = it.addresses[place];
         it.run(&format!("ip addr del {} dev uplink", with_prefix(former)))
             .await?;
-        it.addresses[place] = address;
+        for own in it.addresses.iter_mut().filter(|own| **own == former) {
+            *own = address;
+        }
         it.run(&add_address(address, "uplink")).await
     }
 
