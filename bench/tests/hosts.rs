@@ -462,7 +462,7 @@ exec sleep 1000"#;
         .expect("started");
     let is_node = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line == b"sleep\01000\0"
+        line == b"sleep\x001000\x00"
     };
     let nodes = until("two nodes run", || {
         let mut found = descendants(bench.id());
