@@ -9,6 +9,7 @@ pub mod converge;
 pub mod figures;
 pub mod graph;
 pub mod heal;
+pub mod hosts;
 pub mod live;
 pub mod peers;
 pub mod route;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 use binomesh_overlay::config::Pace;
 use clap::{Parser, Subcommand};
+
+use crate::hosts::HostError;
 
 /// Measure and check Binomesh.
 #[derive(Debug, Parser)]
@@ -41,6 +44,8 @@ pub enum Command {
     Heal(heal::Heal),
     /// Measure clusters of real processes on this machine.
     Live(live::Live),
+    /// Run nodes on hosts of their own, as network namespaces, and disturb their network.
+    Hosts(hosts::Hosts),
     /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
     Peers(peers::Peers),
     /// Route round dead nodes: hops, steps, and who is reached.
@@ -60,6 +65,7 @@ impl Arguments {
             Command::Chaos(chaos) => chaos.run(),
             Command::Heal(heal) => heal.run(),
             Command::Live(live) => live.run(),
+            Command::Hosts(hosts) => hosts.run(),
             Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
@@ -127,6 +133,15 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Usage(reason) | Self::Run(reason) => f.write_str(reason),
             Self::Output(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error.is_usage() {
+            true => Self::Usage(error.to_string()),
+            false => Self::Run(error.to_string()),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod arena;
 pub mod checker;
 pub mod command;
 pub mod figure;
+pub mod hosts;
 pub mod parallel;
 pub mod record;
 pub mod topology;

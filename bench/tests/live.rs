@@ -183,8 +183,8 @@ fn nothing_is_left_when_it_is_interrupted() {
     let _alone = alone();
     let bench = start("saturate --nodes 3 --busy 1 --minutes 100");
     let pid = bench.id();
-    // Three nodes and a busy process.
-    until("all processes run", || children(pid).len() == 4);
+    // Three nodes, a busy process, and the one that would remove their folder.
+    until("all processes run", || children(pid).len() == 5);
     let processes = children(pid);
     let interrupted = Command::new("kill")
         .args(["-s", "INT", &pid.to_string()])

@@ -64,6 +64,8 @@ pub struct ClusterConfig {
     pub places: Vec<Place>,
     /// The program to run; this one if not given.
     pub binary: Option<PathBuf>,
+    /// Where the cluster makes its own folder; the system's temporary folder if not given.
+    pub folder: Option<PathBuf>,
     /// The log filter of the nodes.
     pub log: String,
     /// How long one process may take until it listens.
@@ -90,6 +92,7 @@ impl ClusterConfig {
             signatures: Signatures::default(),
             places: Vec::new(),
             binary: None,
+            folder: None,
             log: "info".to_owned(),
             // A guess: a loaded machine with a debug build.
             start_timeout: Duration::from_secs(30),
@@ -106,8 +109,13 @@ pub struct Place {
     pub bind: SocketAddr,
     /// The address that it tells others, if that is another one.
     pub advertise: Option<SocketAddr>,
+    /// The address at which the nodes below it look for it first, if that is another one: a
+    /// node that binds all addresses of its host can name none.
+    pub found_at: Option<SocketAddr>,
     /// The network namespace that its process is to be in, such as `/proc/PID/ns/net`; this
-    /// process's own if not given. `nsenter` (util-linux) leads there.
+    /// process's own if not given. `nsenter` and `setpriv` (util-linux) lead there. A process
+    /// in another namespace is killed at once when this process dies: it may have no network
+    /// left over which to say goodbye.
     pub namespace: Option<PathBuf>,
 }
 
@@ -133,7 +141,7 @@ struct Slot {
 impl Cluster {
     /// Start a cluster; returns when every process listens.
     pub async fn spawn(config: ClusterConfig) -> Result<Self, ClusterError> {
-        let temp = std::env::temp_dir();
+        let temp = config.folder.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |source| ClusterError::file("make a folder in", &temp, source);
         let dir = tempfile::Builder::new()
             .prefix("binomesh-")

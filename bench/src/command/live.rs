@@ -7,11 +7,9 @@
 pub mod busy;
 pub mod counters;
 pub mod cut;
-pub mod hosts;
 pub mod idle;
 pub mod kill;
 pub mod ledger;
-pub mod namespace;
 pub mod partition;
 pub mod pause;
 pub mod receivers;
@@ -19,7 +17,6 @@ pub mod saturate;
 pub mod setup;
 pub mod sight;
 pub mod stall;
-pub mod udp_relay;
 pub mod uplink;
 pub mod watch;
 

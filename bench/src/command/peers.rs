@@ -24,8 +24,8 @@ mod stretches;
 use binomesh::Profile;
 use clap::Args;
 
-use super::live::namespace;
 use super::{Failure, Finding};
+use crate::hosts::namespace;
 use crate::record;
 use figures::{Figures, System};
 use home::Home;
@@ -114,7 +114,7 @@ impl Peers {
         if self.instructions {
             instructions::require_valgrind()?;
         }
-        if let Err(Failure::Run(reason)) = namespace::enter() {
+        if let Err(reason) = namespace::enter() {
             eprintln!("note: wire figures count all packets on the loopback interface: {reason}");
         }
         let mut figures = runtime()?.block_on(self.measure())?;

@@ -11,6 +11,10 @@ use crate::process::Process;
 use crate::settings::{Bootstrap, NodeConfig, Seed};
 use crate::state::replace;
 
+/// Has the kernel kill a process when the thread that started it ends. The threads of a
+/// runtime end with it.
+const LEASH: [&str; 5] = ["--", "setpriv", "--pdeathsig", "KILL", "--"];
+
 impl Cluster {
     /// Write what node `number` needs in order to start.
     pub(super) fn prepare(
@@ -115,13 +119,14 @@ impl Cluster {
         let binary = self.binary.clone();
         let number = config.slot.and_then(|slot| usize::try_from(slot).ok());
         let place = number.and_then(|number| self.config.places.get(number));
+        let found_at = place.and_then(|place| place.found_at);
         let mut command = match place.and_then(|place| place.namespace.as_ref()) {
             None => tokio::process::Command::new(&binary),
             Some(namespace) => {
                 let mut command = tokio::process::Command::new("nsenter");
                 let mut option = OsString::from("--net=");
                 option.push(namespace);
-                command.arg(option).arg("--").arg(&binary);
+                command.arg(option).args(LEASH).arg(&binary);
                 command
             }
         };
@@ -148,7 +153,10 @@ impl Cluster {
                 started.map_err(|source| ClusterError::file("start", &binary, source))?;
             let said = line.and_then(|line| serde_json::from_str::<Listening>(&line).ok());
             match said {
-                Some(Listening { member, .. }) => Ok(Slot { member, process }),
+                Some(Listening { mut member, .. }) => {
+                    member.address = found_at.unwrap_or(member.address);
+                    Ok(Slot { member, process })
+                }
                 None => {
                     let log = tail(&log);
                     Err(ClusterError::Ended { node, log })

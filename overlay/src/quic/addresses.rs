@@ -5,6 +5,9 @@
 //! this node has dialled sends from whatever address the kernel chooses, and the peer
 //! follows.
 //!
+//! Peers that advertise nothing are known by the addresses that are seen, and those are looked
+//! at as well: whoever looks for such a peer is told where it is now.
+//!
 //! Nothing here wakes the process: the host looks when it is awake for its beat.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +19,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::book::Contact;
+use super::dial::seen;
+use super::peer::Link;
 
 /// An address that is gone for this long is not coming back at once: an interface that
 /// flaps, or a lease that is renewed, costs no link.
@@ -117,6 +123,7 @@ impl Shared {
             .into_iter()
             .filter_map(|peer| {
                 let link = peer.current()?;
+                self.note_address(&link);
                 let at = link.connection.local_ip()?.to_canonical();
                 Some((peer, at, link.up))
             })
@@ -146,6 +153,23 @@ impl Shared {
             }
         }
         own.told = gone;
+    }
+
+    /// Note where the peer at the other end of its current link is. A peer that advertises no
+    /// address may have moved, and others are told where it is now.
+    pub(super) fn note_address(&self, link: &Link) {
+        if !link.is_seen_only {
+            return;
+        }
+        let addresses = vec![seen(&link.connection)];
+        let mut book = self.book();
+        if !book.is_authenticated(link.peer, &addresses) {
+            book.authenticate(Contact {
+                id: link.peer,
+                name: link.name.clone(),
+                addresses,
+            });
+        }
     }
 }
 

@@ -264,6 +264,12 @@ impl Book {
         only(&|address| *address == at).or_else(|| only(&|address| address.ip() == at.ip()))
     }
 
+    /// Whether this is what the peer itself said last.
+    pub(super) fn is_authenticated(&self, id: PeerId, addresses: &[SocketAddr]) -> bool {
+        let entry = self.entries.get(&id);
+        entry.is_some_and(|entry| entry.authenticated == addresses)
+    }
+
     /// Whether there is an address to dial, or a name to look up.
     pub(super) fn is_known(&self, id: PeerId) -> bool {
         let is_known =

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
-use super::book::Contact;
 use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
@@ -421,14 +420,8 @@ impl Watch {
         if !needed && !self.need.heard {
             self.link.start_drain(Farewell::Idle);
         }
-        if self.link.is_seen_only && self.peer.is_current(&self.link) {
-            // It may have moved.
-            let contact = Contact {
-                id: self.link.peer,
-                name: self.link.name.clone(),
-                addresses: vec![dial::seen(&self.link.connection)],
-            };
-            self.shared.book().authenticate(contact);
+        if self.peer.is_current(&self.link) {
+            self.shared.note_address(&self.link);
         }
     }
 

@@ -303,12 +303,21 @@ async fn a_doubt_about_a_peer_without_a_link_dials_nobody() {
 #[tokio::test]
 async fn a_dialler_that_moves_keeps_its_link() {
     let authority = Authority::new("one");
-    let mut a = authority.start("a");
+    let mut config = authority.config("a");
+    // Nothing is looked at but with the host's beat.
+    config.limits.link_idle = Duration::from_secs(3600);
+    let mut a = Node::start(config);
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
     let raw = raw.expect("connected");
     raw.greet(&hello(1)).await.expect("an ack");
     a.until_up(id("raw")).await;
     let before = a.transport.links()[0].address;
+    let transport = a.transport.clone();
+    let is_told = |at| {
+        let contact = transport.contact(id("raw"));
+        contact.is_some_and(|contact| contact.addresses == [at])
+    };
+    assert!(is_told(before));
     raw.move_elsewhere();
     let mut stream = raw.connection.open_uni().await.expect("a stream");
     let frame = [2, 1, 0, 0, 0, 0, 0, 0, 1, b'x'];
@@ -316,7 +325,8 @@ async fn a_dialler_that_moves_keeps_its_link() {
     assert_eq!(a.received().await.2, b"x".as_slice());
     eventually("its new address is known", || {
         let links = a.transport.links();
-        links.len() == 1 && links[0].address != before
+        a.transport.look_at_addresses();
+        links.len() == 1 && links[0].address != before && is_told(links[0].address)
     })
     .await;
     assert_eq!(a.meter.read("links_down_total", ""), 0);

@@ -10,12 +10,12 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::{Counters, Loopback, growth, growth_by_kind, processor_time};
-use super::namespace;
 use super::saturate::minutes;
 use super::setup::{Context, Setup, now, verified};
 use super::sight::Sights;
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
+use crate::hosts::namespace;
 use crate::record;
 
 /// Let it be; count bytes, processor time and changes.
@@ -104,7 +104,7 @@ struct Reading {
 impl Idle {
     /// Continue in a network namespace of this run.
     pub fn enter_namespace(&self) -> Result<(), Failure> {
-        namespace::enter()
+        Ok(namespace::enter()?)
     }
 
     /// Run it and print its row.

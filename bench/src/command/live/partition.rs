@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::receivers::Receivers;
 use super::setup::{Context, Setup, now};
 use super::sight::{Sights, is_graph};
-use super::udp_relay::UdpRelay;
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
+use crate::hosts::udp_relay::UdpRelay;
 use crate::record;
 
 /// Between two broadcasts of one half.

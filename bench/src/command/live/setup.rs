@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{Failure, Finding};
 use crate::record;
+use folder::Folder;
+
+mod folder;
 
 /// What all workloads are told about their cluster.
 #[derive(Debug, Clone, Args)]
@@ -131,7 +134,9 @@ impl Setup {
         stop: &CancellationToken,
         body: impl AsyncFnOnce(&Cluster) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let config = self.config(nodes, places)?;
+        let folder = Folder::make().map_err(Failure::run)?;
+        let mut config = self.config(nodes, places)?;
+        config.folder = Some(folder.path().to_owned());
         let asked = || Failure::Run("stopped before the end".to_owned());
         let cluster = tokio::select! {
             spawned = Cluster::spawn(config) => spawned.map_err(Failure::run)?,

@@ -12,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::hosts::Hosts;
-use super::namespace;
 use super::setup::{Context, Setup, now};
 use crate::command::{Failure, Finding};
+use crate::hosts::namespace;
+use crate::hosts::network::{Family, Hosts, Rate};
 use crate::record;
 
 /// A token bucket lets its first fill through at once; what is faster was not limited.
@@ -90,16 +90,20 @@ pub struct Row {
 impl Uplink {
     /// Be in a network namespace of this run alone; returns only there.
     pub fn enter_namespace(&self) -> Result<(), Failure> {
-        namespace::enter()
+        Ok(namespace::enter()?)
     }
 
     /// Run it and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         record::progress(format_args!("{} hosts are made", self.nodes));
-        let hosts = Hosts::make(self.nodes, self.megabits).await?;
+        let hosts = Hosts::make(self.nodes, Family::V4).await?;
+        let rate = Rate::megabits(self.megabits);
+        for host in 0..self.nodes {
+            hosts.set_rate(host, Some(rate)).await?;
+        }
         let body = async |cluster: &Cluster| self.all(cluster).await;
         self.setup
-            .with_cluster(self.nodes, hosts.places()?, stop, body)
+            .with_cluster(self.nodes, hosts.places(), stop, body)
             .await
     }
 

@@ -9,7 +9,7 @@ use super::callgrind;
 use super::figures::{Figure, Figures, IDLE, System};
 use super::stretches::{Stretch, Work};
 use super::{Failure, Peers};
-use crate::command::live::namespace::is_installed;
+use crate::hosts::namespace::is_installed;
 use crate::record;
 
 /// Whether instructions can be counted here.

@@ -1,35 +1,31 @@
-//! A network namespace of this run alone, so that nobody else's traffic is
-//! counted. It has no name: it goes with the last process in it.
+//! A network namespace of this run alone: nobody else's traffic is counted in it, and
+//! nothing that is made in it is seen outside. It has no name: it goes with the last
+//! process in it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::command::Failure;
+use super::HostError;
 
 /// Tells the program inside which namespace it has left.
 const OUTSIDE: &str = "BINOMESH_BENCH_OUTSIDE";
 
 /// Run this very command again in a namespace of its own. Returns only there, or
 /// with the reason why it cannot be.
-pub fn enter() -> Result<(), Failure> {
+pub fn enter() -> Result<(), HostError> {
     let here = current()?;
     if let Some(outside) = std::env::var_os(OUTSIDE) {
         return match outside == here {
             false => Ok(()),
-            true => Err(Failure::Run(
+            true => Err(HostError::NoNamespace(
                 "the network namespace was not made".to_owned(),
             )),
         };
     }
     for (program, package) in [("unshare", "util-linux"), ("ip", "iproute2")] {
-        if !is_installed(program) {
-            return Err(Failure::Run(format!(
-                "`{program}` is not installed, which makes the network namespace to count in; \
-                 install the package {package}"
-            )));
-        }
+        require(program, package)?;
     }
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -39,23 +35,38 @@ pub fn enter() -> Result<(), Failure> {
     command
         .args(["--net", "--", "sh", "-c"])
         .arg(r#"PATH="$PATH:/usr/sbin:/sbin" ip link set lo up && exec "$0" "$@""#)
-        .arg(std::env::current_exe().map_err(Failure::run)?)
+        .arg(std::env::current_exe().map_err(no_program)?)
         .args(std::env::args_os().skip(1))
         .env(OUTSIDE, here);
     // Replaces this process: there is nobody left to forward signals.
     let error = command.exec();
-    Err(Failure::Run(format!("cannot run unshare: {error}")))
+    Err(HostError::NotRun {
+        line: "unshare".to_owned(),
+        source: error,
+    })
 }
 
-fn current() -> Result<OsString, Failure> {
-    let link = std::fs::read_link("/proc/self/ns/net");
-    let link = link
-        .map_err(|error| Failure::Run(format!("there are no network namespaces here: {error}")))?;
+fn no_program(error: std::io::Error) -> HostError {
+    HostError::NoNamespace(format!("this program cannot find itself: {error}"))
+}
+
+fn current() -> Result<OsString, HostError> {
+    let link = std::fs::read_link("/proc/self/ns/net").map_err(|error| {
+        HostError::NoNamespace(format!("there are no network namespaces here: {error}"))
+    })?;
     Ok(link.into_os_string())
 }
 
+/// Fail, with the remedy, unless a program is installed.
+pub(super) fn require(program: &'static str, package: &'static str) -> Result<(), HostError> {
+    match is_installed(program) {
+        true => Ok(()),
+        false => Err(HostError::NotInstalled { program, package }),
+    }
+}
+
 /// Whether a program is where administrators' programs are.
-pub(in crate::command) fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // `ip` is often outside an ordinary user's path.
     let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

@@ -1,0 +1,283 @@
+//! `binomesh-bench hosts`: nodes on hosts of their own, as network namespaces, and a network
+//! between them that can be disturbed.
+
+mod lines;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use binomesh::cluster::{Cluster, Member};
+use clap::Args;
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::live::setup::{Setup, block_on, now};
+use super::{Failure, Finding};
+use crate::hosts::fault::{Fault, Step};
+use crate::hosts::namespace;
+use crate::hosts::network::Family;
+use crate::hosts::testbed::Testbed;
+use lines::Lines;
+
+/// How often it is looked whether our own parent and the nodes live.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Run nodes on hosts of their own, as network namespaces, and disturb their network.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench hosts --nodes 4 --json
+  binomesh-bench hosts --ipv6 --fault 'cut 3 20s' --fault 'wait 30s' --fault 'rate 2 10mbit'
+  echo 'drop 1 5%' | binomesh-bench hosts --relay --fault 'delay 2 50ms'
+
+Each host is a network namespace with an address of its own (10.77.0.1 is host 0, fd77::1
+with --ipv6), on one bridge, and has one node (node-0 is at host 0) with a certificate of
+its own. `ready` says the namespace of each, for nsenter --net=. They stay until SIGINT,
+SIGTERM or the end of the parent process, and nothing is left of them then, nor after a
+SIGKILL. Needs root, or user namespaces.
+
+Steps, by --fault and then line by line on standard input, each done when it is its turn:
+  cut HOST [20s]      its link carries nothing, for so long or until `restore`
+  rate HOST 10mbit    it sends no more than that
+  drop HOST 5%        datagrams to it and from it are lost
+  delay HOST 50ms     datagrams to it and from it arrive later (needs --relay)
+  duplicate HOST 10%  datagrams to it and from it arrive twice (needs --relay)
+  address HOST IP     it has another address in the place of its own (not with --relay)
+  restore             all of these end; addresses stay
+  wait 5s             the next step is done after that
+Each is said when it is done: `fault`, and `mended` when the time of a cut is over. A line
+that is no step, or cannot be done, is said as `refused`.")]
+pub struct Hosts {
+    /// How many hosts, with a node each.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=254))]
+    pub nodes: u32,
+    /// Hosts with IPv6 addresses alone.
+    #[arg(long, conflicts_with = "mixed")]
+    pub ipv6: bool,
+    /// Hosts with addresses of both families; half of them are found at the one, half at the
+    /// other.
+    #[arg(long)]
+    pub mixed: bool,
+    /// A relay in the path of every datagram, which can delay and double it. Nodes are known
+    /// by its addresses then (10.77.1.1 for host 0, fd77::1:1 with --ipv6).
+    #[arg(long)]
+    pub relay: bool,
+    /// A step of the scenario, such as 'cut 3 20s'; may be given several times.
+    #[arg(long = "fault", value_name = "STEP")]
+    pub steps: Vec<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// What `ready` says of a node.
+#[derive(Debug, Serialize)]
+struct HostView<'a> {
+    name: &'a str,
+    namespace: Option<&'a Path>,
+    address: SocketAddr,
+    pid: u32,
+    admin_socket: &'a Path,
+}
+
+/// One line of the output.
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    event: &'static str,
+    elapsed_seconds: f64,
+    #[serde(flatten)]
+    what: What<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Ready {
+        cluster_dir: &'a Path,
+        nodes: Vec<HostView<'a>>,
+    },
+    Fault(Fault),
+    Mended {
+        host: u32,
+    },
+    Refused {
+        line: &'a str,
+        reason: String,
+    },
+    Ended {
+        name: String,
+    },
+}
+
+impl Hosts {
+    /// Run them until they are to go.
+    pub fn run(self) -> Result<Finding, Failure> {
+        // Nothing is made for a scenario that cannot be.
+        let steps = self.scenario()?;
+        namespace::enter()?;
+        block_on(async |stop| {
+            let done = self.stay(steps, stop).await;
+            // Whatever it was busy with then.
+            match stop.is_cancelled() {
+                true => Ok(Finding::Good),
+                false => done,
+            }
+        })
+    }
+
+    fn scenario(&self) -> Result<Vec<String>, Failure> {
+        for line in &self.steps {
+            let wrong = |reason: String| Failure::Usage(format!("--fault '{line}': {reason}"));
+            let step: Step = line.parse().map_err(|error| wrong(format!("{error}")))?;
+            if let Step::Fault(fault) = step {
+                let checked = Testbed::check(self.nodes, self.relay, fault);
+                checked.map_err(|error| wrong(error.to_string()))?;
+            }
+        }
+        Ok(self.steps.clone())
+    }
+
+    const fn family(&self) -> Family {
+        match (self.ipv6, self.mixed) {
+            (true, _) => Family::V6,
+            (false, true) => Family::Mixed,
+            (false, false) => Family::V4,
+        }
+    }
+
+    async fn stay(&self, steps: Vec<String>, stop: &CancellationToken) -> Result<Finding, Failure> {
+        tokio::spawn(stop_with_parent(stop.clone()));
+        let begun = now();
+        let bed = Testbed::make(self.nodes, self.family(), self.relay);
+        let bed = tokio::select! {
+            made = bed => made?,
+            () = stop.cancelled() => return Ok(Finding::Good),
+        };
+        let places = bed.places().to_vec();
+        let body = async |cluster: &Cluster| {
+            let mut play = Play {
+                hosts: self,
+                cluster,
+                bed,
+                begun,
+                lines: Lines::open(steps),
+                waiting: None,
+                live: cluster.live().map(|member| member.name.clone()).collect(),
+            };
+            play.tell_ready()?;
+            play.go_on().await
+        };
+        self.setup
+            .with_cluster(self.nodes, places, stop, body)
+            .await
+    }
+}
+
+/// The scenario, with the cluster that it is played with.
+struct Play<'a> {
+    hosts: &'a Hosts,
+    cluster: &'a Cluster,
+    bed: Testbed,
+    begun: Instant,
+    lines: Lines,
+    /// Until when no step is taken.
+    waiting: Option<Instant>,
+    /// The nodes that lived at the last look.
+    live: Vec<String>,
+}
+
+impl Play<'_> {
+    /// Until the last node has ended.
+    async fn go_on(&mut self) -> Result<Finding, Failure> {
+        let mut look = now() + LOOK;
+        loop {
+            tokio::select! {
+                biased;
+                () = until(self.bed.next_mending()) => {
+                    for host in self.bed.mend(now()).await? {
+                        self.tell("mended", What::Mended { host })?;
+                    }
+                }
+                () = until(self.waiting), if self.waiting.is_some() => self.waiting = None,
+                line = self.lines.next(), if self.waiting.is_none() => self.on_line(&line).await?,
+                () = sleep_until(look) => {
+                    self.look()?;
+                    look = now() + LOOK;
+                }
+            }
+        }
+    }
+
+    async fn on_line(&mut self, line: &str) -> Result<(), Failure> {
+        let reason = match line.parse() {
+            Ok(Step::Wait(length)) => {
+                self.waiting = Some(now() + length);
+                return Ok(());
+            }
+            Ok(Step::Fault(fault)) => match self.bed.apply(fault, now()).await {
+                Ok(()) => return self.tell("fault", What::Fault(fault)),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.to_string(),
+        };
+        self.tell("refused", What::Refused { line, reason })
+    }
+
+    /// Say which nodes have ended.
+    fn look(&mut self) -> Result<(), Failure> {
+        let live: Vec<String> = self.cluster.live().map(|it| it.name.clone()).collect();
+        for name in std::mem::replace(&mut self.live, live.clone()) {
+            if !live.contains(&name) {
+                self.tell("ended", What::Ended { name })?;
+            }
+        }
+        match live.is_empty() {
+            true => Err(Failure::Run("every node has ended".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn tell_ready(&self) -> Result<(), Failure> {
+        let namespaces = self.bed.places().iter().map(|place| &place.namespace);
+        let view =
+            |(member, namespace): (&Member, &Option<PathBuf>)| (member.clone(), namespace.clone());
+        let members: Vec<_> = self.cluster.members().zip(namespaces).map(view).collect();
+        let nodes = members.iter().map(|(member, namespace)| HostView {
+            name: &member.name,
+            namespace: namespace.as_deref(),
+            address: member.address,
+            pid: member.pid,
+            admin_socket: &member.admin_socket,
+        });
+        let cluster_dir = self.cluster.dir();
+        let nodes = nodes.collect();
+        self.tell("ready", What::Ready { cluster_dir, nodes })
+    }
+
+    fn tell(&self, event: &'static str, what: What<'_>) -> Result<(), Failure> {
+        let elapsed_seconds = self.begun.elapsed().as_secs_f64();
+        self.hosts.setup.print(&Event {
+            event,
+            elapsed_seconds,
+            what,
+        })
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Stop when the parent process has ended: nobody would end an orphan.
+async fn stop_with_parent(stop: CancellationToken) {
+    let parent = rustix::process::getppid();
+    while rustix::process::getppid() == parent {
+        sleep(LOOK).await;
+    }
+    stop.cancel();
+}

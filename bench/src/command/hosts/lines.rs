@@ -1,0 +1,74 @@
+//! The lines of a scenario: those of the command line, then those of standard input.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Read};
+
+use tokio::sync::mpsc;
+
+/// The longest line; what is longer is taken for several, which are no steps.
+const LINE_MAX: u64 = 256;
+/// How many lines wait for their turn; what is beyond stays in the pipe.
+const QUEUE: usize = 16;
+
+/// The lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    given: VecDeque<String>,
+    read: mpsc::Receiver<String>,
+}
+
+impl Lines {
+    /// Standard input is read from now on, in a thread that ends with the process.
+    pub(super) fn open(given: Vec<String>) -> Self {
+        let (sender, read) = mpsc::channel(QUEUE);
+        std::thread::spawn(move || forward(std::io::stdin().lock(), &sender));
+        Self {
+            given: given.into(),
+            read,
+        }
+    }
+
+    /// The next one that says anything. After the last it is waited for for ever.
+    pub(super) async fn next(&mut self) -> String {
+        if let Some(line) = self.given.pop_front() {
+            return line;
+        }
+        match self.read.recv().await {
+            Some(line) => line,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn forward(mut input: impl BufRead, lines: &mpsc::Sender<String>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut input).take(LINE_MAX).read_until(b'\n', &mut line);
+        if !read.is_ok_and(|read| read > 0) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        if !text.is_empty() && lines.blocking_send(text).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn given_lines_come_first_and_empty_ones_not_at_all() {
+        let (sender, read) = mpsc::channel(QUEUE);
+        let long = "x".repeat(LINE_MAX as usize + 1);
+        let input = format!("one\n\n  two  \n{long}\nlast");
+        std::thread::spawn(move || forward(input.as_bytes(), &sender));
+        let given = VecDeque::from(["first".to_owned()]);
+        let mut lines = Lines { given, read };
+        for expected in ["first", "one", "two", &long[1..], "x", "last"] {
+            assert_eq!(lines.next().await, expected);
+        }
+    }
+}

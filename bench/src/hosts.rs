@@ -1,0 +1,111 @@
+//! Hosts on one machine: network namespaces on a bridge, each with an address of its own,
+//! and the faults of a network between them.
+//!
+//! ```text
+//!   host 0 ── uplink ═ host0 ┐
+//!   host 1 ── uplink ═ host1 ┤ bridge "hosts", in the namespace of this process,
+//!   host 2 ── uplink ═ host2 ┘ and the UDP relay, for delay and duplicates
+//! ```
+//!
+//! All namespaces are held by processes of this one, and none has a name. So they and all
+//! that is in them go with this process, however it ends. Nothing here touches the network
+//! of the machine: [`namespace::enter`] comes first.
+//!
+//! | fault | by |
+//! |---|---|
+//! | a cut | the bridge's end of the host's link is down |
+//! | a rate | a token bucket at the uplink (`tc`, `tbf`) |
+//! | losses | rules at the bridge (`nft`) |
+//! | delay, duplicates | the UDP relay |
+//! | another address | `ip addr`, while the node runs |
+
+pub mod address;
+pub mod fault;
+pub mod namespace;
+pub mod network;
+pub mod rules;
+pub mod testbed;
+pub mod udp_relay;
+
+use std::io;
+
+/// The most hosts of a testbed.
+pub const HOSTS_MAX: u32 = 254;
+
+/// A testbed was not made, or a fault was not done to it.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A program of the system is missing.
+    #[error(
+        "`{program}` is not installed, which hosts on one machine need; install the package {package}"
+    )]
+    NotInstalled {
+        /// Which.
+        program: &'static str,
+        /// What brings it.
+        package: &'static str,
+    },
+    /// A program did not start.
+    #[error("cannot run `{line}`: {source}")]
+    NotRun {
+        /// The command.
+        line: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("`{line}` failed: {said}")]
+    Failed {
+        /// The command.
+        line: String,
+        /// What it said.
+        said: String,
+    },
+    /// There is no network namespace.
+    #[error("{0}; network namespaces need root, or user namespaces")]
+    NoNamespace(String),
+    /// The relay has no socket.
+    #[error("the relay cannot bind {address}: {source}")]
+    NoSocket {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// More hosts than there are addresses for.
+    #[error("there are at most {HOSTS_MAX} hosts")]
+    TooMany,
+    /// A fault names a host that is not there.
+    #[error("there is no host {host}; the last one is {last}", last = .count.saturating_sub(1))]
+    NoSuchHost {
+        /// What was named.
+        host: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A fault needs the relay.
+    #[error("nothing is delayed or doubled without the relay; start with --relay")]
+    NoRelay,
+    /// With the relay, the others know its addresses and not those of the hosts.
+    #[error("with the relay, no host is known by its own address; start without --relay")]
+    Relayed,
+    /// An address that a host cannot have.
+    #[error("{address} cannot be the address of a host: {reason}")]
+    Address {
+        /// What was named.
+        address: std::net::IpAddr,
+        /// Why not.
+        reason: &'static str,
+    },
+}
+
+impl HostError {
+    /// Whether something was asked for that cannot be, and nothing was done.
+    pub const fn is_usage(&self) -> bool {
+        use HostError::{Address, NoRelay, NoSuchHost, Relayed, TooMany};
+        matches!(
+            self,
+            TooMany | NoSuchHost { .. } | NoRelay | Relayed | Address { .. }
+        )
+    }
+}
