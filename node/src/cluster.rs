@@ -209,8 +209,12 @@ impl Cluster {
         self.listed = self.addresses()?;
         let mut starting = JoinSet::new();
         for number in 0..self.config.nodes as usize {
-            let bind = self.listed.get(number);
-            let bind = bind.and_then(|seed| seed.address.address());
+            let reserved = self
+                .listed
+                .get(number)
+                .and_then(|seed| seed.address.address());
+            // A place says what to bind; the list says what others dial.
+            let bind = reserved.filter(|_| self.config.places.get(number).is_none());
             let config = self.prepare(number, None, bind)?;
             let start = self.start(config);
             starting.spawn(async move { (number, start.await) });

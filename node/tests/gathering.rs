@@ -133,7 +133,8 @@ fn losses_and_crashes_while_it_forms_heal() {
         world.deploy(17, Shape::Flat, |config| gather(config, list.clone()));
         world.run_for(Duration::from_millis(1 + seed * 3));
         world.crash(seed as u32 % 17);
-        settle(&mut world, "a crash on the way");
+        let took = settle(&mut world, "a crash on the way");
+        assert!(took < Duration::from_secs(25), "seed {seed}: {took:?}");
         assert_eq!(ranked(&world).len(), 16);
     }
 }

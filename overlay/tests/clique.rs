@@ -109,6 +109,17 @@ impl Room {
         );
     }
 
+    /// Whoever failed asks a smaller node for a place, so no two wait for each other.
+    fn assert_contacts_lead_down(&self) {
+        for (me, contact) in &self.failed {
+            let context = &self.context;
+            assert!(
+                contact.is_none_or(|contact| contact < *me),
+                "{context}: {me} → {contact:?}"
+            );
+        }
+    }
+
     fn order(&self) -> Vec<u32> {
         let mut ranked: Vec<_> = self
             .places
@@ -239,6 +250,7 @@ fn the_loss_of_any_message_leaves_nobody_waiting() {
         room.letters.pop();
         room.arrive_all();
         room.wait_in_vain();
+        room.assert_contacts_lead_down();
     }
 }
 
@@ -255,6 +267,7 @@ fn the_crash_of_any_node_leaves_nobody_waiting() {
         room.failed.remove(&victim);
         room.arrive_all();
         room.wait_in_vain();
+        room.assert_contacts_lead_down();
     }
 }
 
@@ -293,6 +306,26 @@ fn who_is_met_by_half_of_the_nodes_belongs_to_the_ring() {
     }
 }
 
+/// Of those that have no place yet, all give up the order of the list when one does; nobody
+/// needs a silence of its own for that.
+#[test]
+fn one_that_falls_back_takes_the_others_with_it() {
+    for seed in 0..100 {
+        let mut room = Room::of(Procedure::Sorted, 3 + seed as u32 % 9, seed);
+        let me = *room.nodes.keys().next().expect("a node");
+        room.hand(me, Input::Silence);
+        room.arrive_all();
+        // Without those that had a place already the root closes the ring after a silence.
+        let formed = room.places.len();
+        if formed > 0 {
+            room.wait_in_vain();
+        }
+        let through = room.places.len() + room.failed.len();
+        assert_eq!(through, room.nodes.len(), "{}", room.context);
+        room.assert_contacts_lead_down();
+    }
+}
+
 #[test]
 fn nonsense_from_a_peer_is_survived() {
     for seed in 0..200 {
@@ -303,7 +336,11 @@ fn nonsense_from_a_peer_is_survived() {
             let (to, from, peer) = (any() * 7 % 63, any(), any());
             let numbers = [0, 1, any(), u32::MAX - any()];
             let number = numbers[any() as usize % 4];
-            let body = match any() % 7 {
+            let body = match any() % 11 {
+                7 => Body::Request,
+                8 => Body::Current(peer),
+                9 => Body::CurrentClockwise(peer),
+                10 => Body::Differs,
                 0 => Body::Exchange { successor: peer },
                 1 => Body::Exchanged {
                     successor: peer,

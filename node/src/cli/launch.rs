@@ -55,6 +55,12 @@ impl LaunchFlags {
     /// Where this process stands; nothing if it is not one of several.
     pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
         let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
+        if !is_listed && self.bootstrap == Bootstrap::Clique {
+            return Err(Failure::usage(
+                "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
+                 --hostfile, or set `bootstrap` and `peers` in the file",
+            ));
+        }
         if !is_listed {
             return match self.ordinal {
                 Some(ordinal) => Err(Failure::usage(format!(

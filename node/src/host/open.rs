@@ -140,8 +140,7 @@ pub(super) fn overlay_config(
     wanted.seeds = config.seeds.iter().map(id).collect();
     if config.bootstrap == Bootstrap::Clique {
         let peers: Vec<PeerId> = config.peers.iter().map(id).collect();
-        let others = peers.iter().copied().filter(|peer| *peer != me);
-        wanted.seeds.extend(others);
+        wanted.seeds.extend(seeds_among(&peers, me));
         wanted.gather = Some(Gather {
             peers,
             quiet: Duration::from_millis(config.meet_quiet_ms),
@@ -162,6 +161,22 @@ pub(super) fn overlay_config(
         wanted.planted = overlay::Planted::new(bug);
     }
     wanted
+}
+
+/// Whom a node of a fully connected system looks for after a loss: those at the distances 2^i
+/// behind it in the list, which lead from everybody to everybody. To probe all would cost
+/// each node thousands of dials a minute.
+fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '_ {
+    let place = peers.iter().position(|peer| *peer == me).unwrap_or(0);
+    let count = peers.len();
+    let distances =
+        (0..usize::BITS).map_while(move |i| Some(1 << i).filter(|d: &usize| *d < count));
+    let behind = distances.filter_map(move |distance| peers.get((place + distance) % count));
+    // A list without this node may leave its first entry out otherwise.
+    behind
+        .chain(peers.first())
+        .copied()
+        .filter(move |peer| *peer != me)
 }
 
 fn pace(config: &NodeConfig) -> Pace {

@@ -232,10 +232,15 @@ impl<I: Id> Joining<I> {
         for &(peer, _) in &self.joined {
             out.send(peer, Body::Complete { members });
         }
+        self.turn_away(out);
+        Step::Complete
+    }
+
+    /// Nobody that waits gets an exchange from this node.
+    pub fn turn_away<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
         for (peer, _) in std::mem::take(&mut self.waiting) {
             out.send(peer, Body::Closed);
         }
-        Step::Complete
     }
 
     /// Exchange successors with everybody that waits, one after the other.

@@ -91,6 +91,8 @@ pub enum Body<I> {
     },
     /// The answer: by my list another node is before me, or another number of nodes is there.
     Differs,
+    /// Sorted, to ring neighbours and fingers: I have given up the order of the list.
+    Unsorted,
     /// [BMG09] Algorithm 2.
     Finger(fingers::Message<I, ()>),
     /// As written, step 1: is your place "neighbour CW" free?
@@ -111,6 +113,29 @@ impl<I> From<fingers::Message<I, ()>> for Body<I> {
 }
 
 impl<I> Body<I> {
+    /// Whether it is of the procedure as written.
+    pub const fn is_written(&self) -> bool {
+        matches!(
+            self,
+            Self::Request
+                | Self::Current(_)
+                | Self::CurrentClockwise(_)
+                | Self::CurrentCounterclockwise(_)
+        )
+    }
+
+    /// The first attempt that it can belong to: exchanges are of the second.
+    pub const fn first_attempt(&self) -> u32 {
+        match self {
+            Self::Exchange { .. }
+            | Self::Exchanged { .. }
+            | Self::Closed
+            | Self::Joined { .. }
+            | Self::Complete { .. } => 1,
+            _ => 0,
+        }
+    }
+
     /// The slot it takes between two nodes, a kind and a level: a newer message of the same
     /// slot replaces an older one.
     pub const fn slot(&self) -> (u8, u8) {
@@ -127,9 +152,10 @@ impl<I> Body<I> {
             Self::CurrentClockwise(_) => (8, 0),
             Self::CurrentCounterclockwise(_) => (9, 0),
             Self::Listed { .. } => (10, 0),
+            Self::Unsorted => (11, 0),
             Self::Finger(message) => {
                 let (kind, level) = message.slot();
-                (11 + kind, level)
+                (12 + kind, level)
             }
         }
     }

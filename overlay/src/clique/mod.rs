@@ -159,7 +159,7 @@ impl<I: Id> Clique<I> {
         M: From<Message<I>>,
     {
         let mut inner = Out::new();
-        let mut attempt = self.attempt;
+        let mut asked_in = self.attempt;
         let outcome = match input {
             Input::Start { procedure, peers } => {
                 self.procedure = procedure;
@@ -167,7 +167,7 @@ impl<I: Id> Clique<I> {
                 self.start(&mut inner)
             }
             Input::Message { from, message } => {
-                attempt = message.attempt;
+                asked_in = message.attempt;
                 self.on_message(from, message, &mut inner)
             }
             Input::Silence => self.on_silence(&mut inner),
@@ -176,14 +176,41 @@ impl<I: Id> Clique<I> {
                 Outcome::Progress
             }
         };
-        // A fallback inside speaks for the attempt that it begins.
-        let attempt = attempt.max(self.attempt);
         for effect in inner.drain() {
             if let Effect::Send { to, message: body } = effect {
+                let attempt = match body {
+                    Body::Differs => asked_in,
+                    Body::Unsorted => 0,
+                    _ => self.attempt.max(body.first_attempt()),
+                };
                 out.send(to, Message { attempt, body });
             }
         }
         outcome
+    }
+
+    /// End the part of this node without a place, and tell those that wait for it.
+    pub fn give_up<M, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) -> Outcome<I>
+    where
+        M: From<Message<I>>,
+    {
+        let mut inner = Out::new();
+        self.joining.turn_away(&mut inner);
+        let early = std::mem::take(&mut self.early);
+        let closed = inner.drain().filter_map(|effect| match effect {
+            Effect::Send { to, message } => Some((to, 1, message)),
+            _ => None,
+        });
+        let differs = early
+            .iter()
+            .map(|one| (one.from, one.attempt, Body::Differs));
+        for (to, attempt, body) in closed.chain(differs) {
+            out.send(to, Message { attempt, body });
+        }
+        match self.is_over {
+            true => Outcome::Nothing,
+            false => self.fail(self.joining.asked()),
+        }
     }
 
     /// Whether its part is over, with a place or without.
@@ -271,17 +298,20 @@ impl<I: Id> Clique<I> {
         if from == self.me {
             return Outcome::Nothing;
         }
-        let is_current = message.attempt == self.attempt;
+        let is_written = self.procedure == Procedure::AsWritten;
+        // Who has its place says so whatever the attempt.
+        let is_current = message.attempt == self.attempt || message.body == Body::Closed;
         match message.body {
             Body::Exchange { .. } if self.is_over => {
                 out.send(from, Body::Closed);
                 Outcome::Nothing
             }
-            Body::Exchange { successor } => {
-                let step = self.joining.on_exchange(from, successor, out);
-                self.after(step, out)
+            Body::Exchange { successor } => self.on_exchange(from, successor, out),
+            Body::Ahead { .. } if self.is_past(message.attempt) => {
+                out.send(from, Body::Differs);
+                Outcome::Nothing
             }
-            Body::Ahead { distance, members } if message.attempt >= self.attempt => {
+            Body::Ahead { distance, members } => {
                 let question = Early {
                     from,
                     attempt: message.attempt,
@@ -290,8 +320,36 @@ impl<I: Id> Clique<I> {
                 };
                 self.on_ahead(question, out)
             }
-            body if is_current => self.on_current(from, body, out),
+            Body::Unsorted if self.is_sorting() => self.on_silence(out),
+            body if body.is_written() && is_written => {
+                self.on_written(from, body, out);
+                Outcome::Progress
+            }
+            body if is_current && !body.is_written() => self.on_current(from, body, out),
             _ => Outcome::Nothing,
+        }
+    }
+
+    /// Whether this node takes no part in an attempt any more.
+    fn is_past(&self, attempt: u32) -> bool {
+        attempt < self.attempt || self.is_over && self.ranking.is_none()
+    }
+
+    /// Whether it makes the ring by the order of the list.
+    const fn is_sorting(&self) -> bool {
+        self.attempt == 0 && self.ranking.is_some() && !self.is_over
+    }
+
+    /// `from` has given up the order of the list, and so does this node.
+    fn on_exchange(&mut self, from: I, successor: I, out: &mut Out<I>) -> Outcome<I> {
+        let fallback = match self.is_sorting() {
+            true => self.on_silence(out),
+            false => Outcome::Nothing,
+        };
+        let step = self.joining.on_exchange(from, successor, out);
+        match self.after(step, out) {
+            Outcome::Nothing => fallback,
+            outcome => outcome,
         }
     }
 
@@ -313,27 +371,23 @@ impl<I: Id> Clique<I> {
                     .on_message(from, message, Rules::default(), out);
                 return self.formed_if(changed.0);
             }
-            Body::Request => {
-                self.written.on_request(from, out);
-                Step::Progress
-            }
+            // For the owner, or taken already.
+            _ => Step::Nothing,
+        };
+        self.after(step, out)
+    }
+
+    fn on_written(&mut self, from: I, body: Body<I>, out: &mut Out<I>) {
+        match body {
+            Body::Request => self.written.on_request(from, out),
             Body::Current(current) => {
                 let (peers, noise) = (&self.peers, &mut self.noise);
                 self.written.on_current(from, current, peers, noise, out);
-                Step::Progress
             }
-            Body::CurrentClockwise(peer) => {
-                self.written.on_neighbour(true, peer, out);
-                Step::Progress
-            }
-            Body::CurrentCounterclockwise(peer) => {
-                self.written.on_neighbour(false, peer, out);
-                Step::Progress
-            }
-            // The first is for the owner, the others were taken already.
-            Body::Listed { .. } | Body::Exchange { .. } | Body::Ahead { .. } => Step::Nothing,
-        };
-        self.after(step, out)
+            Body::CurrentClockwise(peer) => self.written.on_neighbour(true, peer, out),
+            Body::CurrentCounterclockwise(peer) => self.written.on_neighbour(false, peer, out),
+            _ => {}
+        }
     }
 
     fn on_ahead(&mut self, question: Early<I>, out: &mut Out<I>) -> Outcome<I> {
@@ -384,22 +438,30 @@ impl<I: Id> Clique<I> {
             return Outcome::Nothing;
         }
         if self.attempt == 0 {
+            self.tell_unsorted(out);
             self.attempt = 1;
             self.ranking = None;
             self.fingers = Fingers::new(self.me, Population::ONE, ());
             return self.start_joining(out);
         }
         // The root goes on with those that have joined.
-        match (self.joining.close(out), &self.ranking) {
-            (Step::Complete, _) => self.after(Step::Complete, out),
-            (_, Some(ranking)) => {
-                let successor = ranking.successor();
-                self.fail(Some(successor))
-            }
-            (_, None) => {
-                let asked = self.joining.asked();
-                self.fail(asked)
-            }
+        match self.joining.close(out) {
+            Step::Complete => self.after(Step::Complete, out),
+            // Who asked whom is a tree: nobody waits for one that waits for it, and the root
+            // has asked nobody.
+            _ => self.fail(self.joining.asked()),
+        }
+    }
+
+    /// Whoever waits for this node in the order of the list need not wait for a silence.
+    fn tell_unsorted(&self, out: &mut Out<I>) {
+        let ranking = self.ranking.iter();
+        let ring = ranking.flat_map(|one| one.predecessor().into_iter().chain([one.successor()]));
+        let tables = [self.fingers.clockwise(), self.fingers.counterclockwise()];
+        let fingers = tables.into_iter().flatten().copied().flatten();
+        let near: std::collections::BTreeSet<I> = ring.chain(fingers).collect();
+        for peer in near.into_iter().filter(|peer| *peer != self.me) {
+            out.send(peer, Body::Unsorted);
         }
     }
 
@@ -407,10 +469,7 @@ impl<I: Id> Clique<I> {
         match step {
             Step::Nothing => Outcome::Nothing,
             Step::Progress => Outcome::Progress,
-            Step::Late => {
-                let asked = self.joining.asked();
-                self.fail(asked)
-            }
+            Step::Late => self.fail(self.joining.asked()),
             Step::Complete => {
                 let members = self.joining.members().and_then(Population::new);
                 let all = members.zip(self.joining.successor().zip(self.joining.root()));

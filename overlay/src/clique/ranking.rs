@@ -121,6 +121,10 @@ impl<I: Id> Ranking<I> {
             return true;
         }
         if self.pointer != self.root {
+            // Only the root points at nobody ahead of it.
+            if distance == 0 {
+                return false;
+            }
             self.pointer = peer;
             self.distance = self.distance.saturating_add(distance);
         }

@@ -5,15 +5,20 @@
 //!                    └── one of them has its place ──▶ child of that one, or of its subtree
 //! ```
 //!
-//! A node meets a peer when the peer says that it looks for its place too. It waits until it
-//! has met all that it lists, until no further one has come for [`Gather::quiet`], or until
-//! [`Gather::latest`] is over. If all lists that it has heard of are the same, the order of
-//! the list decides; otherwise the corrected procedure does. Without a place it asks those
-//! it has met, as any orphan does, and probing and merging bring everybody together.
+//! A node meets a peer when the peer says that it looks for its place too. Members say that
+//! they have theirs. The node waits until all that it lists have said the one or the other,
+//! until nobody further has for [`Gather::quiet`], or until [`Gather::latest`] is over. If more
+//! have their places than look for one, it is a latecomer: it becomes a child of one of them.
+//! A single liar thus keeps nobody from meeting the others.
+//!
+//! If all lists that it has heard of are the same, the order of the list decides; otherwise
+//! the corrected procedure does. Without a place it asks whom it asked in the clique, and then
+//! its contacts, as any orphan does; probing and merging bring everybody together.
 //!
 //! Not here: how the ring is made ([`clique`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Moved, Out, Overlay, Timer};
 use crate::Id;
@@ -24,9 +29,13 @@ use crate::noise::Noise;
 
 /// How many latecomers a node tells that it has its place; the others ask again by themselves.
 pub(super) const MAX_LATE: usize = 1024;
-/// How many times [`Gather::quiet`] a node waits for an answer: others may begin that much
-/// later than it does.
-const PATIENCE: u32 = 3;
+/// How long a node waits for an answer; others may begin that much later than it does.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many of the smallest identifiers a node without a place asks for one.
+const HEIRS: usize = 8;
+/// How long the making of the ring may take at least, whatever helps meanwhile: a liar could
+/// help for ever.
+const LINKING: Duration = Duration::from_secs(10);
 
 /// The gathering of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,6 +44,8 @@ pub(super) struct Gathering<I> {
     digest: u64,
     /// Who looks for its place too, with the digest of its list.
     met: BTreeMap<I, u64>,
+    /// Who has its place.
+    placed: BTreeSet<I>,
     /// Who came when the clique had begun; told once this node has its place.
     late: BTreeSet<I>,
     clique: Clique<I>,
@@ -57,6 +68,7 @@ impl<I: Id> Gathering<I> {
         Self {
             digest: digest_of(&gather.peers),
             met: BTreeMap::new(),
+            placed: BTreeSet::new(),
             late: BTreeSet::new(),
             clique: Clique::new(me, noise.next()),
             stage: Stage::Meeting,
@@ -74,13 +86,13 @@ impl<I: Id> Gathering<I> {
 
     /// How many peers it remembers, and how many questions wait.
     pub(super) fn lengths(&self) -> (usize, usize) {
-        let peers = self.met.len() + self.late.len();
+        let peers = self.met.len() + self.placed.len() + self.late.len();
         (peers, self.clique.waiting_count())
     }
 
-    fn has_met_all(&self, me: I) -> bool {
+    fn has_heard_all(&self, me: I) -> bool {
         let mut others = self.gather.peers.iter().filter(|peer| **peer != me);
-        others.all(|peer| self.met.contains_key(peer))
+        others.all(|peer| self.met.contains_key(peer) || self.placed.contains(peer))
     }
 
     /// The list, without those that were not met, and with those that it lacks at its end.
@@ -107,8 +119,8 @@ impl<I: Id> Overlay<I> {
         self.tree.hold();
         out.arm(Timer::GatherLatest, gathering.gather.latest);
         moved.links = true;
-        if gathering.has_met_all(self.config.me) {
-            self.begin_clique(moved, out);
+        if gathering.has_heard_all(self.config.me) {
+            self.end_meeting(moved, out);
         }
     }
 
@@ -131,54 +143,75 @@ impl<I: Id> Overlay<I> {
         let stage = self.gathering.as_ref().map(|gathering| gathering.stage);
         match (stage, message.body) {
             (Some(Stage::Meeting), Body::Listed { digest }) => {
-                self.on_met(from, digest, moved, out);
+                self.on_met(from, Some(digest), moved, out);
             }
+            (Some(Stage::Meeting), Body::Closed) => self.on_met(from, None, moved, out),
             (Some(Stage::Linking), Body::Listed { .. }) => {
-                if let Some(one) = self
-                    .gathering
-                    .as_mut()
-                    .filter(|one| one.late.len() < MAX_LATE)
-                {
-                    one.late.insert(from);
+                let gathering = self.gathering.as_mut();
+                let has_room = |one: &&mut Gathering<I>| {
+                    one.late.len() < MAX_LATE && !one.met.contains_key(&from)
+                };
+                if let Some(gathering) = gathering.filter(has_room) {
+                    gathering.late.insert(from);
                 }
             }
-            (Some(Stage::Meeting), Body::Closed) => self.end_gathering(Some(from), moved, out),
-            (None | Some(Stage::Over), Body::Listed { .. }) | (None, Body::Exchange { .. }) => {
-                if self.tree.is_anchored() {
-                    out.send(from, clique::Message::CLOSED);
-                }
+            // Whoever asks a node that has no way to a root yet is remembered there.
+            (Some(Stage::Over), Body::Listed { .. }) => out.send(from, clique::Message::CLOSED),
+            (None, Body::Listed { .. } | Body::Exchange { .. }) if self.tree.is_anchored() => {
+                out.send(from, clique::Message::CLOSED);
             }
             (Some(_), _) => self.hand(clique::Input::Message { from, message }, moved, out),
             (None, _) => {}
         }
     }
 
-    /// A peer looks for its place too.
-    fn on_met(&mut self, from: I, digest: u64, moved: &mut Moved, out: &mut Out<I>) {
+    /// A peer looks for its place too, by a list of this digest, or has it.
+    fn on_met(&mut self, from: I, digest: Option<u64>, moved: &mut Moved, out: &mut Out<I>) {
         let me = self.config.me;
         let Some(gathering) = &mut self.gathering else {
             return;
         };
-        if gathering.met.len() >= Peers::<I>::MAX {
+        let is_known = gathering.met.contains_key(&from) || gathering.placed.contains(&from);
+        if !is_known && gathering.met.len() + gathering.placed.len() >= Peers::<I>::MAX {
             return;
         }
-        let is_new = gathering.met.insert(from, digest).is_none();
-        let has_met_all = gathering.has_met_all(me);
-        if is_new {
+        match digest {
+            Some(digest) => {
+                gathering.placed.remove(&from);
+                gathering.met.insert(from, digest);
+            }
+            None => {
+                gathering.met.remove(&from);
+                gathering.placed.insert(from);
+            }
+        }
+        let has_heard_all = gathering.has_heard_all(me);
+        if !is_known {
             out.arm(Timer::GatherQuiet, gathering.gather.quiet);
             moved.links = true;
+        }
+        if !is_known && digest.is_some() {
             // The first word of this node may have come before that one listened.
             self.tell_list(from, out);
         }
-        if has_met_all {
-            self.begin_clique(moved, out);
+        if has_heard_all {
+            self.end_meeting(moved, out);
+        }
+    }
+
+    /// A peer is out of reach: it is not counted on.
+    pub(super) fn unmeet(&mut self, peer: I) {
+        let is_meeting = |one: &&mut Gathering<I>| one.stage == Stage::Meeting;
+        if let Some(gathering) = self.gathering.as_mut().filter(is_meeting) {
+            gathering.met.remove(&peer);
+            gathering.placed.remove(&peer);
         }
     }
 
     /// Nobody further has come, or nothing that helps.
     pub(super) fn on_gather_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
-            Some(Stage::Meeting) => self.begin_clique(moved, out),
+            Some(Stage::Meeting) => self.end_meeting(moved, out),
             Some(Stage::Linking) => {
                 self.await_answers(out);
                 self.hand(clique::Input::Silence, moved, out);
@@ -190,10 +223,28 @@ impl<I: Id> Overlay<I> {
     /// The time for meeting, or for answering latecomers, is over.
     pub(super) fn on_gather_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
-            Some(Stage::Meeting) => self.begin_clique(moved, out),
+            Some(Stage::Meeting) => self.end_meeting(moved, out),
+            Some(Stage::Linking) => {
+                let gathering = self.gathering.as_mut();
+                let outcome = gathering.map(|gathering| gathering.clique.give_up(out));
+                self.on_outcome(outcome.unwrap_or(Outcome::Nothing), moved, out);
+            }
             Some(Stage::Over) => self.gathering = None,
-            Some(Stage::Linking) | None => {}
+            None => {}
         }
+    }
+
+    /// Make the ring with those that were met, or join those that have their places.
+    fn end_meeting(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let Some(gathering) = &mut self.gathering else {
+            return;
+        };
+        if gathering.placed.len() <= gathering.met.len() {
+            return self.begin_clique(moved, out);
+        }
+        let member = gathering.placed.first().copied();
+        let _ = gathering.clique.give_up(out);
+        self.end_gathering(member, moved, out);
     }
 
     fn begin_clique(&mut self, moved: &mut Moved, out: &mut Out<I>) {
@@ -203,7 +254,7 @@ impl<I: Id> Overlay<I> {
         };
         gathering.stage = Stage::Linking;
         let (procedure, peers) = (gathering.procedure(), gathering.present(me));
-        out.disarm(Timer::GatherLatest);
+        out.arm(Timer::GatherLatest, gathering.gather.latest.max(LINKING));
         self.await_answers(out);
         let peers = &peers;
         self.hand(clique::Input::Start { procedure, peers }, moved, out);
@@ -214,10 +265,14 @@ impl<I: Id> Overlay<I> {
         let Some(gathering) = &mut self.gathering else {
             return;
         };
+        let is_linking = gathering.stage == Stage::Linking;
         let outcome = gathering.clique.handle(input, out);
-        if gathering.stage != Stage::Linking {
-            return;
+        if is_linking {
+            self.on_outcome(outcome, moved, out);
         }
+    }
+
+    fn on_outcome(&mut self, outcome: Outcome<I>, moved: &mut Moved, out: &mut Out<I>) {
         match outcome {
             Outcome::Nothing => {}
             Outcome::Progress => self.await_answers(out),
@@ -225,17 +280,27 @@ impl<I: Id> Overlay<I> {
                 self.tree.deploy(u32::from(place.slot));
                 self.end_gathering(place.parent, moved, out);
             }
-            Outcome::Failed(contact) => {
-                let smallest = gathering.met.keys().next().copied();
-                let smallest = smallest.filter(|peer| *peer < self.config.me);
-                self.end_gathering(contact.or(smallest), moved, out);
+            // Whoever asked nobody is the root of those that asked it. Should it be dead, the
+            // next smallest becomes root before the others do, and they know whom to ask.
+            Outcome::Failed(asked) => {
+                let me = self.config.me;
+                let met = self
+                    .gathering
+                    .iter()
+                    .flat_map(|one| one.met.keys().copied());
+                let smaller: Vec<I> = met.filter(|peer| *peer < me).collect();
+                let before = u32::try_from(smaller.len()).unwrap_or(u32::MAX);
+                self.tree.wait_at_most(before.saturating_add(1));
+                let heirs = smaller.into_iter().take(HEIRS);
+                heirs.for_each(|peer| self.remember(peer));
+                self.end_gathering(asked, moved, out);
             }
         }
     }
 
     fn await_answers(&self, out: &mut Out<I>) {
-        if let Some(gathering) = &self.gathering {
-            out.arm(Timer::GatherQuiet, gathering.gather.quiet * PATIENCE);
+        if self.gathering.is_some() {
+            out.arm(Timer::GatherQuiet, PATIENCE);
         }
     }
 
@@ -252,5 +317,108 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::GatherLatest, gathering.gather.latest);
         moved.links = true;
         self.start_tree(parent, moved, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::Input;
+    use crate::{Config, Effect, Message};
+
+    /// Node 2 of four, with the links that it asks for up.
+    fn linked() -> (Overlay<u32>, Out<u32>) {
+        let mut config = Config::new(2, 1, 1);
+        config.gather = Some(Gather::new(vec![1, 2, 3, 4]));
+        let (mut node, mut out) = (Overlay::new(config), Out::new());
+        node.handle(Input::Start, &mut out);
+        for peer in [1, 3, 4, 9] {
+            node.handle(Input::LinkUp { peer, boot: 1 }, &mut out);
+        }
+        (node, out)
+    }
+
+    fn hand(node: &mut Overlay<u32>, from: u32, message: clique::Message<u32>, out: &mut Out<u32>) {
+        let message = message.into();
+        node.handle(Input::Message { from, message }, out);
+    }
+
+    fn has_sent(out: Out<u32>, is_it: impl Fn(u32, &Message<u32>) -> bool) -> bool {
+        let mut effects = out.into_iter();
+        effects.any(|effect| matches!(&effect, Effect::Send { to, message } if is_it(*to, message)))
+    }
+
+    fn is_attach(message: &Message<u32>) -> bool {
+        matches!(message, Message::Tree(crate::tree::Message::Attach { .. }))
+    }
+
+    #[test]
+    fn one_that_calls_the_ring_closed_keeps_nobody_from_meeting_the_others() {
+        let (mut node, mut out) = linked();
+        hand(&mut node, 9, clique::Message::CLOSED, &mut out);
+        let digest = digest_of(&vec![1_u32, 2, 3, 4]);
+        for peer in [1, 3, 4] {
+            hand(&mut node, peer, clique::Message::listed(digest), &mut out);
+        }
+        let ahead = |to, message: &Message<u32>| {
+            let Message::Clique(clique) = message else {
+                return false;
+            };
+            to == 3
+                && matches!(
+                    clique.body,
+                    Body::Ahead {
+                        distance: 1,
+                        members: 4
+                    }
+                )
+        };
+        assert!(has_sent(out, ahead));
+    }
+
+    #[test]
+    fn a_latecomer_asks_one_of_the_many_that_have_their_places() {
+        let (mut node, mut out) = linked();
+        for peer in [1, 3, 4] {
+            hand(&mut node, peer, clique::Message::CLOSED, &mut out);
+        }
+        assert!(has_sent(out, |to, message| to == 1 && is_attach(message)));
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_before_the_ring_is_made_is_not_counted_on() {
+        let (mut node, mut out) = linked();
+        let digest = digest_of(&vec![1_u32, 2, 3, 4]);
+        hand(&mut node, 3, clique::Message::listed(digest), &mut out);
+        hand(&mut node, 4, clique::Message::listed(digest), &mut out);
+        node.handle(Input::LinkDown { peer: 3 }, &mut out);
+        let (timer, late) = (Timer::GatherQuiet, Duration::ZERO);
+        node.handle(Input::Timer { timer, late }, &mut out);
+        let ahead = |to, message: &Message<u32>| {
+            let Message::Clique(clique) = message else {
+                return false;
+            };
+            to == 4
+                && matches!(
+                    clique.body,
+                    Body::Ahead {
+                        distance: 1,
+                        members: 2
+                    }
+                )
+        };
+        assert!(has_sent(out, ahead));
+    }
+
+    #[test]
+    fn whatever_helps_the_making_of_the_ring_ends() {
+        let (mut node, mut out) = linked();
+        for peer in [1, 3, 4] {
+            hand(&mut node, peer, clique::Message::listed(7), &mut out);
+        }
+        // Lists differ: node 2 has asked node 1, which says nothing.
+        let (timer, late) = (Timer::GatherLatest, Duration::ZERO);
+        node.handle(Input::Timer { timer, late }, &mut out);
+        assert!(has_sent(out, |to, message| to == 1 && is_attach(message)));
     }
 }

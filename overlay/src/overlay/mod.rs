@@ -246,6 +246,7 @@ impl<I: Id> Overlay<I> {
                 self.on_link_up(peer, boot, &mut moved, out);
             }
             Input::LinkDown { peer } => {
+                self.unmeet(peer);
                 self.note_unlinked(peer);
                 self.detector.on_link_down(peer);
             }

@@ -134,6 +134,11 @@ impl<I: Id> Tree<I> {
         self.slot = Order::deployed(slot);
     }
 
+    /// Become a root after so many rounds of asking at the start in vain, if that is sooner.
+    pub fn wait_at_most(&mut self, rounds: u32) {
+        self.limits.starting_rounds = self.limits.starting_rounds.min(rounds);
+    }
+
     /// Who this node hangs under.
     pub const fn parent(&self) -> Option<I> {
         self.parent
