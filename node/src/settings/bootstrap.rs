@@ -12,7 +12,7 @@ pub enum Bootstrap {
     /// Below the parent that it is told.
     #[default]
     Tree,
-    /// Among peers that all can reach each other ([FC]).
+    /// Among peers that all can reach each other.
     Clique,
 }
 
