@@ -163,20 +163,19 @@ pub(super) fn overlay_config(
     wanted
 }
 
-/// Whom a node of a fully connected system looks for after a loss: those at the distances 2^i
-/// behind it in the list, which lead from everybody to everybody. To probe all would cost
-/// each node thousands of dials a minute.
+/// Whom a node of a fully connected system takes for its contacts: those at the distances 2^i
+/// on both sides of it in the list, its parent and children in the tree among them. They lead
+/// from everybody to everybody; to probe all after a loss would cost thousands of dials.
 fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '_ {
     let place = peers.iter().position(|peer| *peer == me).unwrap_or(0);
     let count = peers.len();
     let distances =
         (0..usize::BITS).map_while(move |i| Some(1 << i).filter(|d: &usize| *d < count));
-    let behind = distances.filter_map(move |distance| peers.get((place + distance) % count));
-    // A list without this node may leave its first entry out otherwise.
-    behind
-        .chain(peers.first())
-        .copied()
-        .filter(move |peer| *peer != me)
+    let both = distances.flat_map(move |distance| [count - distance, distance]);
+    let near = both.filter_map(move |distance| peers.get((place + distance) % count));
+    // In a list without this node the first entry is none of its neighbours.
+    let distinct: BTreeSet<PeerId> = near.chain(peers.first()).copied().collect();
+    distinct.into_iter().filter(move |peer| *peer != me)
 }
 
 fn pace(config: &NodeConfig) -> Pace {
