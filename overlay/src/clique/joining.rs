@@ -28,7 +28,7 @@ use crate::outbox::Outbox;
 
 /// One node's part in the joining.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Joining<I> {
+pub(super) struct Joining<I> {
     me: I,
     /// None while the exchange that this node asked for is under way.
     successor: Option<I>,
@@ -48,20 +48,18 @@ pub struct Joining<I> {
 /// The outcome of an input.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Nothing new.
     Nothing,
     /// A question was answered or a count has grown.
     Progress,
     /// The ring is final.
     Complete,
-    /// This node came too late: the ring of this peer is closed.
-    Late,
 }
 
 impl<I: Id> Joining<I> {
     /// A cycle of its own, which has asked nobody.
-    pub const fn new(me: I) -> Self {
+    pub(super) const fn new(me: I) -> Self {
         Self {
             me,
             successor: Some(me),
@@ -74,7 +72,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// Ask one of the smaller `peers`. The smallest asks nobody: it is the root.
-    pub fn start<T, E>(
+    pub(super) fn start<T, E>(
         &mut self,
         peers: &Peers<I>,
         noise: &mut Noise,
@@ -99,7 +97,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// `from` asks for an exchange. Only a greater identifier may, and only once.
-    pub fn on_exchange<T, E>(
+    pub(super) fn on_exchange<T, E>(
         &mut self,
         from: I,
         successor: I,
@@ -121,7 +119,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// The answer of the node that this one asked.
-    pub fn on_exchanged<T, E>(
+    pub(super) fn on_exchanged<T, E>(
         &mut self,
         from: I,
         successor: I,
@@ -143,17 +141,14 @@ impl<I: Id> Joining<I> {
         Step::Progress
     }
 
-    /// The node that this one asked takes nobody any more.
-    pub fn on_closed(&self, from: I) -> Step {
-        match self.asked == Some(from) && self.root.is_none() {
-            true => Step::Late,
-            false => Step::Nothing,
-        }
+    /// Whether `from` owes this node an exchange.
+    pub(super) fn is_waiting_for(&self, from: I) -> bool {
+        self.asked == Some(from) && self.root.is_none()
     }
 
     /// So many nodes have joined through `from`. The root closes the ring when all of
     /// `expected` are in it.
-    pub fn on_joined<T, E>(
+    pub(super) fn on_joined<T, E>(
         &mut self,
         from: I,
         nodes: u32,
@@ -175,7 +170,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// The root closes the ring with those that are in it.
-    pub fn close<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
+    pub(super) fn close<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
         match self.root == Some(self.me) && self.members.is_none() {
             true => self.complete(self.nodes(), out),
             false => Step::Nothing,
@@ -183,7 +178,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// The root counted so many members.
-    pub fn on_complete<T, E>(
+    pub(super) fn on_complete<T, E>(
         &mut self,
         from: I,
         members: u32,
@@ -197,27 +192,27 @@ impl<I: Id> Joining<I> {
     }
 
     /// The successor, unless it is being exchanged.
-    pub const fn successor(&self) -> Option<I> {
+    pub(super) const fn successor(&self) -> Option<I> {
         self.successor
     }
 
     /// The successors that nodes gave which wait for an answer.
-    pub fn waiting(&self) -> impl Iterator<Item = I> + '_ {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = I> + '_ {
         self.waiting.iter().map(|&(_, successor)| successor)
     }
 
     /// Whom this node asked.
-    pub const fn asked(&self) -> Option<I> {
+    pub(super) const fn asked(&self) -> Option<I> {
         self.asked
     }
 
     /// The smallest identifier of the cycle.
-    pub const fn root(&self) -> Option<I> {
+    pub(super) const fn root(&self) -> Option<I> {
         self.root
     }
 
     /// How many members the final ring has.
-    pub const fn members(&self) -> Option<u32> {
+    pub(super) const fn members(&self) -> Option<u32> {
         self.members
     }
 
@@ -237,7 +232,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// Nobody that waits gets an exchange from this node.
-    pub fn turn_away<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
+    pub(super) fn turn_away<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
         for (peer, _) in std::mem::take(&mut self.waiting) {
             out.send(peer, Body::Closed);
         }

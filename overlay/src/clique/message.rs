@@ -61,7 +61,8 @@ pub enum Body<I> {
         /// The smallest identifier of the answerer's cycle.
         root: I,
     },
-    /// The answer, also to [`Body::Listed`]: I have my place, join as a latecomer.
+    /// The answer, also to [`Body::Listed`]: nobody joins this ring through me any more. Find
+    /// your place in the overlay through me.
     Closed,
     /// Corrected, to the node that one asked: so many nodes have joined through me, myself
     /// counted.
@@ -124,15 +125,16 @@ impl<I> Body<I> {
         )
     }
 
-    /// The first attempt that it can belong to: exchanges are of the second.
-    pub const fn first_attempt(&self) -> u32 {
+    /// The attempt that it always belongs to: exchanges are of the second.
+    pub const fn attempt(&self) -> Option<u32> {
         match self {
             Self::Exchange { .. }
             | Self::Exchanged { .. }
             | Self::Closed
             | Self::Joined { .. }
-            | Self::Complete { .. } => 1,
-            _ => 0,
+            | Self::Complete { .. } => Some(1),
+            Self::Unsorted => Some(0),
+            _ => None,
         }
     }
 

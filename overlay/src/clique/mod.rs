@@ -23,82 +23,23 @@ mod joining;
 mod message;
 mod peers;
 mod ranking;
+mod seam;
 mod written;
 
-pub use joining::Joining;
 pub use message::{Body, Message};
 pub use peers::Peers;
-pub use ranking::Ranking;
+pub use seam::{Input, Outcome, Place, Procedure};
 pub use written::Written;
+
+use std::collections::BTreeSet;
 
 use crate::fingers::{Fingers, Rules};
 use crate::id::Id;
 use crate::noise::Noise;
 use crate::outbox::{Effect, Outbox};
 use crate::placement::Population;
-use joining::Step;
-
-/// How the ring is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Procedure {
-    /// By the order of the list; by [`Procedure::Corrected`] if the lists differ.
-    Sorted,
-    /// By exchanges of successors.
-    Corrected,
-    /// As [FC] writes it, for the study.
-    AsWritten,
-}
-
-/// What a node is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Input<'a, I> {
-    /// These peers were met: begin.
-    Start {
-        /// How the ring is made.
-        procedure: Procedure,
-        /// Who was met.
-        peers: &'a Peers<I>,
-    },
-    /// A message came.
-    Message {
-        /// From this peer.
-        from: I,
-        /// It says this.
-        message: Message<I>,
-    },
-    /// No message that helps has come for as long as a node waits.
-    Silence,
-    /// As written: everybody has its neighbours, the second part begins.
-    Double,
-}
-
-/// The outcome of an input.
-#[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome<I> {
-    /// Nothing new.
-    Nothing,
-    /// The node came further; the owner waits anew.
-    Progress,
-    /// The node has its place.
-    Formed(Place<I>),
-    /// The attempt is over without a place for this node. The owner joins the overlay through
-    /// its contacts, through this one first.
-    Failed(Option<I>),
-}
-
-/// The place of a node in the ring, and where it starts in the overlay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place<I> {
-    /// The places from the root.
-    pub rank: u32,
-    /// How many members the ring has.
-    pub members: u32,
-    /// The member whose rank is this one without its lowest set bit; the root has none.
-    pub parent: Option<I>,
-    /// The lowest set bit of the rank: the order among the children of the parent.
-    pub slot: u8,
-}
+use joining::{Joining, Step};
+use ranking::Ranking;
 
 /// One node of a fully connected system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -159,18 +100,15 @@ impl<I: Id> Clique<I> {
         M: From<Message<I>>,
     {
         let mut inner = Out::new();
-        let mut asked_in = self.attempt;
         let outcome = match input {
             Input::Start { procedure, peers } => {
                 self.procedure = procedure;
                 self.peers = peers.clone();
                 self.start(&mut inner)
             }
-            Input::Message { from, message } => {
-                asked_in = message.attempt;
-                self.on_message(from, message, &mut inner)
-            }
+            Input::Message { from, message } => self.on_message(from, message, &mut inner),
             Input::Silence => self.on_silence(&mut inner),
+            Input::GiveUp => self.fail(&mut inner),
             Input::Double => {
                 self.written.double(&mut inner);
                 Outcome::Progress
@@ -178,44 +116,11 @@ impl<I: Id> Clique<I> {
         };
         for effect in inner.drain() {
             if let Effect::Send { to, message: body } = effect {
-                let attempt = match body {
-                    Body::Differs => asked_in,
-                    Body::Unsorted => 0,
-                    _ => self.attempt.max(body.first_attempt()),
-                };
+                let attempt = body.attempt().unwrap_or(self.attempt);
                 out.send(to, Message { attempt, body });
             }
         }
         outcome
-    }
-
-    /// End the part of this node without a place, and tell those that wait for it.
-    pub fn give_up<M, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) -> Outcome<I>
-    where
-        M: From<Message<I>>,
-    {
-        let mut inner = Out::new();
-        self.joining.turn_away(&mut inner);
-        let early = std::mem::take(&mut self.early);
-        let closed = inner.drain().filter_map(|effect| match effect {
-            Effect::Send { to, message } => Some((to, 1, message)),
-            _ => None,
-        });
-        let differs = early
-            .iter()
-            .map(|one| (one.from, one.attempt, Body::Differs));
-        for (to, attempt, body) in closed.chain(differs) {
-            out.send(to, Message { attempt, body });
-        }
-        match self.is_over {
-            true => Outcome::Nothing,
-            false => self.fail(self.joining.asked()),
-        }
-    }
-
-    /// Whether its part is over, with a place or without.
-    pub const fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// How many questions wait until it can answer them.
@@ -288,7 +193,7 @@ impl<I: Id> Clique<I> {
         let around = self.peers.neighbours_of(self.me);
         let population = around.zip(Population::new(members));
         let Some((around, population)) = population else {
-            return self.fail(None);
+            return self.fail(out);
         };
         let ranking = Ranking::sorted(self.me, around, members, out);
         self.rank(ranking, population, out)
@@ -299,16 +204,20 @@ impl<I: Id> Clique<I> {
             return Outcome::Nothing;
         }
         let is_written = self.procedure == Procedure::AsWritten;
-        // Who has its place says so whatever the attempt.
-        let is_current = message.attempt == self.attempt || message.body == Body::Closed;
+        let is_current = message.attempt == self.attempt;
+        let has_failed = self.is_over && self.ranking.is_none();
         match message.body {
             Body::Exchange { .. } if self.is_over => {
                 out.send(from, Body::Closed);
                 Outcome::Nothing
             }
             Body::Exchange { successor } => self.on_exchange(from, successor, out),
-            Body::Ahead { .. } if self.is_past(message.attempt) => {
-                out.send(from, Body::Differs);
+            Body::Ahead { .. } if has_failed => {
+                out.send(from, Body::Closed);
+                Outcome::Nothing
+            }
+            Body::Ahead { .. } if message.attempt < self.attempt => {
+                out.send(from, Body::Unsorted);
                 Outcome::Nothing
             }
             Body::Ahead { distance, members } => {
@@ -321,6 +230,8 @@ impl<I: Id> Clique<I> {
                 self.on_ahead(question, out)
             }
             Body::Unsorted if self.is_sorting() => self.on_silence(out),
+            // Whatever the attempt.
+            Body::Closed => self.on_closed(from, out),
             body if body.is_written() && is_written => {
                 self.on_written(from, body, out);
                 Outcome::Progress
@@ -328,11 +239,6 @@ impl<I: Id> Clique<I> {
             body if is_current && !body.is_written() => self.on_current(from, body, out),
             _ => Outcome::Nothing,
         }
-    }
-
-    /// Whether this node takes no part in an attempt any more.
-    fn is_past(&self, attempt: u32) -> bool {
-        attempt < self.attempt || self.is_over && self.ranking.is_none()
     }
 
     /// Whether it makes the ring by the order of the list.
@@ -360,11 +266,10 @@ impl<I: Id> Clique<I> {
             Body::Exchanged { successor, root } => {
                 self.joining.on_exchanged(from, successor, root, out)
             }
-            Body::Closed => self.joining.on_closed(from),
             Body::Joined { nodes } => self.joining.on_joined(from, nodes, expected, out),
             Body::Complete { members } => self.joining.on_complete(from, members, out),
             Body::AheadIs { peer, distance } => return self.on_ahead_is(from, peer, distance, out),
-            Body::Differs => return self.on_differs(from, out),
+            Body::Differs => return self.on_no_answer(from, out),
             Body::Finger(message) => {
                 let changed = self
                     .fingers
@@ -423,8 +328,16 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// The next node of the list has another list.
-    fn on_differs(&mut self, from: I, out: &mut Out<I>) -> Outcome<I> {
+    /// `from` has its place, or will have none in this ring.
+    fn on_closed(&mut self, from: I, out: &mut Out<I>) -> Outcome<I> {
+        match self.joining.is_waiting_for(from) && !self.is_over {
+            true => self.fail(out),
+            false => self.on_no_answer(from, out),
+        }
+    }
+
+    /// Nothing that helps will come from `from`.
+    fn on_no_answer(&mut self, from: I, out: &mut Out<I>) -> Outcome<I> {
         let ranking = self.ranking.as_ref();
         match ranking.is_some_and(|ranking| ranking.awaits(from)) {
             true => self.on_silence(out),
@@ -437,7 +350,7 @@ impl<I: Id> Clique<I> {
         if self.is_over {
             return Outcome::Nothing;
         }
-        if self.attempt == 0 {
+        if self.is_sorting() {
             self.tell_unsorted(out);
             self.attempt = 1;
             self.ranking = None;
@@ -447,9 +360,7 @@ impl<I: Id> Clique<I> {
         // The root goes on with those that have joined.
         match self.joining.close(out) {
             Step::Complete => self.after(Step::Complete, out),
-            // Who asked whom is a tree: nobody waits for one that waits for it, and the root
-            // has asked nobody.
-            _ => self.fail(self.joining.asked()),
+            _ => self.fail(out),
         }
     }
 
@@ -459,7 +370,7 @@ impl<I: Id> Clique<I> {
         let ring = ranking.flat_map(|one| one.predecessor().into_iter().chain([one.successor()]));
         let tables = [self.fingers.clockwise(), self.fingers.counterclockwise()];
         let fingers = tables.into_iter().flatten().copied().flatten();
-        let near: std::collections::BTreeSet<I> = ring.chain(fingers).collect();
+        let near: BTreeSet<I> = ring.chain(fingers).collect();
         for peer in near.into_iter().filter(|peer| *peer != self.me) {
             out.send(peer, Body::Unsorted);
         }
@@ -469,12 +380,11 @@ impl<I: Id> Clique<I> {
         match step {
             Step::Nothing => Outcome::Nothing,
             Step::Progress => Outcome::Progress,
-            Step::Late => self.fail(self.joining.asked()),
             Step::Complete => {
                 let members = self.joining.members().and_then(Population::new);
                 let all = members.zip(self.joining.successor().zip(self.joining.root()));
                 let Some((population, (successor, root))) = all else {
-                    return self.fail(None);
+                    return self.fail(out);
                 };
                 let members = population.get();
                 let ranking = Ranking::new(self.me, successor, root, members, out);
@@ -492,14 +402,10 @@ impl<I: Id> Clique<I> {
     ) -> Outcome<I> {
         self.ranking = Some(ranking);
         let _ = self.fingers.renumber(population, ());
-        let mut outcome = self.set_ring(out);
         for question in std::mem::take(&mut self.early) {
-            let after = self.on_ahead(question, out);
-            if after != Outcome::Nothing {
-                outcome = after;
-            }
+            let _ = self.on_ahead(question, out);
         }
-        outcome
+        self.set_ring(out)
     }
 
     /// Level 0 of the fingers is the ring once both neighbours have spoken: whoever is
@@ -531,9 +437,19 @@ impl<I: Id> Clique<I> {
         })
     }
 
-    fn fail(&mut self, contact: Option<I>) -> Outcome<I> {
+    /// This node gets no place here; whoever waits for it is told. Its contact is the one that
+    /// it asked: who asked whom is a tree, so no two nodes wait for each other, and the root has
+    /// asked nobody.
+    fn fail(&mut self, out: &mut Out<I>) -> Outcome<I> {
+        if self.is_over {
+            return Outcome::Nothing;
+        }
         self.is_over = true;
-        self.early = Vec::new();
-        Outcome::Failed(contact)
+        self.ranking = None;
+        self.joining.turn_away(out);
+        for question in std::mem::take(&mut self.early) {
+            out.send(question.from, Body::Closed);
+        }
+        Outcome::Failed(self.joining.asked())
     }
 }

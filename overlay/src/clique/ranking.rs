@@ -20,7 +20,7 @@ use crate::outbox::Outbox;
 
 /// One member's place in the ring.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Ranking<I> {
+pub(super) struct Ranking<I> {
     root: I,
     members: u32,
     successor: I,
@@ -38,7 +38,7 @@ pub struct Ranking<I> {
 
 impl<I: Id> Ranking<I> {
     /// The member `me` of a ring of `members`, whose `successor` is known, begins.
-    pub fn new<T, E>(
+    pub(super) fn new<T, E>(
         me: I,
         successor: I,
         root: I,
@@ -66,7 +66,7 @@ impl<I: Id> Ranking<I> {
 
     /// The ring is the order of a list: the ranks are known, and the first question asks
     /// whether the lists of two neighbours agree.
-    pub fn sorted<T, E>(
+    pub(super) fn sorted<T, E>(
         me: I,
         around: Neighbours<I>,
         members: u32,
@@ -82,7 +82,7 @@ impl<I: Id> Ranking<I> {
     }
 
     /// `from` asks whom this member points at. Whether it got an answer that helps it.
-    pub fn on_ahead<T, E>(
+    pub(super) fn on_ahead<T, E>(
         &mut self,
         from: I,
         distance: u32,
@@ -106,7 +106,7 @@ impl<I: Id> Ranking<I> {
     }
 
     /// The answer of the member that this one points at. Whether it was due.
-    pub fn on_ahead_is<T, E>(
+    pub(super) fn on_ahead_is<T, E>(
         &mut self,
         from: I,
         peer: I,
@@ -141,23 +141,23 @@ impl<I: Id> Ranking<I> {
     }
 
     /// Whether `from` owes an answer.
-    pub fn awaits(&self, from: I) -> bool {
+    pub(super) fn awaits(&self, from: I) -> bool {
         let is_first = !self.has_answer && from == self.successor;
         is_first || self.rank.is_none() && from == self.pointer
     }
 
     /// How many members the ring has.
-    pub const fn members(&self) -> u32 {
+    pub(super) const fn members(&self) -> u32 {
         self.members
     }
 
     /// The neighbour clockwise.
-    pub const fn successor(&self) -> I {
+    pub(super) const fn successor(&self) -> I {
         self.successor
     }
 
     /// Both neighbours, once each has spoken to this member about the final ring.
-    pub const fn ring(&self) -> Option<(I, I)> {
+    pub(super) const fn ring(&self) -> Option<(I, I)> {
         match self.predecessor {
             Some(predecessor) if self.has_answer => Some((predecessor, self.successor)),
             _ => None,
@@ -165,12 +165,12 @@ impl<I: Id> Ranking<I> {
     }
 
     /// The neighbour counterclockwise, once it has asked.
-    pub const fn predecessor(&self) -> Option<I> {
+    pub(super) const fn predecessor(&self) -> Option<I> {
         self.predecessor
     }
 
     /// The places from the root, once known.
-    pub const fn rank(&self) -> Option<u32> {
+    pub(super) const fn rank(&self) -> Option<u32> {
         self.rank
     }
 }

@@ -29,6 +29,8 @@ use crate::noise::Noise;
 
 /// How many latecomers a node tells that it has its place; the others ask again by themselves.
 pub(super) const MAX_LATE: usize = 1024;
+/// How many peers that it does not list a node meets; further ones are latecomers.
+pub(super) const MAX_STRANGERS: usize = 1024;
 /// How long a node waits for an answer; others may begin that much later than it does.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many of the smallest identifiers a node without a place asks for one.
@@ -42,6 +44,8 @@ const LINKING: Duration = Duration::from_secs(10);
 pub(super) struct Gathering<I> {
     gather: Gather<I>,
     digest: u64,
+    /// The listed peers that have not answered.
+    unheard: BTreeSet<I>,
     /// Who looks for its place too, with the digest of its list.
     met: BTreeMap<I, u64>,
     /// Who has its place.
@@ -67,6 +71,12 @@ impl<I: Id> Gathering<I> {
     pub(super) fn new(me: I, gather: Gather<I>, noise: &mut Noise) -> Self {
         Self {
             digest: digest_of(&gather.peers),
+            unheard: gather
+                .peers
+                .iter()
+                .copied()
+                .filter(|peer| *peer != me)
+                .collect(),
             met: BTreeMap::new(),
             placed: BTreeSet::new(),
             late: BTreeSet::new(),
@@ -90,9 +100,9 @@ impl<I: Id> Gathering<I> {
         (peers, self.clique.waiting_count())
     }
 
-    fn has_heard_all(&self, me: I) -> bool {
-        let mut others = self.gather.peers.iter().filter(|peer| **peer != me);
-        others.all(|peer| self.met.contains_key(peer) || self.placed.contains(peer))
+    /// Whether this node has room for one more of the peers that it does not list.
+    fn has_room(&self) -> bool {
+        self.met.len() + self.placed.len() < self.gather.peers.len() + MAX_STRANGERS
     }
 
     /// The list, without those that were not met, and with those that it lacks at its end.
@@ -119,7 +129,7 @@ impl<I: Id> Overlay<I> {
         self.tree.hold();
         out.arm(Timer::GatherLatest, gathering.gather.latest);
         moved.links = true;
-        if gathering.has_heard_all(self.config.me) {
+        if gathering.unheard.is_empty() {
             self.end_meeting(moved, out);
         }
     }
@@ -167,12 +177,12 @@ impl<I: Id> Overlay<I> {
 
     /// A peer looks for its place too, by a list of this digest, or has it.
     fn on_met(&mut self, from: I, digest: Option<u64>, moved: &mut Moved, out: &mut Out<I>) {
-        let me = self.config.me;
         let Some(gathering) = &mut self.gathering else {
             return;
         };
         let is_known = gathering.met.contains_key(&from) || gathering.placed.contains(&from);
-        if !is_known && gathering.met.len() + gathering.placed.len() >= Peers::<I>::MAX {
+        let is_listed = gathering.unheard.remove(&from);
+        if !is_known && !is_listed && !gathering.has_room() {
             return;
         }
         match digest {
@@ -185,10 +195,11 @@ impl<I: Id> Overlay<I> {
                 gathering.placed.insert(from);
             }
         }
-        let has_heard_all = gathering.has_heard_all(me);
+        let has_heard_all = gathering.unheard.is_empty();
         if !is_known {
             out.arm(Timer::GatherQuiet, gathering.gather.quiet);
-            moved.links = true;
+            // A listed one has its link already.
+            moved.links |= !is_listed;
         }
         if !is_known && digest.is_some() {
             // The first word of this node may have come before that one listened.
@@ -205,6 +216,9 @@ impl<I: Id> Overlay<I> {
         if let Some(gathering) = self.gathering.as_mut().filter(is_meeting) {
             gathering.met.remove(&peer);
             gathering.placed.remove(&peer);
+            if gathering.gather.peers.contains(&peer) {
+                gathering.unheard.insert(peer);
+            }
         }
     }
 
@@ -224,11 +238,7 @@ impl<I: Id> Overlay<I> {
     pub(super) fn on_gather_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
             Some(Stage::Meeting) => self.end_meeting(moved, out),
-            Some(Stage::Linking) => {
-                let gathering = self.gathering.as_mut();
-                let outcome = gathering.map(|gathering| gathering.clique.give_up(out));
-                self.on_outcome(outcome.unwrap_or(Outcome::Nothing), moved, out);
-            }
+            Some(Stage::Linking) => self.hand(clique::Input::GiveUp, moved, out),
             Some(Stage::Over) => self.gathering = None,
             None => {}
         }
@@ -243,7 +253,7 @@ impl<I: Id> Overlay<I> {
             return self.begin_clique(moved, out);
         }
         let member = gathering.placed.first().copied();
-        let _ = gathering.clique.give_up(out);
+        let _ = gathering.clique.handle(clique::Input::GiveUp, out);
         self.end_gathering(member, moved, out);
     }
 
@@ -348,6 +358,17 @@ mod tests {
         effects.any(|effect| matches!(&effect, Effect::Send { to, message } if is_it(*to, message)))
     }
 
+    /// Whether node 2 has asked `next` for the order of the list of so many members.
+    fn has_asked(out: Out<u32>, next: u32, members: u32) -> bool {
+        let expected = Body::Ahead {
+            distance: 1,
+            members,
+        };
+        has_sent(out, |to, message| {
+            to == next && matches!(message, Message::Clique(one) if one.body == expected)
+        })
+    }
+
     fn is_attach(message: &Message<u32>) -> bool {
         matches!(message, Message::Tree(crate::tree::Message::Attach { .. }))
     }
@@ -360,20 +381,7 @@ mod tests {
         for peer in [1, 3, 4] {
             hand(&mut node, peer, clique::Message::listed(digest), &mut out);
         }
-        let ahead = |to, message: &Message<u32>| {
-            let Message::Clique(clique) = message else {
-                return false;
-            };
-            to == 3
-                && matches!(
-                    clique.body,
-                    Body::Ahead {
-                        distance: 1,
-                        members: 4
-                    }
-                )
-        };
-        assert!(has_sent(out, ahead));
+        assert!(has_asked(out, 3, 4));
     }
 
     #[test]
@@ -394,20 +402,7 @@ mod tests {
         node.handle(Input::LinkDown { peer: 3 }, &mut out);
         let (timer, late) = (Timer::GatherQuiet, Duration::ZERO);
         node.handle(Input::Timer { timer, late }, &mut out);
-        let ahead = |to, message: &Message<u32>| {
-            let Message::Clique(clique) = message else {
-                return false;
-            };
-            to == 4
-                && matches!(
-                    clique.body,
-                    Body::Ahead {
-                        distance: 1,
-                        members: 2
-                    }
-                )
-        };
-        assert!(has_sent(out, ahead));
+        assert!(has_asked(out, 4, 2));
     }
 
     #[test]
@@ -420,5 +415,29 @@ mod tests {
         let (timer, late) = (Timer::GatherLatest, Duration::ZERO);
         node.handle(Input::Timer { timer, late }, &mut out);
         assert!(has_sent(out, |to, message| to == 1 && is_attach(message)));
+    }
+
+    #[test]
+    fn strangers_without_end_are_not_all_remembered() {
+        let (mut node, mut out) = linked();
+        for stranger in 100..100 + MAX_STRANGERS as u32 + 10 {
+            hand(&mut node, stranger, clique::Message::listed(7), &mut out);
+        }
+        let (timer, late) = (Timer::GatherQuiet, Duration::ZERO);
+        node.handle(Input::Timer { timer, late }, &mut out);
+        for stranger in 0..MAX_LATE as u32 + 10 {
+            let stranger = 1_000_000 + stranger;
+            hand(&mut node, stranger, clique::Message::listed(7), &mut out);
+        }
+        for size in node.sizes() {
+            assert!(size.length <= size.bound, "{size:?}");
+        }
+        let sizes = node.sizes();
+        let gathered = sizes.iter().find(|size| size.name == "gathered");
+        let most = 4 + MAX_STRANGERS + MAX_LATE;
+        assert_eq!(
+            gathered.map(|size| (size.length, size.bound)),
+            Some((most, most))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! How much an overlay remembers, for whoever checks that it is bounded.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
-use super::gathering::{Gathering, MAX_LATE};
+use super::gathering::{Gathering, MAX_LATE, MAX_STRANGERS};
 use super::island::MAX_LOST_MEMBERS;
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
@@ -38,6 +38,8 @@ impl<I: Id> Overlay<I> {
         let known = &self.acquaintances;
         let gathering = self.gathering.as_ref();
         let (gathered, questions) = gathering.map_or((0, 0), Gathering::lengths);
+        let gather = self.config.gather.as_ref();
+        let listed = gather.map_or(0, |gather| gather.peers.len());
         let links = FINGERS_AND_RING + children + 1 + gathered;
         [
             size("children", self.tree.children().len(), children),
@@ -58,7 +60,7 @@ impl<I: Id> Overlay<I> {
                 MAX_ACQUAINTANCES,
             ),
             size("boots", self.boots.len(), MAX_BOOTS + links),
-            size("gathered", gathered, Peers::<I>::MAX + MAX_LATE),
+            size("gathered", gathered, listed + MAX_STRANGERS + MAX_LATE),
             size("clique questions", questions, 2 * Peers::<I>::MAX),
             size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]
