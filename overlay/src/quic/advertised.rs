@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Shared;
@@ -20,6 +21,10 @@ use crate::PeerId;
 /// which records of hosts that move are kept.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a dial with known addresses waits for the resolver. Guess: a resolver that
+/// works answers sooner, and a dial that heals something may wait so long.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// The advertised locations, and their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Advertised {
@@ -29,7 +34,8 @@ pub(super) struct Advertised {
 
 #[derive(Debug, Default)]
 struct Now {
-    addresses: Vec<SocketAddr>,
+    /// The addresses of each location; those found last, of a name.
+    found: Vec<Vec<SocketAddr>>,
     looked: Option<Instant>,
     /// Whether the log knows that a name does not resolve.
     is_told: bool,
@@ -37,9 +43,9 @@ struct Now {
 
 impl Advertised {
     pub(super) fn new(said: Vec<Location>) -> Self {
-        let addresses = said.iter().filter_map(Location::address).collect();
+        let of = |location: &Location| location.address().into_iter().collect();
         let now = Now {
-            addresses,
+            found: said.iter().map(of).collect(),
             ..Now::default()
         };
         Self {
@@ -55,7 +61,30 @@ impl Advertised {
 
     /// The addresses to tell.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        self.now().addresses.clone()
+        self.now().addresses()
+    }
+
+    /// Take what was found of each location. A name that does not resolve keeps the addresses
+    /// that it had.
+    fn take(&self, found: Vec<Result<Vec<SocketAddr>, DialError>>) {
+        let mut now = self.now();
+        let before = now.addresses();
+        let mut failure = None;
+        for (last, found) in now.found.iter_mut().zip(found) {
+            match found {
+                Ok(addresses) => *last = addresses,
+                Err(reason) => failure = Some(reason),
+            }
+        }
+        let addresses = now.addresses();
+        if addresses != before {
+            tracing::info!(?addresses, "the advertised names have these addresses");
+        }
+        let was_told = std::mem::replace(&mut now.is_told, failure.is_some());
+        if let Some(reason) = failure.filter(|_| !was_told) {
+            let remedy = reason.remedy();
+            tracing::warn!(%reason, remedy, "an advertised name has no address, trying on");
+        }
     }
 
     /// Whether there are names, and it is time to look them up.
@@ -75,6 +104,13 @@ impl Advertised {
     }
 }
 
+impl Now {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let all = self.found.iter().flatten();
+        all.copied().take(ADDRESSES_MAX).collect()
+    }
+}
+
 impl Shared {
     /// Look up the names that this node advertises, if it is time.
     pub(super) fn look_up_advertised(self: &Arc<Self>) {
@@ -83,53 +119,44 @@ impl Shared {
             // Not tracked: a transport that stops does not wait for the resolver.
             self.executor.spawn(async move {
                 let found = shared.find_advertised().await;
-                shared.take_advertised(found);
+                shared.advertised.take(found);
             });
         }
     }
 
-    async fn find_advertised(&self) -> Result<Vec<SocketAddr>, DialError> {
-        let mut addresses = Vec::new();
-        let mut failure = None;
+    async fn find_advertised(&self) -> Vec<Result<Vec<SocketAddr>, DialError>> {
+        let mut all = Vec::new();
         for location in &self.advertised.said {
-            match location {
-                Location::Address(address) => addresses.push(*address),
-                Location::Name { host, port } => match self.look_up(host, *port).await {
-                    Ok(found) => addresses.extend(found.into_iter().filter(is_dialable)),
-                    Err(error) => failure = Some(error),
-                },
-            }
+            all.push(match location {
+                Location::Address(address) => Ok(vec![*address]),
+                Location::Name { host, port } => self
+                    .look_up(host, *port)
+                    .await
+                    .map(|found| found.into_iter().filter(is_dialable).collect()),
+            });
         }
-        addresses.truncate(ADDRESSES_MAX);
-        failure.map_or(Ok(addresses), Err)
+        all
     }
 
-    /// While a name does not resolve, others are told what they were told before.
-    fn take_advertised(&self, found: Result<Vec<SocketAddr>, DialError>) {
-        let mut now = self.advertised.now();
-        match found {
-            Ok(addresses) => {
-                if now.addresses != addresses {
-                    tracing::info!(?addresses, "the advertised names have these addresses");
-                }
-                now.addresses = addresses;
-                now.is_told = false;
-            }
-            Err(reason) if !std::mem::replace(&mut now.is_told, true) => {
-                let remedy = reason.remedy();
-                tracing::warn!(%reason, remedy, "an advertised name has no address, trying on");
-            }
-            Err(_) => {}
+    /// Look up the configured names of a peer. With an address in hand the dialler waits only
+    /// a moment for the resolver: what it finds later is for the next dial.
+    pub(super) async fn refresh(self: &Arc<Self>, peer: PeerId) -> Result<(), DialError> {
+        if self.book().names(peer).is_empty() {
+            return Ok(());
         }
+        let has_addresses = !self.book().addresses(peer).is_empty();
+        let (sender, found) = oneshot::channel();
+        let shared = self.clone();
+        self.executor.spawn(async move {
+            let _ = sender.send(shared.resolve(peer).await);
+        });
+        answered(found, has_addresses.then_some(MOMENT)).await
     }
 
     /// Look up the configured names of a peer. Addresses that were found before stay if a
     /// name does not resolve any more.
-    pub(super) async fn resolve(&self, peer: PeerId) -> Result<(), DialError> {
+    async fn resolve(&self, peer: PeerId) -> Result<(), DialError> {
         let names = self.book().names(peer);
-        if names.is_empty() {
-            return Ok(());
-        }
         let mut addresses = Vec::new();
         let mut failure = Ok(());
         for (host, port) in names {
@@ -154,9 +181,39 @@ impl Shared {
     }
 }
 
+/// What the resolver has answered, as far as it does so within `limit`.
+async fn answered(
+    found: oneshot::Receiver<Result<(), DialError>>,
+    limit: Option<Duration>,
+) -> Result<(), DialError> {
+    let in_time = match limit {
+        Some(limit) => tokio::time::timeout(limit, found).await.ok(),
+        None => Some(found.await),
+    };
+    in_time.and_then(Result::ok).unwrap_or(Ok(()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_silent_resolver_holds_up_only_who_knows_no_address() {
+        let failure = || {
+            Err(DialError::Unresolved {
+                host: "a.example".to_owned(),
+                problem: "it has no address".to_owned(),
+            })
+        };
+        let (held, silent) = oneshot::channel();
+        assert_eq!(answered(silent, Some(Duration::ZERO)).await, Ok(()));
+        assert!(held.is_closed(), "what comes later is for the next dial");
+        for limit in [Some(Duration::from_secs(60)), None] {
+            let (sender, found) = oneshot::channel();
+            sender.send(failure()).expect("somebody waits");
+            assert_eq!(answered(found, limit).await, failure());
+        }
+    }
 
     #[test]
     fn names_are_looked_up_now_and_then_and_addresses_never() {
@@ -171,6 +228,25 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let due = [0, 1, 9, 10, 11].map(|seconds| named.is_due(at(seconds)));
         assert_eq!(due, [true, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_name_that_does_not_resolve_keeps_its_addresses_and_holds_up_no_other() {
+        let said = ["a.example:1", "b.example:1"].map(|text| text.parse().expect("a name"));
+        let advertised = Advertised::new(said.to_vec());
+        let [first, second, third] = [1, 2, 3].map(|host| SocketAddr::from(([10, 0, 0, host], 1)));
+        let silent = || {
+            Err(DialError::Unresolved {
+                host: "b.example".to_owned(),
+                problem: "the resolver does not answer".to_owned(),
+            })
+        };
+        advertised.take(vec![Ok(vec![first]), silent()]);
+        assert_eq!(advertised.addresses(), [first]);
+        advertised.take(vec![Ok(vec![second]), Ok(vec![third])]);
+        assert_eq!(advertised.addresses(), [second, third]);
+        advertised.take(vec![Ok(vec![first]), silent()]);
+        assert_eq!(advertised.addresses(), [first, third]);
     }
 
     #[test]

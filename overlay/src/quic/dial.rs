@@ -108,7 +108,7 @@ async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed>
     if shared.has_no_room() && !peer.is_linked() {
         return Err(DialError::NoRoom.into());
     }
-    let resolved = shared.resolve(peer.id).await;
+    let resolved = shared.refresh(peer.id).await;
     let addresses = shared.book().addresses(peer.id);
     let mut failure = Failed::from(resolved.err().unwrap_or(DialError::NoContact));
     for address in addresses {
