@@ -38,9 +38,9 @@ packages() {
     fi
 }
 
-# Run tests; none may be ignored, filtered out or skipped.
+# Run tests; none may be ignored, filtered out or skipped, and all end within 40 minutes.
 tested() {
-    "$@" 2>&1 | tee "$log"
+    timeout -k 10 2400 "$@" 2>&1 | tee "$log" || fail "a test failed, or did not end: $*"
     if grep -E '^test result:' "$log" | grep -qvE ' 0 ignored; 0 measured; 0 filtered out'; then
         fail "skipped tests in: $*"
     fi

@@ -12,7 +12,7 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use crate::settings::NodeConfig;
+use crate::settings::{Bootstrap, NodeConfig};
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
@@ -220,6 +220,17 @@ pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigErr
         }
     })?;
     Ok(config)
+}
+
+/// What a node knows of the others at its start, as far as the file or a variable says so.
+/// What cannot be read is left to [`load`].
+pub fn bootstrap(file: Option<&Path>, environment: &Layer) -> Option<Bootstrap> {
+    let mut figment = Figment::new();
+    if let Some(file) = file {
+        figment = figment.merge(Toml::file_exact(file));
+    }
+    let figment = figment.merge(environment.clone());
+    figment.extract_inner("bootstrap").ok()
 }
 
 /// The settings that `--credentials` stands for.

@@ -73,7 +73,7 @@ pub struct NodeReport {
     /// Whether its overlay is the cluster's: no island that has not met the cluster, and
     /// no member that is alone after others were lost.
     pub anchored: bool,
-    /// Whether it is healthy and anchored.
+    /// Whether it is healthy and anchored, and does not leave.
     pub ready: bool,
     /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,
@@ -120,7 +120,7 @@ pub struct PlacementView {
     pub population: u32,
     /// The position of this node, counted from the root.
     pub rank: u32,
-    /// Whether every finger of this epoch is set and linked.
+    /// Whether every finger of this epoch is set and linked, and the node does not leave.
     pub settled: bool,
     /// Whether the overlay is the cluster's rather than an island.
     pub anchored: bool,
@@ -342,7 +342,7 @@ pub struct Status {
     /// Whether its overlay is the cluster's: no island that has not met the cluster, and
     /// no member that is alone after others were lost.
     pub anchored: bool,
-    /// Whether it is healthy and anchored.
+    /// Whether it is healthy and anchored, and does not leave.
     pub ready: bool,
     /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,

@@ -4,6 +4,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use binomesh::cluster::{Directory, Listening};
 
@@ -13,15 +16,33 @@ fn binomesh(arguments: &[&str]) -> Command {
     command
 }
 
+/// A command that ends by itself. One that does not is killed after a minute and has no
+/// status.
 fn ran(arguments: &[&str]) -> Output {
-    binomesh(arguments).stdin(Stdio::null()).output().unwrap()
+    let mut command = binomesh(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        if end.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-s", "KILL", &pid]).status();
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(ended);
+    watch.join().unwrap();
+    output
 }
 
 fn status(arguments: &[&str]) -> (i32, String) {
     let output = ran(arguments);
-    assert!(output.stdout.is_empty(), "errors are not data");
     let text = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), text)
+    let Some(code) = output.status.code() else {
+        panic!("{arguments:?} did not end: {text}");
+    };
+    assert!(output.stdout.is_empty(), "errors are not data");
+    (code, text)
 }
 
 fn signal(child: &Child, name: &str) {
@@ -64,9 +85,16 @@ fn started(config: &str, more: &[&str], stdin: Stdio) -> (Child, Listening) {
 fn usage_is_2_unreachable_is_3() {
     let dir = tempfile::tempdir().unwrap();
     let nowhere = dir.path().join("none").display().to_string();
+    let clique = dir.path().join("clique.toml");
+    std::fs::write(&clique, "bootstrap = \"clique\"\n").unwrap();
+    let clique = clique.display().to_string();
     for (arguments, code, word) in [
         (&["up", "--nodes", "0"][..], 2, "1..=4096"),
-        (&["up", "--bootstrap", "clique"], 2, "--bootstrap tree"),
+        (
+            &["up", "--bootstrap", "clique", "--shape", "flat"],
+            2,
+            "leave out --shape",
+        ),
         (&["status"], 2, "--cluster"),
         (&["run", "--config", &nowhere], 2, "cannot be read"),
         (&["run"], 2, "--launch"),
@@ -106,9 +134,26 @@ fn usage_is_2_unreachable_is_3() {
                 "0",
                 "--bootstrap",
                 "clique",
+                "--shape",
+                "flat",
             ],
             2,
-            "--bootstrap tree",
+            "leave out --shape",
+        ),
+        (
+            &[
+                "run",
+                "--config",
+                &clique,
+                "--peers",
+                "a",
+                "--ordinal",
+                "0",
+                "--shape",
+                "flat",
+            ],
+            2,
+            "leave out --shape",
         ),
         (&["wait", "--members", "1"], 2, "--cluster"),
         (&["status", "--admin", &nowhere], 3, "cannot reach"),

@@ -58,7 +58,7 @@ pub struct Hosts {
     pub ipv6: bool,
     /// Hosts with addresses of both families; half of them are found at the one, half at the
     /// other.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "relay")]
     pub mixed: bool,
     /// A relay in the path of every datagram, which can delay and double it. Nodes are known
     /// by its addresses then (10.77.1.1 for host 0, fd77::1:1 with --ipv6).

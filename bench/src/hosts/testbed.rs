@@ -87,8 +87,10 @@ impl Testbed {
                 self.limited.insert(host);
             }
             Fault::Drop { host, share } => {
-                self.losses.insert(host, share);
-                self.hosts.set_losses(&self.losses).await?;
+                let mut losses = self.losses.clone();
+                losses.insert(host, share);
+                self.hosts.set_losses(&losses).await?;
+                self.losses = losses;
             }
             Fault::Delay { host, length } => {
                 self.relay()?.set_delay(host as usize, length);

@@ -69,9 +69,9 @@ pub(super) struct UpFlags {
     /// What the nodes know at their start: tree, their parents; clique, each other.
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
-    /// The deployment tree: binomial, binary, flat or random.
-    #[arg(long, default_value_t = Shape::Binomial)]
-    pub(super) shape: Shape,
+    /// The deployment tree: binomial unless given, binary, flat or random.
+    #[arg(long)]
+    pub(super) shape: Option<Shape>,
     /// Children per node: of the shape `binary`, and of the sibling tree, which has
     /// at least 2.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]

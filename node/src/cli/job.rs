@@ -18,10 +18,9 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::SignalKind;
 
 use super::Failure;
-use super::run::{Stop, listen};
+use super::run::Stop;
 
 /// How long a command may take to end when its node has ended.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -114,19 +113,13 @@ pub(super) struct Running {
 impl Running {
     /// Wait for its end, and pass signals on meanwhile.
     pub(super) async fn ended(&mut self, stop: &mut Stop) -> Result<JobEnd, Failure> {
-        let mut first = listen(SignalKind::user_defined1())?;
-        let mut second = listen(SignalKind::user_defined2())?;
-        let mut quit = listen(SignalKind::quit())?;
         loop {
             let signal = tokio::select! {
                 status = self.child.wait() => {
                     let failed = |error| Failure::failed(format!("the command is lost: {error}"));
                     return status.map(JobEnd::of).map_err(failed);
                 }
-                signal = stop.signalled() => signal,
-                _ = first.recv() => Signal::USR1,
-                _ = second.recv() => Signal::USR2,
-                _ = quit.recv() => Signal::QUIT,
+                signal = stop.passed_on() => signal,
             };
             // A terminal sends it to the command as well.
             let is_from_keys = matches!(signal, Signal::INT | Signal::QUIT);

@@ -1,5 +1,6 @@
 //! From a launcher's environment and the flags of `run` to a node's settings.
 
+use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,11 @@ use clap::Args;
 use super::Failure;
 use crate::config::Layer;
 use crate::launch::{self, Environment, Launcher, NODES_MAX, PORT, Placement, Request, family};
-use crate::settings::{Bootstrap, NodeConfig};
+use crate::settings::{Bootstrap, NodeConfig, Seed};
 use crate::shape::Shape;
+
+/// The most bytes of a host file. Guess: 65,536 lines of 256 bytes.
+const HOSTFILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Where the node stands among others that were started with it.
 #[derive(Debug, Args)]
@@ -19,12 +23,13 @@ pub(super) struct LaunchFlags {
     /// hosts: and a folded list with this host in it. Auto if there is a list.
     #[arg(long, env = "BINOMESH_LAUNCH", value_name = "LAUNCHER")]
     pub(super) launch: Option<Launcher>,
-    /// What the nodes know at their start: tree, their parents by arithmetic; clique, each other.
-    #[arg(long, default_value_t = Bootstrap::Tree)]
-    pub(super) bootstrap: Bootstrap,
-    /// The tree of the nodes: binomial, binary (with --fanout) or flat.
-    #[arg(long, env = "BINOMESH_SHAPE", default_value_t = Shape::Binomial)]
-    pub(super) shape: Shape,
+    /// What the nodes know at their start: tree, their parents by arithmetic, unless the file
+    /// says otherwise; clique, each other.
+    #[arg(long)]
+    pub(super) bootstrap: Option<Bootstrap>,
+    /// The tree of the nodes: binomial unless given, binary (with --fanout) or flat.
+    #[arg(long, env = "BINOMESH_SHAPE")]
+    pub(super) shape: Option<Shape>,
     /// This node's place in the list, from 0.
     #[arg(long, value_name = "I")]
     pub(super) ordinal: Option<u32>,
@@ -55,7 +60,7 @@ impl LaunchFlags {
     /// Where this process stands; nothing if it is not one of several.
     pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
         let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
-        if !is_listed && self.bootstrap == Bootstrap::Clique {
+        if !is_listed && self.bootstrap == Some(Bootstrap::Clique) {
             return Err(Failure::usage(
                 "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
                  --hostfile, or set `bootstrap` and `peers` in the file",
@@ -70,20 +75,8 @@ impl LaunchFlags {
                 None => Ok(None),
             };
         }
-        if matches!(self.shape, Shape::Random { .. }) {
-            return Err(Failure::usage(
-                "flag --shape: is random, which each node would draw for itself; use binomial, \
-                 binary or flat",
-            ));
-        }
         let hostfile = match &self.hostfile {
-            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
-                let path = path.display();
-                Failure::usage(format!(
-                    "flag --hostfile: {path} cannot be read: {error}; name the file that lists \
-                     the hosts"
-                ))
-            })?),
+            Some(path) => Some(hosts_in(path)?),
             None => None,
         };
         let request = Request {
@@ -102,22 +95,21 @@ impl LaunchFlags {
     pub(super) fn placed(
         &self,
         placement: &Placement,
+        bootstrap: Bootstrap,
         fanout: Option<u32>,
     ) -> Result<Layer, Failure> {
-        let shape = match self.shape {
+        let shape = match shaped(self.shape, bootstrap)? {
             Shape::Balanced { .. } => Shape::Balanced {
                 fanout: fanout.unwrap_or(2),
             },
+            Shape::Random { .. } => {
+                return Err(Failure::usage(
+                    "flag --shape: is random, which each node would draw for itself; use \
+                     binomial, binary or flat",
+                ));
+            }
             other => other,
         };
-        let family = family(shape, placement.size(), placement.ordinal);
-        let peer = |ordinal: u32| placement.peers.get(ordinal as usize);
-        let seeds: Vec<String> = family
-            .seeds
-            .iter()
-            .filter_map(|ordinal| peer(*ordinal))
-            .map(|seed| format!("{:?}", seed.to_string()))
-            .collect();
         let me = placement.me();
         let bind = match self.bind_own {
             true => own_address(&me.address.to_string())?,
@@ -126,32 +118,13 @@ impl LaunchFlags {
         let own = [
             ("name", Some(me.name.clone())),
             ("bind", Some(bind.to_string())),
+            ("bootstrap", Some(bootstrap.to_string())),
         ];
-        if self.bootstrap == Bootstrap::Clique {
-            let peers = placement.peers.iter();
-            let peers: Vec<String> = peers
-                .map(|seed| format!("{:?}", seed.to_string()))
-                .collect();
-            let list = [
-                ("bootstrap", Some(self.bootstrap.to_string())),
-                ("peers", Some(format!("[{}]", peers.join(", ")))),
-            ];
-            return Ok(Layer::placed(own.into_iter().chain(list)));
-        }
-        // Three more, so that orphans of a dead node find a place above.
-        let children = (family.widest + 3).clamp(16, 4096);
-        let tree = [
-            (
-                "parent",
-                family.parent.and_then(peer).map(ToString::to_string),
-            ),
-            ("seeds", Some(format!("[{}]", seeds.join(", ")))),
-            ("slot", Some(placement.ordinal.to_string())),
-            ("priority", Some(placement.ordinal.to_string())),
-            ("patience_rounds", Some(family.patience_rounds.to_string())),
-            ("max_children", Some(children.to_string())),
-        ];
-        Ok(Layer::placed(own.into_iter().chain(tree)))
+        let others = match bootstrap {
+            Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
+            Bootstrap::Tree => in_tree(placement, shape),
+        };
+        Ok(Layer::placed(own.into_iter().chain(others)))
     }
 
     /// What a node with a place and without a file has unless it is given.
@@ -180,6 +153,65 @@ impl LaunchFlags {
             ("key", file("node.key")),
             ("ca", file("ca.pem")),
         ]
+    }
+}
+
+/// Entries as the settings take them.
+fn list<'a>(peers: impl IntoIterator<Item = &'a Seed>) -> String {
+    let quoted = peers
+        .into_iter()
+        .map(|peer| format!("{:?}", peer.to_string()));
+    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
+}
+
+/// The settings of a node with this place in a deployment tree of this shape.
+fn in_tree(placement: &Placement, shape: Shape) -> Vec<(&'static str, Option<String>)> {
+    let family = family(shape, placement.size(), placement.ordinal);
+    let peer = |ordinal: u32| placement.peers.get(ordinal as usize);
+    let seeds = family.seeds.iter().filter_map(|ordinal| peer(*ordinal));
+    // Three more, so that orphans of a dead node find a place above.
+    let children = (family.widest + 3).clamp(16, 4096);
+    vec![
+        (
+            "parent",
+            family.parent.and_then(peer).map(ToString::to_string),
+        ),
+        ("seeds", Some(list(seeds))),
+        ("slot", Some(placement.ordinal.to_string())),
+        ("priority", Some(placement.ordinal.to_string())),
+        ("patience_rounds", Some(family.patience_rounds.to_string())),
+        ("max_children", Some(children.to_string())),
+    ]
+}
+
+/// The text of a host file. What is larger than any list is not read on.
+fn hosts_in(path: &Path) -> Result<String, Failure> {
+    let failed = |problem: String| {
+        let path = path.display();
+        Failure::usage(format!(
+            "flag --hostfile: {path} {problem}; name the file that lists the hosts"
+        ))
+    };
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(HOSTFILE_BYTES_MAX + 1).read_to_string(&mut text));
+    match read {
+        Err(error) => Err(failed(format!("cannot be read: {error}"))),
+        Ok(read) if read as u64 > HOSTFILE_BYTES_MAX => {
+            Err(failed(format!("has more than {HOSTFILE_BYTES_MAX} bytes")))
+        }
+        Ok(_) => Ok(text),
+    }
+}
+
+/// The shape of the deployment tree; there is none if the nodes know each other.
+pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
+    match (shape, bootstrap) {
+        (Some(shape), Bootstrap::Clique) => Err(Failure::usage(format!(
+            "flag --shape: is {shape}, and nodes of --bootstrap clique have no deployment tree; \
+             leave out --shape"
+        ))),
+        (shape, _) => Ok(shape.unwrap_or(Shape::Binomial)),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::io::Read;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::process::Signal as Signalled;
@@ -16,12 +17,12 @@ use super::output::Output;
 use super::{Failure, runtime, start_log};
 use crate::admin::Admin;
 use crate::cluster::{Listening, Member};
-use crate::config::{Layer, Layers, load};
+use crate::config::{Layer, Layers, bootstrap, load};
 use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::push::{Into, Receiver};
-use crate::settings::NodeConfig;
+use crate::settings::{Bootstrap, NodeConfig};
 
 /// How much longer than its drain a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
@@ -42,7 +43,7 @@ async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
-    let mut stop = Stop::new(config.watch_stdin)?;
+    let mut stop = Stop::new(config.watch_stdin, job.is_some())?;
     let node =
         Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
     let _files = receiver(&node, &config).await?;
@@ -96,8 +97,12 @@ async fn lived(
         return outcome(node, ended);
     };
     let ended = tokio::select! {
-        ended = node.stopped() => return outcome(node, ended),
-        signal = stop.signalled() => Ok(JobEnd::before_start(signal)),
+        ended = node.stopped() => {
+            return outcome(node, ended).and(Err(Failure::failed(
+                "the node ended before its command was started",
+            )));
+        }
+        signal = stop.passed_on() => Ok(JobEnd::before_start(signal)),
         _ = node.ready(1) => match job.start() {
             Err(failure) => Err(failure),
             Ok(mut running) => tokio::select! {
@@ -227,8 +232,14 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
         ..Layers::default()
     };
     if let Some(placement) = &placement {
-        layers.placed = flags.place.placed(placement, flags.fanout)?;
-        let has_both = flags.state_dir.is_some() && flags.admin_socket.is_some();
+        let file = flags.config.as_deref();
+        let given = flags.place.bootstrap;
+        let bootstrap = given.or_else(|| bootstrap(file, &layers.environment));
+        let bootstrap = bootstrap.unwrap_or(Bootstrap::Tree);
+        layers.placed = flags.place.placed(placement, bootstrap, flags.fanout)?;
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let has_both = (flags.state_dir.is_some() || is_set("BINOMESH_STATE_DIR"))
+            && (flags.admin_socket.is_some() || is_set("BINOMESH_ADMIN_SOCKET"));
         if flags.config.is_none() && !has_both {
             layers.defaults = LaunchFlags::defaults(placement)?;
         }
@@ -243,11 +254,21 @@ pub(super) struct Stop {
     terminate: Signal,
     interrupt: Signal,
     orphaned: Option<oneshot::Receiver<()>>,
+    /// What the command is told besides. They end a node that has none, as any process.
+    others: Vec<(Signalled, Signal)>,
 }
 
 impl Stop {
-    fn new(watch_stdin: bool) -> Result<Self, Failure> {
+    fn new(watch_stdin: bool, has_command: bool) -> Result<Self, Failure> {
+        let others = [
+            (Signalled::USR1, SignalKind::user_defined1()),
+            (Signalled::USR2, SignalKind::user_defined2()),
+            (Signalled::QUIT, SignalKind::quit()),
+        ];
+        let others = others.into_iter().filter(|_| has_command);
+        let listened = others.map(|(signal, kind)| Ok((signal, listen(kind)?)));
         Ok(Self {
+            others: listened.collect::<Result<_, Failure>>()?,
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             orphaned: watch_stdin.then(stdin_closed),
@@ -268,8 +289,24 @@ impl Stop {
         }
     }
 
+    /// The next signal that is for the command.
+    pub(super) async fn passed_on(&mut self) -> Signalled {
+        let others = &mut self.others;
+        let other = std::future::poll_fn(|context| {
+            let came = others
+                .iter_mut()
+                .find_map(|(name, signal)| signal.poll_recv(context).is_ready().then_some(*name));
+            came.map_or(Poll::Pending, Poll::Ready)
+        });
+        tokio::select! {
+            _ = self.terminate.recv() => Signalled::TERM,
+            _ = self.interrupt.recv() => Signalled::INT,
+            signal = other => signal,
+        }
+    }
+
     /// The next of the two signals that ask a process to end.
-    pub(super) async fn signalled(&mut self) -> Signalled {
+    async fn signalled(&mut self) -> Signalled {
         tokio::select! {
             _ = self.terminate.recv() => Signalled::TERM,
             _ = self.interrupt.recv() => Signalled::INT,
@@ -277,7 +314,7 @@ impl Stop {
     }
 }
 
-pub(super) fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")))
 }
 

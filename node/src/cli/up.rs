@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::arguments::UpFlags;
+use super::launch::shaped;
 use super::output::Output;
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
@@ -76,7 +77,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     }
     let mut config = ClusterConfig::new(flags.nodes);
     config.bootstrap = flags.bootstrap;
-    config.shape = match flags.shape {
+    config.shape = match shaped(flags.shape, flags.bootstrap)? {
         Shape::Balanced { .. } => Shape::Balanced {
             fanout: flags.fanout,
         },

@@ -87,7 +87,7 @@ impl Cluster {
         let named = sockets.iter().enumerate().map(|(number, socket)| {
             let place = self.config.places.get(number);
             let address = match place {
-                Some(place) => place.advertise.unwrap_or(place.bind),
+                Some(place) => place.advertise.or(place.found_at).unwrap_or(place.bind),
                 None => socket.local_addr()?,
             };
             let name = format!("node-{number}");

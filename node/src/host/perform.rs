@@ -124,7 +124,7 @@ impl Host {
     pub(super) fn show_placement(&mut self) {
         let overlay = self.peer.overlay();
         let (placement, anchored) = (overlay.placement(), overlay.island().is_none());
-        let settled = self.unsettled().is_none();
+        let settled = self.unsettled().is_none() && self.leaving.is_none();
         self.attend_readiness(settled && anchored, now());
         let now = placement.map(|placement| (placement, settled, anchored));
         if self.shown == now {

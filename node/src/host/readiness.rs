@@ -34,6 +34,9 @@ pub(super) type Kind = (Health, Option<Island>);
 impl Host {
     /// Why this node is not ready, in words.
     pub(super) fn unready(&self) -> Option<String> {
+        if self.leaving.is_some() {
+            return Some("this node is leaving".to_owned());
+        }
         let overlay = self.peer.overlay();
         match (self.unsettled(), overlay.island()) {
             (Some(reason), _) if overlay.health() == Health::Unanchored => {

@@ -1,5 +1,7 @@
 //! Lists given by hand, with the ordinal or with the own host's name.
 
+use std::net::IpAddr;
+
 use super::peers::{self, HOSTFILE, Host, PEERS};
 use super::{Environment, HOST, Placement, Request, host_name, refuse, wrong};
 use crate::config::ConfigError;
@@ -52,12 +54,17 @@ pub(super) fn place(
     peers::placed(LAUNCH, &hosts, (from, ordinal), request.port)
 }
 
-/// The place of this host. A name and its first part are the same host, if only one entry
+/// The place of this host. A full name and its first part are the same host, if only one entry
 /// fits.
 fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
     let remedy = "give --ordinal, or write this host's name in the list as `hostname` says it";
     let name = host_name(environment, remedy)?;
-    let short = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
+    // Of two full names, and of an address, no part is compared.
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    let is_part = |part: &str, whole: &str| {
+        let behind = whole.strip_prefix(part);
+        !is_address(whole) && behind.is_some_and(|behind| behind.starts_with('.'))
+    };
     let all = |fits: &dyn Fn(&str) -> bool| -> Vec<usize> {
         let hosts = hosts.iter().enumerate();
         hosts
@@ -67,7 +74,9 @@ fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
     };
     let mut found = all(&|host| host == name);
     if found.is_empty() {
-        found = all(&|host| short(host) == short(name));
+        found = all(&|host| {
+            !host.contains('.') && is_part(host, name) || !name.contains('.') && is_part(name, host)
+        });
     }
     let problem = match found.as_slice() {
         [only] => return Ok(u32::try_from(*only).unwrap_or(u32::MAX)),

@@ -124,6 +124,11 @@ fn of_template(origin: &str, text: &str, size: Option<u32>) -> Result<Vec<String
             "write one entry, or a list without {}",
         ));
     }
+    if text.len() > folded::BYTES_MAX {
+        let problem = format!("is a list with {{}} of {} bytes", text.len());
+        let remedy = format!("write one entry of at most {} bytes", folded::BYTES_MAX);
+        return Err(wrong(origin, problem, remedy));
+    }
     let of = |ordinal: u32| text.replace("{}", &ordinal.to_string());
     Ok((0..size).map(of).collect())
 }

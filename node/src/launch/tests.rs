@@ -187,6 +187,8 @@ const WRONG: &str = r#"
 | --ordinal 0 --hostfile a_slots=65536;b | flag --hostfile | line 2: there are more than 65536 | slots=4
 | --launch hosts:a,b | the name of this host | is not known | --ordinal
 HOSTNAME=c | --launch hosts:a,b | the name of this host | is "c", which is not in the list | --ordinal
+HOSTNAME=a.x | --launch hosts:a.y,a.z | the name of this host | is "a.x", which is not in the list | --ordinal
+HOSTNAME=10 | --launch hosts:10.0.0.1,b | the name of this host | is "10", which is not in the list | --ordinal
 HOSTNAME=a | --launch hosts:a.x,a.y | the name of this host | is 2 times in the list | --ordinal
 HOSTNAME=a | --launch hosts:a --peers b | flag --peers | is given | leave out --peers
 HOSTNAME=a | --launch hosts:a[ | flag --launch | brackets do not match | expected hosts

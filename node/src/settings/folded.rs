@@ -1,12 +1,21 @@
 //! Folded host lists, such as `c[001-300],login-[1,3-4]`, as Slurm and ClusterShell write
 //! them. Brackets with a colon in them are no ranges: they are part of an IPv6 address.
 
+/// The most bytes of a name. Guess: above twice those of any DNS name; longer ones, times
+/// their number, would fill the memory.
+pub(crate) const BYTES_MAX: usize = 512;
+
 /// The names of a folded list, in its order, at most `max`; else the problem in words.
 pub(crate) fn expand(text: &str, max: usize) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for item in items(text)? {
         let mut names = vec![String::new()];
-        for piece in pieces(item)? {
+        let pieces = pieces(item)?;
+        let longest = pieces.iter().map(Piece::longest);
+        if longest.fold(0, usize::saturating_add) > BYTES_MAX {
+            return Err(format!("a name in it is longer than {BYTES_MAX} bytes"));
+        }
+        for piece in pieces {
             let count = names.len().saturating_mul(piece.count());
             if count.saturating_add(all.len()) > max {
                 return Err(format!("it has more than {max} hosts"));
@@ -65,6 +74,15 @@ impl Piece<'_> {
             .iter()
             .map(|range| (range.last - range.first) as usize + 1);
         counts.fold(0, usize::saturating_add)
+    }
+
+    /// The most bytes that it adds to a name.
+    fn longest(&self) -> usize {
+        let digits = |range: &Range| range.width.max(range.last.to_string().len());
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Ranges(ranges) => ranges.iter().map(digits).max().unwrap_or(0),
+        }
     }
 
     /// A name with this piece behind it, in every way.
@@ -146,6 +164,16 @@ mod tests {
         for text in ["c[1-9],d", "c[0-4294967295]", "a[1-99]b[1-99]c[1-99]"] {
             let error = expand(text, 9).unwrap_err();
             assert!(error.contains("more than 9"), "{error}");
+        }
+        let (long, wide) = ("a".repeat(BYTES_MAX), "0".repeat(70_000));
+        assert_eq!(expand(&long, 9).unwrap(), [long.as_str()]);
+        for text in [
+            format!("{long}a"),
+            format!("{long}[1-2]"),
+            format!("c[{wide}-1]"),
+        ] {
+            let error = expand(&text, 9).unwrap_err();
+            assert!(error.contains("longer than 512 bytes"), "{error}");
         }
     }
 }

@@ -369,6 +369,39 @@ async fn a_command_gets_the_signals_and_dies_with_its_node() {
     assert!(launched.log("127.0.0.1").contains("no-such-program"));
 }
 
+/// A node that is no member yet, since the parent that it has by its list is not there.
+async fn waiting(launched: &Launched) -> Child {
+    let peers = list("127.0.0.1", 2);
+    let name = &names("127.0.0.1", 2)[1];
+    let flags = ["--ordinal", "1", "--peers", &peers, "--", "true"];
+    let child = launched.command(name, &flags, &[]).spawn().unwrap();
+    eventually("the node serves", async || {
+        launched.client(name).status().await.ok()
+    })
+    .await;
+    child
+}
+
+#[tokio::test]
+async fn what_ends_before_its_command_is_started_is_a_failure() {
+    let _turn = bed::turn().await;
+    for (signal, status) in [("USR1", 10), ("QUIT", 3), ("TERM", 15)] {
+        let launched = Launched::new();
+        let mut child = waiting(&launched).await;
+        bed::signal(child.id().unwrap(), signal);
+        assert_eq!(code(&mut child).await, Some(128 + status), "{signal}");
+        let socket = launched.socket("127.0.0.1.1");
+        assert!(!Path::new(&socket).exists(), "{signal}: it has ended well");
+    }
+    let launched = Launched::new();
+    let mut child = waiting(&launched).await;
+    let left = bed::ran(&["leave", "--admin", &launched.socket("127.0.0.1.1")], b"").await;
+    assert!(left.status.success(), "{left:?}");
+    assert_eq!(code(&mut child).await, Some(1));
+    let log = launched.log("127.0.0.1.1");
+    assert!(log.contains("before its command was started"), "{log}");
+}
+
 #[tokio::test]
 async fn wait_says_what_is_missing_and_ends_with_4() {
     let _turn = bed::turn().await;
