@@ -103,7 +103,8 @@ async fn lived(
             )));
         }
         signal = stop.passed_on() => Ok(JobEnd::before_start(signal)),
-        _ = node.ready(1) => match job.start() {
+        // A node that ends is not ready either.
+        Ok(_) = node.ready(1) => match job.start() {
             Err(failure) => Err(failure),
             Ok(mut running) => tokio::select! {
                 ended = running.ended(stop) => ended,
