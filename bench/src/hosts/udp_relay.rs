@@ -10,6 +10,7 @@
 //! nothing of datagrams that it drops, as a wire that is pulled.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -29,6 +30,8 @@ use super::fault::Share;
 const PORT: u16 = 7400;
 /// Longer than any datagram.
 const DATAGRAM: usize = 65_536;
+/// How many blocks of addresses are tried: other relays of this machine may have some.
+const BLOCKS_MAX: u32 = 64;
 /// How many datagrams wait for one node at most; further ones are lost.
 const WAITING_MAX: usize = 8_192;
 
@@ -62,8 +65,19 @@ struct Wire {
 impl UdpRelay {
     /// A relay on loopback for as many nodes as there are sides; nothing is cut yet.
     pub async fn start(sides: Vec<bool>) -> Result<Self, HostError> {
-        let places = places(sides.len(), std::process::id())?;
-        Self::of(places.into_iter().zip(sides)).await
+        let mut block = std::process::id();
+        let mut tries = 1..BLOCKS_MAX;
+        loop {
+            let places = places(sides.len(), block)?;
+            match Self::of(places.into_iter().zip(sides.iter().copied())).await {
+                Err(HostError::NoSocket { source, .. })
+                    if source.kind() == ErrorKind::AddrInUse && tries.next().is_some() =>
+                {
+                    block = block.wrapping_add(1);
+                }
+                started => return started,
+            }
+        }
     }
 
     /// A relay at the advertised addresses of these places.
@@ -239,10 +253,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Two loopback addresses per node, in a block that follows from the process id
-/// so that runs beside each other do not meet.
-fn places(nodes: usize, pid: u32) -> Result<Vec<Place>, HostError> {
-    let [.., high, low] = pid.to_be_bytes();
+/// Two loopback addresses per node, in a block that follows from the number: first the
+/// process id, so that runs beside each other seldom meet.
+fn places(nodes: usize, number: u32) -> Result<Vec<Place>, HostError> {
+    let [.., high, low] = number.to_be_bytes();
     let place = |number: usize| {
         let host = u8::try_from(number + 1).ok().filter(|host| *host < 255)?;
         // 127.128 to 127.191 for nodes, 127.192 to 127.255 for the relay.
@@ -333,6 +347,14 @@ mod tests {
         nodes[0].send_to(b"now", advertised[1]).await.unwrap();
         let (length, _) = nodes[1].recv_from(&mut buffer).await.unwrap();
         assert_eq!(&buffer[..length], b"now");
+    }
+
+    #[tokio::test]
+    async fn relays_beside_each_other_have_different_addresses() {
+        let (one, _nodes, first) = relayed(&[true; 2]).await;
+        let (other, _others, second) = relayed(&[true; 2]).await;
+        assert!(first.iter().all(|address| !second.contains(address)));
+        drop((one, other));
     }
 
     #[test]
