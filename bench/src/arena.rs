@@ -11,6 +11,7 @@ pub mod arbitrary;
 pub mod asynchronous;
 pub mod clique;
 pub mod convergence;
+pub mod graph;
 pub mod mailbox;
 pub mod member;
 pub mod repetition;

@@ -17,6 +17,7 @@
 pub mod channels;
 pub mod clique;
 pub mod finger;
+pub mod graph;
 pub mod model;
 pub mod relays;
 pub mod ring;

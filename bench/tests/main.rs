@@ -6,6 +6,7 @@ mod chaos;
 mod clean_start;
 mod clique_worlds;
 mod figures;
+mod graph_worlds;
 mod heal;
 mod relay_worlds;
 mod single_faults;

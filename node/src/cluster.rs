@@ -43,10 +43,10 @@ pub struct ClusterConfig {
     pub bootstrap: Bootstrap,
     /// With [`Bootstrap::Tree`]: who starts below whom.
     pub shape: Shape,
-    /// With [`Bootstrap::Clique`]: the numbers of those that a node lists, in order, where
-    /// that is not everybody. Numbers from `nodes` on are of nodes that never start.
+    /// Without a tree: the numbers of those that a node lists, in order, where that is not
+    /// everybody. Numbers from `nodes` on are of nodes that never start.
     pub lists: BTreeMap<u32, Vec<u32>>,
-    /// With [`Bootstrap::Clique`]: how many listed nodes never start.
+    /// Without a tree: how many listed nodes never start.
     pub absent: u32,
     /// How eagerly they watch each other.
     pub profile: Profile,
@@ -127,7 +127,7 @@ pub struct Cluster {
     authority: Authority,
     binary: PathBuf,
     max_children: u32,
-    /// With [`Bootstrap::Clique`]: everybody, by number, those that never start behind.
+    /// Without a tree: everybody, by number, those that never start behind.
     listed: Vec<Seed>,
     dir: tempfile::TempDir,
 }
@@ -167,7 +167,7 @@ impl Cluster {
         };
         match cluster.config.bootstrap {
             Bootstrap::Tree => cluster.start_levels(&parents).await?,
-            Bootstrap::Clique => cluster.start_all().await?,
+            Bootstrap::Clique | Bootstrap::Graph => cluster.start_all().await?,
         }
         cluster.save()?;
         Ok(cluster)

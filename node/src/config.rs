@@ -16,7 +16,8 @@ use crate::settings::{Bootstrap, NodeConfig};
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 18] = [
+const PARSED: [&str; 19] = [
+    "neighbours",
     "peers",
     "alone",
     "advertise",

@@ -31,6 +31,8 @@ pub mod demo;
 #[cfg(feature = "admin")]
 pub mod exporter;
 #[cfg(feature = "cluster")]
+pub mod graph;
+#[cfg(feature = "cluster")]
 pub mod launch;
 pub mod peer;
 #[cfg(feature = "push")]

@@ -45,7 +45,8 @@ pub struct NodeConfig {
     /// Further nodes to try when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
-    /// How the node finds its place: below `parent`, or among `peers`.
+    /// How the node finds its place: below `parent`, among `peers`, or in the graph of all
+    /// `neighbours`.
     #[serde(default)]
     pub bootstrap: Bootstrap,
     /// With `bootstrap = "clique"`: all nodes of the cluster, this one among them, in the order
@@ -53,12 +54,16 @@ pub struct NodeConfig {
     /// [`NodeConfig::MAX_PEERS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Seed>,
-    /// With `bootstrap = "clique"`: how long, in milliseconds, the node waits for a further peer
+    /// With `bootstrap = "graph"`: the nodes that this one knows. One of the longest lists makes
+    /// its node the root. At most [`NodeConfig::MAX_PEERS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Seed>,
+    /// With `peers` or `neighbours`: how long, in milliseconds, the node waits for a further one
     /// before it goes on with those that have answered. At most a minute.
     #[serde(default = "thousand")]
     pub meet_quiet_ms: u64,
-    /// With `bootstrap = "clique"`: how long the node waits for its peers in all, in seconds. At
-    /// most an hour.
+    /// With `peers` or `neighbours`: how long the node waits for them in all, in seconds. At most
+    /// an hour.
     #[serde(default = "ten")]
     pub meet_seconds: u64,
     /// Whether this node is a cluster by itself if neither its parent nor a seed answers
@@ -229,6 +234,7 @@ impl NodeConfig {
             seeds: Vec::new(),
             bootstrap: Bootstrap::Tree,
             peers: Vec::new(),
+            neighbours: Vec::new(),
             meet_quiet_ms: thousand(),
             meet_seconds: ten(),
             alone: false,
@@ -324,6 +330,12 @@ impl NodeConfig {
 }
 
 impl NodeConfig {
+    /// The others among `peers` and `neighbours`.
+    pub fn listed(&self) -> impl Iterator<Item = &Seed> {
+        let all = self.peers.iter().chain(&self.neighbours);
+        all.filter(|seed| seed.name != self.name)
+    }
+
     fn check_bootstrap(&self) -> Result<(), InvalidSetting> {
         let invalid = |key, value: String, expected| {
             Err(InvalidSetting {
@@ -333,8 +345,16 @@ impl NodeConfig {
             })
         };
         let is_clique = self.bootstrap == Bootstrap::Clique;
-        if let Some(parent) = self.parent.as_ref().filter(|_| is_clique) {
-            let expected = "no parent with `bootstrap = \"clique\"`: list it in `peers`";
+        let expected = match self.bootstrap {
+            Bootstrap::Tree => None,
+            Bootstrap::Clique => {
+                Some("no parent with `bootstrap = \"clique\"`: list it in `peers`")
+            }
+            Bootstrap::Graph => {
+                Some("no parent with `bootstrap = \"graph\"`: list it in `neighbours`")
+            }
+        };
+        if let Some((parent, expected)) = self.parent.as_ref().zip(expected) {
             return invalid("parent", parent.to_string(), expected);
         }
         if is_clique && self.peers.is_empty() {
@@ -346,13 +366,17 @@ impl NodeConfig {
             let expected = "no peers without `bootstrap = \"clique\"`";
             return invalid("peers", format!("a list of {}", self.peers.len()), expected);
         }
-        if self.peers.len() > Self::MAX_PEERS {
-            let value = format!("a list of {}", self.peers.len());
-            return invalid(
-                "peers",
-                value,
-                "at most 4096 nodes: larger clusters need a tree",
-            );
+        if self.bootstrap != Bootstrap::Graph && !self.neighbours.is_empty() {
+            let expected = "no neighbours without `bootstrap = \"graph\"`";
+            let value = format!("a list of {}", self.neighbours.len());
+            return invalid("neighbours", value, expected);
+        }
+        for (key, list) in [("peers", &self.peers), ("neighbours", &self.neighbours)] {
+            if list.len() > Self::MAX_PEERS {
+                let value = format!("a list of {}", list.len());
+                let expected = "at most 4096 nodes: larger clusters need a tree";
+                return invalid(key, value, expected);
+            }
         }
         if !(1..=60_000).contains(&self.meet_quiet_ms) {
             return invalid(
@@ -465,6 +489,27 @@ mod tests {
         ] {
             let mut config = good.clone();
             clique(&mut config);
+            assert_eq!(config.check(), Ok(()));
+            edit(&mut config);
+            bad.push((key, config));
+        }
+        let graph = |c: &mut NodeConfig| {
+            c.bootstrap = Bootstrap::Graph;
+            c.neighbours = vec!["node-2@127.0.0.1:2".parse().unwrap()];
+        };
+        for (key, edit) in [
+            (
+                "parent",
+                (|c| c.parent = "node-3@127.0.0.1:1".parse().ok()) as fn(&mut NodeConfig),
+            ),
+            ("peers", |c| c.peers.clone_from(&c.neighbours)),
+            ("neighbours", |c| c.bootstrap = Bootstrap::Tree),
+            ("neighbours", |c| {
+                c.neighbours = vec![c.neighbours[0].clone(); 4_097];
+            }),
+        ] {
+            let mut config = good.clone();
+            graph(&mut config);
             assert_eq!(config.check(), Ok(()));
             edit(&mut config);
             bad.push((key, config));

@@ -110,7 +110,7 @@ fn binomial(nodes: u32) -> Vec<Option<u32>> {
 }
 
 /// The next draw of Steele's SplitMix64.
-fn split_mix(state: &mut u64) -> u64 {
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

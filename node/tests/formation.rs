@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use binomesh::world::{Network, Shape, World};
 
+use crate::settle;
+
 const SHAPES: [Shape; 5] = [
     Shape::Flat,
     Shape::Binary,
@@ -11,15 +13,6 @@ const SHAPES: [Shape; 5] = [
     Shape::Random,
     Shape::Chain,
 ];
-
-#[track_caller]
-fn settle(world: &mut World, what: &str) -> Duration {
-    let start = world.now();
-    let settled = world.run_until(start + Duration::from_secs(60), |w| w.defect().is_none());
-    let (seed, defect) = (world.seed(), world.defect());
-    assert!(settled, "seed {seed}, {what}: {defect:?}");
-    world.now() - start
-}
 
 fn formed(seed: u64, count: u32, shape: Shape) -> World {
     let mut world = World::new(seed, Network::local());

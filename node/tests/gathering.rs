@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Conditions, Id, Latency, Network, Shape, World};
+use binomesh::world::{Id, Network, Shape, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::{Config, Rank};
 
-/// Until the exact binomial graph stands on everybody that is up.
-#[track_caller]
-fn settle(world: &mut World, what: &str) -> Duration {
-    let start = world.now();
-    let settled = world.run_until(start + Duration::from_secs(60), |w| w.defect().is_none());
-    let (seed, defect) = (world.seed(), world.defect());
-    assert!(settled, "seed {seed}, {what}: {defect:?}");
-    world.now() - start
-}
+use crate::{lossy, settle};
 
 /// Each of `count` nodes starts with the list that `list` gives it.
 fn deployed(seed: u64, count: u32, list: impl Fn(Id) -> Vec<Id>) -> World {
@@ -30,18 +22,6 @@ fn gather(config: &mut Config<Id>, list: Vec<Id>) {
     config.seeds.retain(|peer| *peer != config.me);
     config.limits.max_children = 16;
     config.gather = Some(Gather::new(list));
-}
-
-fn lossy() -> Network {
-    Network::with(Conditions {
-        latency: Latency::Uniform {
-            min_us: 50,
-            max_us: 20_000,
-        },
-        loss_per_million: 50_000,
-        duplicated_per_million: 10_000,
-        reordered_per_million: 50_000,
-    })
 }
 
 fn ranked(world: &World) -> Vec<Id> {

@@ -9,4 +9,32 @@ mod leaving;
 mod lives;
 mod membership;
 mod readiness;
+mod survey;
 mod vacancy;
+
+use std::time::Duration;
+
+use binomesh::world::{Conditions, Latency, Network, World};
+
+/// Until the exact binomial graph stands on everybody that is up.
+#[track_caller]
+fn settle(world: &mut World, what: &str) -> Duration {
+    let start = world.now();
+    let settled = world.run_until(start + Duration::from_secs(60), |w| w.defect().is_none());
+    let (seed, defect) = (world.seed(), world.defect());
+    assert!(settled, "seed {seed}, {what}: {defect:?}");
+    world.now() - start
+}
+
+/// A network that loses, doubles and reorders.
+fn lossy() -> Network {
+    Network::with(Conditions {
+        latency: Latency::Uniform {
+            min_us: 50,
+            max_us: 20_000,
+        },
+        loss_per_million: 50_000,
+        duplicated_per_million: 10_000,
+        reordered_per_million: 50_000,
+    })
+}

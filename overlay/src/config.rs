@@ -26,6 +26,8 @@ pub struct Config<I> {
     pub seeds: Vec<I>,
     /// In a fully connected system: whom to meet, in the place of a parent.
     pub gather: Option<Gather<I>>,
+    /// In an arbitrary graph: the neighbours, in the place of a parent.
+    pub survey: Option<Gather<I>>,
     /// Whether this node is a cluster by itself if no contact answers.
     pub alone: bool,
     /// Who ought to be a member. An overlay with more than half of them is the
@@ -53,6 +55,7 @@ impl<I> Config<I> {
             slot: None,
             seeds: Vec::new(),
             gather: None,
+            survey: None,
             alone: false,
             expect: BTreeSet::new(),
             priority: 100,
@@ -63,12 +66,13 @@ impl<I> Config<I> {
     }
 }
 
-/// How a node of a fully connected system begins ([FC]).
+/// How a node begins that has peers and no parent ([FC]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gather<I> {
-    /// The list of peers, this node among them, in the order that the ranks should have.
+    /// In a fully connected system all peers, this node among them, in the order that the
+    /// ranks should have; in a graph the neighbours.
     pub peers: Vec<I>,
-    /// How long a node waits for a further listed peer. Default 1 s (guess: several
+    /// How long a node waits for a further listed peer, or for news of one. Default 1 s (guess: several
     /// round trips and handshakes).
     pub quiet: Duration,
     /// How long it waits in all. Default 10 s (guess: longer than a process takes to start).

@@ -41,6 +41,7 @@ pub mod planted;
 pub mod quic;
 pub mod relayed;
 pub mod ring;
+pub mod spanning;
 pub mod stamp;
 pub mod tree;
 

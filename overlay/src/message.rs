@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
-use crate::{census, clique, detector, fingers, relayed, ring, tree};
+use crate::{census, clique, detector, fingers, relayed, ring, spanning, tree};
 
 /// A message between two overlays: that of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub enum Message<I> {
     Relayed(relayed::Message<I>),
     /// [FC]: before there is a tree.
     Clique(clique::Message<I>),
+    /// [FC], in an arbitrary graph: before there is a tree.
+    Spanning(spanning::Message<I>),
 }
 
 /// The place of a message in the queue to its receiver. A newer message of equal
@@ -76,6 +78,7 @@ impl<I> Message<I> {
             Self::Detector(Detector::Goodbye(_)) => "goodbye",
             Self::Relayed(_) => "relayed",
             Self::Clique(_) => "clique",
+            Self::Spanning(_) => "spanning",
         }
     }
 }
@@ -127,6 +130,8 @@ impl<I: Copy> Message<I> {
                 let (kind, level) = message.body.slot();
                 (80 + kind, level, None)
             }
+            // One or the other says where the sender is.
+            Self::Spanning(_) => (70, 0, None),
             Self::Relayed(message) => {
                 let (base, peer, carried) = match message {
                     relayed::Message::To { to, carried } => (100, to, carried),
@@ -197,6 +202,7 @@ impl<I: Copy> Message<I> {
                 inner.chain([*from]).collect()
             }
             Self::Clique(message) => message.introduces().into_iter().collect(),
+            Self::Spanning(message) => message.introduces(),
             _ => Vec::new(),
         }
     }
@@ -237,6 +243,7 @@ from_layer! {
     Detector: detector::Message<I>,
     Relayed: relayed::Message<I>,
     Clique: clique::Message<I>,
+    Spanning: spanning::Message<I>,
 }
 
 #[cfg(test)]

@@ -329,6 +329,7 @@ impl Chaos {
         let bootstrap = match self.bootstrap {
             Bootstrap::Tree => "",
             Bootstrap::Clique => " --bootstrap clique",
+            Bootstrap::Graph => " --bootstrap graph",
         };
         if let Some((path, _)) = given.get(number as usize) {
             let path = path.display();

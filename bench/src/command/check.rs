@@ -1,7 +1,8 @@
 //! `binomesh-bench check`: exhaustive checks of the ring, the fingers, the relays and the
-//! start in a fully connected system.
+//! start in a fully connected system and in a graph.
 
 mod clique;
+mod graph;
 mod relays;
 
 use binomesh_overlay::Planted;
@@ -18,7 +19,8 @@ use crate::checker::ring::RingOn;
 use crate::checker::search::{Search, search};
 use crate::record::{self, Stopwatch};
 
-/// Model-check the ring, the fingers, the relays and the clique exhaustively in small worlds.
+/// Model-check the ring, the fingers, the relays, the clique and the graph exhaustively in small
+/// worlds.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,8 +49,14 @@ with one loss, crash or early end of waiting too, with 4 nodes as far as --state
 (default 2000000) goes. Successors stay a permutation, a run without a fault ends
 exactly, and nobody waits for ever.
 
+Of the graph (all connected ones of 2 to 4 nodes): every order of messages; with one loss,
+crash or early end of waiting too, with 4 nodes as far as --states goes in each. A run
+without a fault ends below one root of highest degree, nobody hangs below itself, and nobody
+waits for ever.
+
 Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
-apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique.")]
+apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique
+and the graph.")]
 pub struct Check {
     /// What to check; all if not given.
     #[arg(long, value_enum)]
@@ -110,6 +118,8 @@ pub enum Layer {
     Relays,
     /// [FC], corrected: a fully connected system.
     Clique,
+    /// [FC], the second algorithm: any connected graph.
+    Graph,
 }
 
 /// How messages travel.
@@ -172,6 +182,9 @@ impl Check {
         if self.layer == Some(Layer::Clique) || self.layer.is_none() {
             is_good &= self.cliques()?;
         }
+        if self.layer == Some(Layer::Graph) || self.layer.is_none() {
+            is_good &= self.graphs()?;
+        }
         for plan in self.plans() {
             let row = self.search(plan);
             is_good &= row.ok;
@@ -229,7 +242,7 @@ impl Check {
         });
         let worlds = match plan.layer {
             Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
-            Layer::Fingers | Layer::Relays | Layer::Clique => 1,
+            Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph => 1,
         };
         let mut row = Row {
             layer: plan.layer,
@@ -263,7 +276,7 @@ impl Check {
                     }
                 }
             }
-            Layer::Fingers | Layer::Relays | Layer::Clique => {
+            Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph => {
                 let rules = Rules {
                     forwarding: Forwarding::Linear,
                     planted: self.planted(),
@@ -285,7 +298,7 @@ impl Check {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,
             (Layer::Ring, _) => 5_500_000,
-            (Layer::Fingers | Layer::Relays | Layer::Clique, _) => 500_000,
+            (Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph, _) => 500_000,
         };
         usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
     }

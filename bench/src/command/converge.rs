@@ -2,10 +2,12 @@
 
 mod arbitrary;
 mod clique;
+mod graph;
 mod single_faults;
 mod sizes;
 mod tallies;
 
+use binomesh::graph::Graph;
 use binomesh_overlay::Planted;
 use binomesh_overlay::backoff::Limits;
 use binomesh_overlay::fingers::{Forwarding, Rules};
@@ -37,6 +39,8 @@ Examples:
   binomesh-bench converge --single-faults --nodes 15
   binomesh-bench converge --bootstrap clique --nodes 2..64 --seeds 100
   binomesh-bench converge --bootstrap clique --procedure as-written --nodes 8 --json
+  binomesh-bench converge --bootstrap graph --graph mesh:25x40
+  binomesh-bench converge --bootstrap graph --graph random:1000,4 --seeds 20 --json
 
 ring_phases and bmg_phases count from the start. In a clean start spontaneous
 rules are repeated until a process is quiet (--quiet), as in the paper's own
@@ -45,7 +49,15 @@ simulation; with --arbitrary they follow the back-off.
 In a fully connected system (--bootstrap clique) a round is everybody's question and
 its answer. rounds_mean counts from the end of the random linking, which only the
 procedure as-written has, until there is one ring; ranking_rounds_mean from there until
-all know N and their ranks; finger_rounds_mean from there until the binomial graph.")]
+all know N and their ranks; finger_rounds_mean from there until the binomial graph.
+
+In a graph (--bootstrap graph) a round carries every message over one edge. claim_rounds_mean
+counts until everybody has its way to the node of the longest list, echo_rounds_mean from there
+until that one knows it, tree_rounds_mean from there until all are in the tree;
+ring_rounds_mean and finger_rounds_mean follow. A
+graph is ring:N, mesh:AxB, random:N,D (N nodes of mean degree D), star:N, cliques:N (two,
+joined by an edge), caterpillar:N or file:PATH, with an edge `a b` or `a > b` (only a knows
+b) a line.")]
 pub struct Converge {
     /// What the processes know of each other at the start.
     #[arg(long, value_enum, default_value = "tree")]
@@ -53,6 +65,9 @@ pub struct Converge {
     /// How the ring of a fully connected system is made.
     #[arg(long, value_enum, default_value = "corrected")]
     pub procedure: ProcedureName,
+    /// Who knows whom.
+    #[arg(long, conflicts_with = "nodes")]
+    pub graph: Option<Graph>,
     /// The shape of the deployment tree [default: binomial; with --arbitrary any
     /// of any depth, chains among them].
     #[arg(long, value_enum)]
@@ -140,6 +155,8 @@ pub enum BootstrapName {
     Tree,
     /// Everybody knows everybody.
     Clique,
+    /// Everybody knows some neighbours.
+    Graph,
 }
 
 /// Who runs when.
@@ -224,6 +241,11 @@ impl Converge {
     pub fn run(self) -> Result<Finding, Failure> {
         let reading = self.reading()?;
         let seeds = self.runs()?;
+        if let Some(graph) = &self.graph {
+            let row = self.in_graph(graph, seeds)?;
+            self.print(&row)?;
+            return Ok(Finding::good_if(row.is_good()));
+        }
         let mut is_good = true;
         for nodes in self.nodes.first..=self.nodes.last {
             if self.bootstrap == BootstrapName::Clique {
@@ -263,6 +285,10 @@ impl Converge {
     /// How many runs of each size, if there are to be several and nothing contradicts that.
     fn runs(&self) -> Result<u64, Failure> {
         let is_clique = self.bootstrap == BootstrapName::Clique;
+        let is_graph = self.bootstrap == BootstrapName::Graph;
+        if is_graph || self.graph.is_some() {
+            return self.runs_in_graph();
+        }
         let refusal = if is_clique && (self.arbitrary || self.single_faults) {
             "--bootstrap clique starts clean: leave --arbitrary and --single-faults out"
         } else if is_clique && (self.shape.is_some() || self.repeat) {

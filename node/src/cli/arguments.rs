@@ -11,6 +11,7 @@ use super::job::ExecFlags;
 use super::launch::LaunchFlags;
 use super::wait::WaitFlags;
 use crate::client::Endpoint;
+use crate::graph::Graph;
 use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
 use crate::shape::Shape;
 
@@ -61,14 +62,21 @@ pub(super) enum Command {
 #[command(after_help = "Examples:
   binomesh up --nodes 16 --demo
   binomesh up --nodes 64 --shape binary --json
-  binomesh up --nodes 32 --bootstrap clique")]
+  binomesh up --nodes 32 --bootstrap clique
+  binomesh up --bootstrap graph --graph mesh:4x4")]
 pub(super) struct UpFlags {
     /// How many nodes.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 16, conflicts_with = "graph", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) nodes: u32,
-    /// What the nodes know at their start: tree, their parents; clique, each other.
+    /// What the nodes know at their start: tree, their parents; clique, each other; graph, their
+    /// neighbours in --graph.
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
+    /// Who knows whom: ring:N, mesh:AxB, random:N,D (N nodes of mean degree D, by --seed), star:N,
+    /// cliques:N (two, joined by an edge), caterpillar:N, or file:PATH with an edge `a b`, or
+    /// `a > b` where only a knows b, a line.
+    #[arg(long)]
+    pub(super) graph: Option<Graph>,
     /// The deployment tree: binomial unless given, binary, flat or random.
     #[arg(long)]
     pub(super) shape: Option<Shape>,
@@ -76,7 +84,7 @@ pub(super) struct UpFlags {
     /// at least 2.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) fanout: u32,
-    /// The seed of the shape `random`.
+    /// The seed of the shape and of the graph `random`.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
     /// How what is routed finds its way; auto is binomial.

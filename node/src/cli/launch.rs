@@ -60,11 +60,20 @@ impl LaunchFlags {
     /// Where this process stands; nothing if it is not one of several.
     pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
         let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
-        if !is_listed && self.bootstrap == Some(Bootstrap::Clique) {
-            return Err(Failure::usage(
-                "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
-                 --hostfile, or set `bootstrap` and `peers` in the file",
-            ));
+        match self.bootstrap.filter(|_| !is_listed) {
+            Some(Bootstrap::Clique) => {
+                return Err(Failure::usage(
+                    "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
+                     --hostfile, or set `bootstrap` and `peers` in the file",
+                ));
+            }
+            Some(Bootstrap::Graph) => {
+                return Err(Failure::usage(
+                    "flag --bootstrap: is graph, which only a file can say; set `bootstrap` and \
+                     `neighbours` there",
+                ));
+            }
+            Some(Bootstrap::Tree) | None => {}
         }
         if !is_listed {
             return match self.ordinal {
@@ -122,6 +131,12 @@ impl LaunchFlags {
         ];
         let others = match bootstrap {
             Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
+            Bootstrap::Graph => {
+                return Err(Failure::usage(
+                    "`bootstrap` is graph, and a list of all nodes is none: use --bootstrap tree \
+                     or clique, or set `neighbours` in the file and give no list",
+                ));
+            }
             Bootstrap::Tree => in_tree(placement, shape),
         };
         Ok(Layer::placed(own.into_iter().chain(others)))
@@ -207,9 +222,9 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
 /// The shape of the deployment tree; there is none if the nodes know each other.
 pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
     match (shape, bootstrap) {
-        (Some(shape), Bootstrap::Clique) => Err(Failure::usage(format!(
-            "flag --shape: is {shape}, and nodes of --bootstrap clique have no deployment tree; \
-             leave out --shape"
+        (Some(shape), Bootstrap::Clique | Bootstrap::Graph) => Err(Failure::usage(format!(
+            "flag --shape: is {shape}, and nodes of --bootstrap {bootstrap} have no deployment \
+             tree; leave out --shape"
         ))),
         (shape, _) => Ok(shape.unwrap_or(Shape::Binomial)),
     }

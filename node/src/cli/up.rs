@@ -14,6 +14,7 @@ use super::launch::shaped;
 use super::output::Output;
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
+use crate::settings::Bootstrap;
 use crate::shape::Shape;
 
 /// How long the nodes may take to leave.
@@ -70,13 +71,12 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
             "--demo shows ranks compacted at once; leave out --grace-seconds",
         ));
     }
-    if flags.demo && flags.nodes < FEWEST {
-        return Err(Failure::usage(format!(
-            "--demo kills three nodes and needs at least {FEWEST}; use --nodes {FEWEST}"
-        )));
-    }
     let mut config = ClusterConfig::new(flags.nodes);
     config.bootstrap = flags.bootstrap;
+    if let Some(lists) = lists(flags)? {
+        config.nodes = u32::try_from(lists.len()).unwrap_or(u32::MAX);
+        config.lists = (0..).zip(lists).collect();
+    }
     config.shape = match shaped(flags.shape, flags.bootstrap)? {
         Shape::Balanced { .. } => Shape::Balanced {
             fanout: flags.fanout,
@@ -84,6 +84,11 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         Shape::Random { .. } => Shape::Random { seed: flags.seed },
         other => other,
     };
+    if flags.demo && config.nodes < FEWEST {
+        return Err(Failure::usage(format!(
+            "--demo kills three nodes and needs at least {FEWEST}; use --nodes {FEWEST}"
+        )));
+    }
     config.profile = flags.profile;
     config.router = flags.router;
     config.signatures = flags.signatures;
@@ -98,6 +103,31 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
         config.planted = flags.planted.map(|bug| bug.to_string());
     }
     Ok(config)
+}
+
+/// Whom each node knows, if it knows neighbours.
+fn lists(flags: &UpFlags) -> Result<Option<Vec<Vec<u32>>>, Failure> {
+    let is_graph = flags.bootstrap == Bootstrap::Graph;
+    match &flags.graph {
+        None if is_graph => Err(Failure::usage(
+            "--bootstrap graph needs to know which: give --graph, such as --graph mesh:4x4",
+        )),
+        None => Ok(None),
+        Some(_) if !is_graph => Err(Failure::usage(
+            "--graph is of --bootstrap graph: add it, or leave out --graph",
+        )),
+        Some(graph) => {
+            let failed = |problem: String| Failure::usage(format!("--graph: {problem}"));
+            let lists = graph.lists(flags.seed);
+            let lists = lists.map_err(|error| failed(error.to_string()))?;
+            match lists.len() {
+                1..=4096 => Ok(Some(lists)),
+                count => Err(failed(format!(
+                    "{graph} has {count} nodes; give at most 4096"
+                ))),
+            }
+        }
+    }
 }
 
 async fn present(
@@ -302,6 +332,11 @@ mod tests {
         for (line, remedy) in [
             ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),
+            ("--demo --bootstrap graph --graph ring:4", "--nodes 5"),
+            ("--bootstrap graph", "give --graph"),
+            ("--graph ring:4", "add it"),
+            ("--bootstrap graph --graph ring:5000", "at most 4096"),
+            ("--bootstrap graph --graph file:/none", "cannot be read"),
         ] {
             let failure = parsed(line).err().unwrap();
             assert_eq!(failure.status, 2, "{line}");

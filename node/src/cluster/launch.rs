@@ -42,11 +42,11 @@ impl Cluster {
             .into_iter()
             .collect();
         config.grace_seconds = self.config.grace_seconds;
-        if self.config.bootstrap == Bootstrap::Clique {
-            config.bootstrap = Bootstrap::Clique;
-            config.peers = self.list_of(number);
-        } else {
-            config.parent = parent.map(seed);
+        config.bootstrap = self.config.bootstrap;
+        match config.bootstrap {
+            Bootstrap::Tree => config.parent = parent.map(seed),
+            Bootstrap::Clique => config.peers = self.list_of(number),
+            Bootstrap::Graph => config.neighbours = self.list_of(number),
         }
         config.slot = u32::try_from(number).ok();
         let others = self.live().filter(|member| Some(*member) != parent);

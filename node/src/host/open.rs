@@ -58,8 +58,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         .find_map(Location::address)
         .or(bound)
         .unwrap_or(config.bind);
-    let peers = config.peers.iter().filter(|peer| peer.name != config.name);
-    for seed in config.parent.iter().chain(&config.seeds).chain(peers) {
+    let contacts = config.parent.iter().chain(&config.seeds);
+    for seed in contacts.chain(config.listed()) {
         let (id, at) = (id_of(&trust_domain, &seed.name), vec![seed.address.clone()]);
         transport
             .add_located(id, seed.name.clone(), at)
@@ -138,14 +138,24 @@ pub(super) fn overlay_config(
     wanted.returns = state.returns;
     wanted.parent = config.parent.as_ref().map(id);
     wanted.seeds = config.seeds.iter().map(id).collect();
-    if config.bootstrap == Bootstrap::Clique {
-        let peers: Vec<PeerId> = config.peers.iter().map(id).collect();
-        wanted.seeds.extend(seeds_among(&peers, me));
-        wanted.gather = Some(Gather {
-            peers,
-            quiet: Duration::from_millis(config.meet_quiet_ms),
-            latest: Duration::from_secs(config.meet_seconds),
-        });
+    let gather = |list: &[Seed]| Gather {
+        peers: list.iter().map(id).collect(),
+        quiet: Duration::from_millis(config.meet_quiet_ms),
+        latest: Duration::from_secs(config.meet_seconds),
+    };
+    match config.bootstrap {
+        Bootstrap::Tree => {}
+        Bootstrap::Clique => {
+            let gather = gather(&config.peers);
+            wanted.seeds.extend(seeds_among(&gather.peers, me));
+            wanted.gather = Some(gather);
+        }
+        Bootstrap::Graph => {
+            let gather = gather(&config.neighbours);
+            let others = gather.peers.iter().filter(|peer| **peer != me);
+            wanted.seeds.extend(others);
+            wanted.survey = Some(gather);
+        }
     }
     wanted.alone = config.alone;
     let expected = config.expect.names();

@@ -60,9 +60,9 @@ impl Host {
         let is_member = |peer| roster.is_some_and(|roster| roster.rank_of(peer).is_some());
         let unmet = self.peer.overlay().unmet();
         let unmet: BTreeSet<PeerId> = unmet.filter(|peer| !is_member(*peer)).collect();
-        let peers = self.config.peers.iter();
         let is_unmet = |peer: &&Seed| unmet.contains(&id_of(&self.trust_domain, &peer.name));
-        let names = peers.filter(is_unmet).map(|peer| peer.name.clone());
+        let names = self.config.listed().filter(is_unmet);
+        let names = names.map(|peer| peer.name.clone());
         names.collect::<BTreeSet<String>>().into_iter().collect()
     }
 

@@ -14,6 +14,8 @@ pub enum Bootstrap {
     Tree,
     /// Among peers that all can reach each other.
     Clique,
+    /// In a graph of neighbours.
+    Graph,
 }
 
 impl fmt::Display for Bootstrap {
@@ -21,6 +23,7 @@ impl fmt::Display for Bootstrap {
         f.write_str(match self {
             Self::Tree => "tree",
             Self::Clique => "clique",
+            Self::Graph => "graph",
         })
     }
 }
@@ -29,8 +32,8 @@ impl FromStr for Bootstrap {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = [Self::Tree, Self::Clique];
+        let known = [Self::Tree, Self::Clique, Self::Graph];
         let found = known.into_iter().find(|one| one.to_string() == text);
-        found.ok_or_else(|| "expected tree or clique".to_owned())
+        found.ok_or_else(|| "expected tree, clique or graph".to_owned())
     }
 }

@@ -12,7 +12,7 @@ use binomesh_overlay::lives::BOOT_MAX;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
 use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
-use binomesh_overlay::{census, detector, fingers, relayed, ring, stamp::Mark};
+use binomesh_overlay::{census, detector, fingers, relayed, ring, spanning, stamp::Mark};
 use binomesh_routing::{self as routing, packet};
 use serde::{Deserialize, Serialize};
 
@@ -215,8 +215,26 @@ impl Liar {
                 relayed::Message::From { from, carried }.into()
             }
             M::Clique(message) if self.lie == Lie::Ring => self.clique(message).into(),
-            other @ (M::Ring(_) | M::Relayed(_) | M::Clique(_)) => other,
+            M::Spanning(spanning::Message::Claim(claim)) => self.spanning(me, claim).into(),
+            other @ (M::Spanning(_) | M::Ring(_) | M::Relayed(_) | M::Clique(_)) => other,
         })
+    }
+
+    /// The greatest degree, other ways to the root, or a place that it has not.
+    fn spanning(&mut self, me: Id, claim: spanning::Claim<Id>) -> spanning::Message<Id> {
+        match self.lie {
+            Lie::Weight => spanning::Message::Claim(spanning::Claim {
+                degree: u32::MAX,
+                path: vec![me],
+                is_complete: true,
+            }),
+            Lie::Path => spanning::Message::Claim(spanning::Claim {
+                path: vec![self.anybody(), self.anybody(), me],
+                ..claim
+            }),
+            Lie::Goodbyes if self.noise.one_in(BETWEEN) => spanning::Message::Placed,
+            _ => spanning::Message::Claim(claim),
+        }
     }
 
     /// Other successors, and members at other distances.

@@ -10,6 +10,7 @@ mod doubts;
 mod expiry;
 mod faults;
 mod forger;
+mod graph;
 mod hosts;
 mod launched;
 mod leaving;

@@ -19,6 +19,7 @@ mod scramble;
 mod seam;
 mod settle;
 mod sizes;
+mod survey;
 mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ pub use scramble::garbage;
 pub(crate) use scramble::placement as scrambled_place;
 pub use seam::{Event, Health, Input, Out, Timer};
 pub use sizes::Size;
+use survey::Survey;
 pub(crate) use vacancy::LONGEST;
 
 use crate::backoff::Backoff;
@@ -122,6 +124,8 @@ pub struct Overlay<I: Id> {
     shore: Shore<I>,
     /// Until a little after this node has its place, in a fully connected system.
     gathering: Option<Gathering<I>>,
+    /// The same in an arbitrary graph.
+    survey: Option<Survey<I>>,
     /// The listed peers that this node never had a link to.
     unmet: BTreeSet<I>,
 }
@@ -153,10 +157,14 @@ impl<I: Id> Overlay<I> {
         let phase = noise.next() as u16;
         let gather = config.gather.clone();
         let gathering = gather.map(|gather| Gathering::new(config.me, gather, &mut noise));
-        let listed = config.gather.iter().flat_map(|gather| &gather.peers);
+        let survey = config.survey.clone();
+        let survey = survey.map(|gather| Survey::new(config.me, gather));
+        let lists = config.gather.iter().chain(&config.survey);
+        let listed = lists.flat_map(|gather| &gather.peers);
         let unmet = listed.copied().filter(|peer| *peer != config.me).collect();
         Self {
             gathering,
+            survey,
             unmet,
             tree: Tree::new(config.me, config.limits, config.priority, config.slot),
             census: Census::new(version, config.returns),
@@ -229,8 +237,14 @@ impl<I: Id> Overlay<I> {
                     self.detector.on_share_timer(&links, out);
                 }
                 Timer::Report => self.on_report_timer(out),
-                Timer::GatherQuiet => self.on_gather_quiet(&mut moved, out),
-                Timer::GatherLatest => self.on_gather_latest(&mut moved, out),
+                Timer::GatherQuiet => {
+                    self.on_gather_quiet(&mut moved, out);
+                    self.on_survey_quiet(&mut moved, out);
+                }
+                Timer::GatherLatest => {
+                    self.on_gather_latest(&mut moved, out);
+                    self.on_survey_latest(&mut moved, out);
+                }
                 Timer::Refresh => self.on_refresh(&mut moved, out),
                 Timer::Confirm => self.on_confirm(out),
                 Timer::Probe => self.on_probe_timer(out),
@@ -243,10 +257,12 @@ impl<I: Id> Overlay<I> {
             Input::LinkUp { peer, boot } => {
                 self.unmet.remove(&peer);
                 self.tell_list(peer, out);
+                self.on_neighbour(peer, &mut moved, out);
                 self.on_link_up(peer, boot, &mut moved, out);
             }
             Input::LinkDown { peer } => {
                 self.unmeet(peer);
+                self.on_neighbour_lost(peer, &mut moved, out);
                 self.note_unlinked(peer);
                 self.detector.on_link_down(peer);
             }
@@ -268,6 +284,7 @@ impl<I: Id> Overlay<I> {
             let contacts = self.contacts();
             contacts.into_iter().for_each(|id| self.remember(id));
         }
+        self.tell_place(out);
         self.settle(moved, out);
         self.go_round(out);
     }
@@ -361,7 +378,7 @@ impl<I: Id> Overlay<I> {
         self.current.as_ref()
     }
 
-    /// The peers of this node's list ([`Config::gather`]) that it never had a link to. That
+    /// The peers of this node's list ([`Config::gather`], [`Config::survey`]) that it never had a link to. That
     /// keeps nobody from being healthy: a list may name the dead.
     pub fn unmet(&self) -> impl Iterator<Item = I> + '_ {
         self.unmet.iter().copied()
@@ -411,9 +428,10 @@ impl<I: Id> Overlay<I> {
     }
 
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
-        match &self.gathering {
-            Some(_) => self.start_gathering(moved, out),
-            None => self.start_tree(self.config.parent, moved, out),
+        match (&self.gathering, &self.survey) {
+            (Some(_), _) => self.start_gathering(moved, out),
+            (None, Some(_)) => self.start_survey(moved, out),
+            (None, None) => self.start_tree(self.config.parent, moved, out),
         }
     }
 
@@ -457,6 +475,7 @@ impl<I: Id> Overlay<I> {
                 });
             }
             Message::Clique(message) => self.on_clique(from, message, moved, out),
+            Message::Spanning(message) => self.on_spanning(from, message, moved, out),
             Message::Ring(message) => self.on_ring(from, message, moved, out),
             Message::Census(message) => self.on_census(from, message, moved, out),
             Message::Fingers(message) => self.on_fingers(from, message, moved, out),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::gathering::Gathering;
+use super::survey::Survey;
 use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer, beats};
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
@@ -238,7 +239,10 @@ impl<I: Id> Overlay<I> {
             tables.copied().flatten()
         });
         let gathering = self.gathering.iter().flat_map(Gathering::links);
-        let met = gathering.filter(|peer| *peer != self.config.me);
+        let surveyed = self.survey.iter().flat_map(Survey::links);
+        let met = gathering
+            .chain(surveyed)
+            .filter(|peer| *peer != self.config.me);
         let wanted: BTreeSet<I> = near.into_iter().chain(fingers).chain(met).collect();
         for peer in wanted.difference(&self.claimed) {
             out.connect(*peer);

@@ -3,11 +3,13 @@
 use super::acquaintances::MAX_ACQUAINTANCES;
 use super::gathering::{Gathering, MAX_LATE, MAX_STRANGERS};
 use super::island::MAX_LOST_MEMBERS;
+use super::survey::Survey;
 use super::{MAX_BOOTS, Overlay};
 use crate::Id;
 use crate::clique::Peers;
 use crate::detector::MAX_GOODBYES;
 use crate::placement::MAX_LEVELS;
+use crate::spanning;
 
 /// Kinds of finger messages, each way.
 const FINGER_KINDS: usize = 8;
@@ -27,7 +29,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 17] {
+    pub fn sizes(&self) -> [Size; 18] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -40,7 +42,11 @@ impl<I: Id> Overlay<I> {
         let (gathered, questions) = gathering.map_or((0, 0), Gathering::lengths);
         let gather = self.config.gather.as_ref();
         let listed = gather.map_or(0, |gather| gather.peers.len());
-        let links = FINGERS_AND_RING + children + 1 + gathered;
+        let survey = self.config.survey.as_ref();
+        let neighbours = self.survey.as_ref().map_or(0, Survey::length);
+        let neighbours_max =
+            survey.map_or(0, |survey| survey.peers.len()) + spanning::MAX_STRANGERS;
+        let links = FINGERS_AND_RING + children + 1 + gathered + neighbours;
         [
             size("children", self.tree.children().len(), children),
             size("path", self.tree.depth(), limits.max_depth.into()),
@@ -61,6 +67,7 @@ impl<I: Id> Overlay<I> {
             ),
             size("boots", self.boots.len(), MAX_BOOTS + links),
             size("gathered", gathered, listed + MAX_STRANGERS + MAX_LATE),
+            size("neighbours", neighbours, neighbours_max),
             size("clique questions", questions, 2 * Peers::<I>::MAX),
             size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]

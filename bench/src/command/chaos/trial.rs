@@ -171,10 +171,19 @@ impl<'a> Trial<'a> {
             config.slot = Some(id);
             let others: Vec<Id> = (0..nodes).filter(|other| *other != id).collect();
             config.seeds = (0..SEEDS).filter_map(|_| noise.pick(&others)).collect();
-            if self.scenario.bootstrap == Bootstrap::Clique {
-                (config.parent, config.slot) = (None, None);
-                config.gather = Some(Gather::new((0..nodes).collect()));
-                config.seeds = others;
+            match self.scenario.bootstrap {
+                Bootstrap::Tree => {}
+                Bootstrap::Clique => {
+                    (config.parent, config.slot) = (None, None);
+                    config.gather = Some(Gather::new((0..nodes).collect()));
+                    config.seeds = others;
+                }
+                // The edges of the tree, and those of the seeds.
+                Bootstrap::Graph => {
+                    config.seeds.extend(config.parent.take());
+                    config.slot = None;
+                    config.survey = Some(Gather::new(config.seeds.clone()));
+                }
             }
             self.adjust(&mut config);
             self.world.start(config);

@@ -4,28 +4,72 @@ use binomesh_overlay::clique::Procedure;
 use serde::Serialize;
 
 use super::Check;
-use crate::checker::clique::{Faults, World};
+use crate::checker::clique::{Faults, Found, World};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
 /// How many states of one world are judged.
 const STATES: u64 = 2_000_000;
 
-/// What was found in one world.
+/// What was found in one world, or in all of one size.
 #[derive(Debug, Clone, Serialize)]
-struct Row {
+pub(super) struct Row {
     layer: &'static str,
     procedure: &'static str,
     nodes: usize,
     faults_max: usize,
+    worlds: usize,
     states: usize,
     depth: usize,
     exhaustive: bool,
-    ok: bool,
+    pub(super) ok: bool,
     counterexample: Option<String>,
     peak_rss_bytes: Option<u64>,
     wall_seconds: f64,
     version: &'static str,
+}
+
+impl Row {
+    pub(super) const fn new(
+        layer: &'static str,
+        procedure: &'static str,
+        nodes: usize,
+        faults_max: usize,
+    ) -> Self {
+        Self {
+            layer,
+            procedure,
+            nodes,
+            faults_max,
+            worlds: 0,
+            states: 0,
+            depth: 0,
+            exhaustive: true,
+            ok: true,
+            counterexample: None,
+            peak_rss_bytes: None,
+            wall_seconds: 0.0,
+            version: record::VERSION,
+        }
+    }
+
+    pub(super) fn add(&mut self, found: Found) {
+        self.worlds += 1;
+        self.states += found.states;
+        self.depth = self.depth.max(found.depth);
+        self.exhaustive &= found.is_exhaustive;
+        self.ok &= found.counterexample.is_none();
+        self.counterexample = self.counterexample.take().or(found.counterexample);
+    }
+
+    /// With what it took.
+    pub(super) fn taken(self, watch: &Stopwatch) -> Self {
+        Self {
+            peak_rss_bytes: record::peak_rss_bytes(),
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            ..self
+        }
+    }
 }
 
 impl Check {
@@ -48,22 +92,10 @@ impl Check {
                     let limit = usize::try_from(self.states.unwrap_or(STATES));
                     let world = World::new(nodes, procedure, faults, limit.unwrap_or(usize::MAX));
                     let found = world.search(self.threads.into());
-                    let row = Row {
-                        layer: "clique",
-                        procedure: name,
-                        nodes,
-                        faults_max,
-                        states: found.states,
-                        depth: found.depth,
-                        exhaustive: found.is_exhaustive,
-                        ok: found.counterexample.is_none(),
-                        counterexample: found.counterexample,
-                        peak_rss_bytes: record::peak_rss_bytes(),
-                        wall_seconds: watch.elapsed().as_secs_f64(),
-                        version: record::VERSION,
-                    };
+                    let mut row = Row::new("clique", name, nodes, faults_max);
+                    row.add(found);
                     is_good &= row.ok;
-                    self.print_world(row)?;
+                    self.print_world(row.taken(&watch))?;
                 }
             }
         }
@@ -71,7 +103,7 @@ impl Check {
         Ok(is_good)
     }
 
-    fn print_world(&self, row: Row) -> Result<(), Failure> {
+    pub(super) fn print_world(&self, row: Row) -> Result<(), Failure> {
         record::progress_done();
         if self.json {
             record::print_json(&row)?;

@@ -102,7 +102,7 @@ impl CliqueRow {
     }
 }
 
-fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
+pub(super) fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
     let (sum, count) = values.fold((0, 0), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum as f64 / f64::from(count))
 }

@@ -1,0 +1,226 @@
+//! An arbitrary connected graph: many machines of [FC]'s second algorithm, all at once, without
+//! losses. In a round every message that is on its way arrives.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use binomesh_overlay::spanning::{Input, Message, Outcome, Spanning};
+use binomesh_overlay::{Effect, Outbox};
+
+use super::member::Member;
+
+/// What a run took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The round at whose end everybody had its way to the right root.
+    pub claim_rounds: Option<u64>,
+    /// The round at whose end the root knew that.
+    pub echo_rounds: Option<u64>,
+    /// The round at whose end all had gone into the tree.
+    pub tree_rounds: Option<u64>,
+    /// How many messages were received.
+    pub messages: u64,
+    /// The parent of each node; none at the root.
+    pub parents: Vec<Option<usize>>,
+    /// Whether this is the breadth-first tree from the right root.
+    pub is_exact: bool,
+}
+
+/// What the graph looks like from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The node of the longest list, the first of several.
+    pub root: usize,
+    /// The length of that list.
+    pub degree: usize,
+    /// The number of edges, each counted once whoever of two knows the other.
+    pub edges: usize,
+    /// The greatest distance of two nodes.
+    pub diameter: u32,
+    /// The parents of the breadth-first tree from the root, of several the smallest.
+    parents: Vec<Option<usize>>,
+}
+
+impl Facts {
+    /// Of the graph in which each node knows those of its list, which must connect all.
+    pub fn of(lists: &[Vec<u32>]) -> Self {
+        let around = around(lists);
+        let longest = |node: &usize| (Reverse(lists[*node].len()), *node);
+        let root = (0..lists.len()).min_by_key(longest).unwrap_or(0);
+        let distances = distances(&around, root);
+        let parent = |node: usize| {
+            let nearer = |other: &usize| distances[*other] + 1 == distances[node];
+            around[node].iter().copied().filter(nearer).min()
+        };
+        let farthest = |from| distances_max(&around, from);
+        Self {
+            root,
+            degree: lists.get(root).map_or(0, Vec::len),
+            edges: around.iter().map(Vec::len).sum::<usize>() / 2,
+            diameter: (0..lists.len()).map(farthest).max().unwrap_or(0),
+            parents: (0..lists.len()).map(parent).collect(),
+        }
+    }
+}
+
+/// The neighbours of each node, whoever of two knows the other.
+fn around(lists: &[Vec<u32>]) -> Vec<Vec<usize>> {
+    let mut around = vec![Vec::new(); lists.len()];
+    for (from, list) in lists.iter().enumerate() {
+        for to in list.iter().map(|to| *to as usize) {
+            around[from].push(to);
+            around[to].push(from);
+        }
+    }
+    for list in &mut around {
+        list.sort_unstable();
+        list.dedup();
+    }
+    around
+}
+
+fn distances(around: &[Vec<usize>], from: usize) -> Vec<u32> {
+    let mut distances = vec![u32::MAX; around.len()];
+    distances[from] = 0;
+    let mut waiting = VecDeque::from([from]);
+    while let Some(node) = waiting.pop_front() {
+        for &next in &around[node] {
+            if distances[next] == u32::MAX {
+                distances[next] = distances[node] + 1;
+                waiting.push_back(next);
+            }
+        }
+    }
+    distances
+}
+
+fn distances_max(around: &[Vec<usize>], from: usize) -> u32 {
+    distances(around, from).into_iter().max().unwrap_or(0)
+}
+
+struct Letter {
+    to: Member,
+    from: Member,
+    message: Message<Member>,
+}
+
+/// All nodes, and what is on its way.
+struct Room {
+    nodes: Vec<Spanning<Member>>,
+    letters: Vec<Letter>,
+    outbox: Outbox<Member, Message<Member>>,
+    /// The parent of each node that has gone into the tree; the root has none.
+    ends: Vec<Option<Option<usize>>>,
+    received: u64,
+}
+
+/// Run until all are in the tree, at most so many rounds.
+pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
+    let mut room = Room::new(lists);
+    let (mut claim_rounds, mut echo_rounds, mut tree_rounds) = (None, None, None);
+    for round in 0..=round_limit {
+        if claim_rounds.is_none() && room.has_claims(facts) {
+            claim_rounds = Some(round);
+        }
+        if echo_rounds.is_none() && room.ends.contains(&Some(None)) {
+            echo_rounds = Some(round);
+        }
+        if room.ends.iter().all(Option::is_some) {
+            tree_rounds = Some(round);
+            break;
+        }
+        if room.letters.is_empty() && !room.wait() {
+            break;
+        }
+        room.round();
+    }
+    let is_exact = tree_rounds.is_some();
+    let parents: Vec<_> = room.ends.into_iter().map(Option::flatten).collect();
+    Found {
+        claim_rounds,
+        echo_rounds,
+        tree_rounds,
+        messages: room.received,
+        is_exact: is_exact && parents == facts.parents,
+        parents,
+    }
+}
+
+impl Room {
+    fn new(lists: &[Vec<u32>]) -> Self {
+        let listed = |list: &[u32]| -> Vec<Member> {
+            list.iter().map(|peer| Member::at(*peer as usize)).collect()
+        };
+        let machines = lists.iter().enumerate();
+        let mut room = Self {
+            nodes: machines
+                .map(|(me, list)| Spanning::new(Member::at(me), listed(list)))
+                .collect(),
+            letters: Vec::new(),
+            outbox: Outbox::new(),
+            ends: vec![None; lists.len()],
+            received: 0,
+        };
+        for (me, list) in lists.iter().enumerate() {
+            for peer in listed(list) {
+                room.hand(Member::at(me), Input::Met(peer));
+            }
+        }
+        room
+    }
+
+    /// Everything that is on its way arrives.
+    fn round(&mut self) {
+        self.received += self.letters.len() as u64;
+        for letter in std::mem::take(&mut self.letters) {
+            let Letter { to, from, message } = letter;
+            match message {
+                Message::Claim(claim) => self.hand(to, Input::Claim { from, claim }),
+                Message::Placed => self.hand(to, Input::Placed(from)),
+            }
+        }
+    }
+
+    /// Nobody speaks any more: whoever has no neighbour has waited for one. Whether that
+    /// changes anything.
+    fn wait(&mut self) -> bool {
+        let lone: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| self.nodes[*node].neighbours().len() == 0)
+            .filter(|node| self.ends[*node].is_none())
+            .collect();
+        let is_news = !lone.is_empty();
+        for node in lone {
+            self.hand(Member::at(node), Input::Silence);
+        }
+        is_news
+    }
+
+    fn hand(&mut self, me: Member, input: Input<Member>) {
+        let (node, end) = (&mut self.nodes[me.index()], &mut self.ends[me.index()]);
+        if end.is_some() {
+            return;
+        }
+        if let Outcome::Formed(ancestors) = node.handle(input, &mut self.outbox) {
+            *end = Some(ancestors.last().map(|parent| parent.index()));
+            for peer in node.neighbours() {
+                self.outbox.send(peer, Message::Placed);
+            }
+        }
+        for effect in self.outbox.drain() {
+            if let Effect::Send { to, message } = effect {
+                let from = me;
+                self.letters.push(Letter { to, from, message });
+            }
+        }
+    }
+
+    /// Whether everybody has its way to the right root.
+    fn has_claims(&self, facts: &Facts) -> bool {
+        let mut nodes = self.nodes.iter().zip(&facts.parents).enumerate();
+        nodes.all(|(me, (node, parent))| {
+            let ancestors = node.ancestors();
+            let root = ancestors.first().map_or(me, |root| root.index());
+            root == facts.root && ancestors.last().map(|last| last.index()) == *parent
+        })
+    }
+}

@@ -1,0 +1,360 @@
+//! A small connected graph, searched whole: every order in which messages arrive, and one fault
+//! at the worst moment.
+//!
+//! Three properties:
+//! - *one root*: a run without a fault ends with everybody below one root, a node of highest
+//!   degree;
+//! - *no circle*: nobody who has gone into the tree hangs below itself;
+//! - *ending*: when nothing is on its way any more, a few rounds of waiting in vain lead
+//!   everybody into the tree.
+
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use binomesh_overlay::Outbox;
+use binomesh_overlay::spanning::{Claim, Input, Message, Outcome, Spanning};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::channels::Letter;
+use super::clique::{Faults, Found};
+use super::{Peer, letters};
+
+/// The nodes, and what is on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    nodes: Vec<Option<Spanning<Peer>>>,
+    /// The parent of each node that has gone into the tree; the root has none.
+    ends: Vec<Option<Option<Peer>>>,
+    /// In order; of one sender to one receiver in the order of sending.
+    letters: Vec<Letter<Word>>,
+    has_failed: bool,
+    has_crashed: bool,
+}
+
+/// What arrives at a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Word {
+    Claim(Claim<Peer>),
+    Placed,
+    /// The link to the sender is down.
+    Down,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// The oldest letter to the first from the second arrives.
+    Arrive(Peer, Peer),
+    /// It is lost: a fault.
+    Lose(Peer, Peer),
+    /// This node crashes: a fault.
+    Crash(Peer),
+    /// This node has waited in vain. While messages are on their way that is a fault.
+    Silence(Peer),
+}
+
+/// A world to search.
+#[derive(Debug)]
+pub struct World {
+    lists: Vec<Vec<Peer>>,
+    faults: Faults,
+    state_limit: usize,
+    seen: AtomicUsize,
+}
+
+const ONE_ROOT: &str = "one root";
+const NO_CIRCLE: &str = "no circle";
+const ENDING: &str = "ending";
+/// How many rounds of waiting in vain are enough for worlds of this size.
+const ROUNDS: usize = 6;
+
+/// The lists of all connected graphs of so many nodes.
+pub fn connected(nodes: usize) -> Vec<Vec<Vec<Peer>>> {
+    let pairs: Vec<(usize, usize)> = (0..nodes)
+        .flat_map(|a| (a + 1..nodes).map(move |b| (a, b)))
+        .collect();
+    let graph = |edges: u32| {
+        let mut lists = vec![Vec::new(); nodes];
+        for (number, &(a, b)) in pairs.iter().enumerate() {
+            if edges >> number & 1 == 1 {
+                lists[a].push(Peer::at(b));
+                lists[b].push(Peer::at(a));
+            }
+        }
+        lists
+    };
+    let is_connected = |lists: &Vec<Vec<Peer>>| {
+        let mut reached = vec![Peer::at(0)];
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            for peer in &lists[at.index()] {
+                if !reached.contains(peer) {
+                    reached.push(*peer);
+                }
+            }
+            next += 1;
+        }
+        reached.len() == nodes
+    };
+    let all = (0..1 << pairs.len()).map(graph);
+    all.filter(is_connected).collect()
+}
+
+impl World {
+    /// The graph of these lists; the search stops after so many states.
+    pub const fn new(lists: Vec<Vec<Peer>>, faults: Faults, state_limit: usize) -> Self {
+        Self {
+            lists,
+            faults,
+            state_limit,
+            seen: AtomicUsize::new(0),
+        }
+    }
+
+    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    pub fn search(self, threads: usize) -> Found {
+        let checker = self
+            .checker()
+            .threads(threads)
+            .finish_when(HasDiscoveries::AnyFailures)
+            .spawn_bfs()
+            .join();
+        let world = checker.model();
+        let states = world.seen.load(Ordering::Relaxed);
+        let is_cut = world.is_cut();
+        world.seen.store(0, Ordering::Relaxed);
+        let mut failures = [ONE_ROOT, NO_CIRCLE, ENDING].into_iter();
+        let counterexample = failures.find_map(|name| {
+            let path = checker.discovery(name)?;
+            let mut script = format!("{name} fails, {:?}:\n", world.lists);
+            for (number, (state, step)) in path.into_vec().iter().enumerate() {
+                match step {
+                    Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                    None => script += &format!("  then {state:#?}\n"),
+                }
+            }
+            Some(script)
+        });
+        Found {
+            states,
+            depth: checker.max_depth(),
+            is_exhaustive: !is_cut && counterexample.is_none(),
+            counterexample,
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) >= self.state_limit
+    }
+
+    fn hand(state: &mut State, me: Peer, input: Input<Peer>) {
+        let is_over = state.ends[me.index()].is_some();
+        let Some(Some(node)) = state.nodes.get_mut(me.index()) else {
+            return;
+        };
+        if is_over {
+            return;
+        }
+        let mut out = Outbox::<Peer, Message<Peer>>::new();
+        if let Outcome::Formed(ancestors) = node.handle(input, &mut out) {
+            state.ends[me.index()] = Some(ancestors.last().copied());
+            for peer in node.neighbours() {
+                out.send(peer, Message::Placed);
+            }
+        }
+        let sent = letters(me, &mut out).map(|Letter { to, from, message }| Letter {
+            to,
+            from,
+            message: match message {
+                Message::Claim(claim) => Word::Claim(claim),
+                Message::Placed => Word::Placed,
+            },
+        });
+        let sent = sent.filter(|letter| state.nodes[letter.to.index()].is_some());
+        let sent: Vec<_> = sent.collect();
+        state.letters.extend(sent);
+        state.letters.sort_by_key(|letter| (letter.to, letter.from));
+    }
+
+    fn arrive(state: &mut State, letter: Letter<Word>) {
+        let Letter { to, from, message } = letter;
+        match message {
+            Word::Down => Self::hand(state, to, Input::Lost(from)),
+            Word::Placed => Self::hand(state, to, Input::Placed(from)),
+            Word::Claim(_) if state.ends[to.index()].is_some() => {
+                if state.nodes[from.index()].is_some() {
+                    let message = Word::Placed;
+                    let (to, from) = (from, to);
+                    state.letters.push(Letter { to, from, message });
+                    state.letters.sort_by_key(|letter| (letter.to, letter.from));
+                }
+            }
+            Word::Claim(claim) => Self::hand(state, to, Input::Claim { from, claim }),
+        }
+    }
+
+    /// The root above `me`, if all on the way have gone into the tree.
+    fn root_of(state: &State, me: Peer) -> Option<Peer> {
+        let mut at = me;
+        for _ in 0..=state.nodes.len() {
+            match state.ends[at.index()]? {
+                Some(parent) => at = parent,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// The node of the longest list, the smallest of several.
+    fn highest(&self) -> Option<Peer> {
+        let all = (0..self.lists.len()).map(Peer::at);
+        all.min_by_key(|peer| (Reverse(self.lists[peer.index()].len()), *peer))
+    }
+
+    fn alive(state: &State) -> impl Iterator<Item = Peer> + '_ {
+        let all = (0..state.nodes.len()).map(Peer::at);
+        all.filter(|me| state.nodes[me.index()].is_some())
+    }
+
+    fn waits(state: &State, me: Peer) -> bool {
+        state.nodes[me.index()].is_some() && state.ends[me.index()].is_none()
+    }
+
+    fn has_circle(state: &State) -> bool {
+        let is_in = |me: &Peer| {
+            let mut at = *me;
+            (0..=state.nodes.len()).all(|_| match state.ends[at.index()] {
+                Some(Some(parent)) => {
+                    at = parent;
+                    true
+                }
+                Some(None) | None => false,
+            })
+        };
+        Self::alive(state).any(|me| is_in(&me))
+    }
+
+    /// Everybody that waits does so in vain, and everything arrives, a few times.
+    fn ends_soon(state: &State) -> bool {
+        let mut state = state.clone();
+        for _ in 0..ROUNDS {
+            let waiting: Vec<Peer> = Self::alive(&state)
+                .filter(|me| Self::waits(&state, *me))
+                .collect();
+            for me in &waiting {
+                Self::hand(&mut state, *me, Input::Silence);
+            }
+            while !state.letters.is_empty() {
+                let letter = state.letters.remove(0);
+                Self::arrive(&mut state, letter);
+            }
+        }
+        Self::alive(&state).all(|me| !Self::waits(&state, me))
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let lists = self.lists.iter().enumerate();
+        let node = |(me, list): (usize, &Vec<Peer>)| {
+            Some(Spanning::new(Peer::at(me), list.iter().copied()))
+        };
+        let mut state = State {
+            nodes: lists.map(node).collect(),
+            ends: vec![None; self.lists.len()],
+            letters: Vec::new(),
+            has_failed: false,
+            has_crashed: false,
+        };
+        for (me, list) in self.lists.iter().enumerate() {
+            for peer in list {
+                Self::hand(&mut state, Peer::at(me), Input::Met(*peer));
+            }
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Step>) {
+        if self.is_cut() {
+            return;
+        }
+        let may_fail = self.faults == Faults::One && !state.has_failed;
+        for Letter { to, from, message } in &state.letters {
+            actions.push(Step::Arrive(*to, *from));
+            if may_fail && *message != Word::Down {
+                actions.push(Step::Lose(*to, *from));
+            }
+        }
+        if state.letters.is_empty() || may_fail {
+            let waiting = Self::alive(state).filter(|me| Self::waits(state, *me));
+            actions.extend(waiting.map(Step::Silence));
+        }
+        if may_fail {
+            actions.extend(Self::alive(state).map(Step::Crash));
+        }
+        actions.sort_unstable();
+        actions.dedup();
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut next = state.clone();
+        let take = |next: &mut State, to: Peer, from: Peer| {
+            let is_it = |one: &Letter<Word>| one.to == to && one.from == from;
+            let place = next.letters.iter().position(is_it)?;
+            Some(next.letters.remove(place))
+        };
+        match step {
+            Step::Arrive(to, from) => {
+                let letter = take(&mut next, to, from)?;
+                Self::arrive(&mut next, letter);
+            }
+            Step::Lose(to, from) => {
+                take(&mut next, to, from)?;
+                next.has_failed = true;
+            }
+            Step::Crash(me) => {
+                *next.nodes.get_mut(me.index())? = None;
+                next.letters.retain(|letter| letter.to != me);
+                for peer in &self.lists[me.index()] {
+                    let (to, from, message) = (*peer, me, Word::Down);
+                    if next.nodes[to.index()].is_some() {
+                        next.letters.push(Letter { to, from, message });
+                    }
+                }
+                next.letters.sort_by_key(|letter| (letter.to, letter.from));
+                (next.has_failed, next.has_crashed) = (true, true);
+            }
+            Step::Silence(me) => {
+                next.has_failed |= !state.letters.is_empty();
+                Self::hand(&mut next, me, Input::Silence);
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(ONE_ROOT, |world: &Self, state: &State| {
+                if !world.is_cut() {
+                    world.seen.fetch_add(1, Ordering::Relaxed);
+                }
+                let is_right = |me| Self::root_of(state, me) == world.highest();
+                state.has_failed || !state.letters.is_empty() || Self::alive(state).all(is_right)
+            }),
+            Property::always(NO_CIRCLE, |_: &Self, state: &State| {
+                !Self::has_circle(state)
+            }),
+            // What hangs below the dead finds another place in the tree, which is not here.
+            Property::always(ENDING, |_: &Self, state: &State| {
+                state.has_crashed || !state.letters.is_empty() || Self::ends_soon(state)
+            }),
+        ]
+    }
+
+    fn within_boundary(&self, _state: &State) -> bool {
+        !self.is_cut()
+    }
+}

@@ -1,0 +1,144 @@
+//! Arbitrary graphs: whole peers that start with some neighbours and no parent.
+
+use std::time::Duration;
+
+use binomesh::graph::Graph;
+use binomesh::world::{Id, Network, Shape, World};
+use binomesh_overlay::Config;
+use binomesh_overlay::config::Gather;
+
+use crate::{lossy, settle};
+
+fn lists(graph: &str) -> Vec<Vec<Id>> {
+    graph.parse::<Graph>().unwrap().lists(1).unwrap()
+}
+
+/// Each node starts with its list.
+fn deployed(seed: u64, network: Network, lists: &[Vec<Id>]) -> World {
+    let mut world = World::new(seed, network);
+    world.deploy(lists.len() as u32, Shape::Flat, |config| {
+        let list = lists[config.me as usize].clone();
+        survey(config, list);
+    });
+    world
+}
+
+fn survey(config: &mut Config<Id>, list: Vec<Id>) {
+    config.parent = None;
+    config.slot = None;
+    config.seeds.clone_from(&list);
+    config.limits.max_children = 16;
+    config.survey = Some(Gather::new(list));
+}
+
+fn root(world: &World) -> Option<Id> {
+    let mut roots = world
+        .peers()
+        .filter(|(_, peer)| peer.overlay().tree().is_root());
+    roots.next().map(|(id, _)| id)
+}
+
+/// The node of the longest list, the smallest of several.
+fn highest(lists: &[Vec<Id>]) -> Option<Id> {
+    let all = lists.iter().zip(0..);
+    let highest = all.min_by_key(|(list, id)| (std::cmp::Reverse(list.len()), *id));
+    highest.map(|(_, id)| id)
+}
+
+const GRAPHS: [&str; 10] = [
+    "ring:1",
+    "ring:2",
+    "ring:21",
+    "mesh:4x6",
+    "star:15",
+    "star:40",
+    "cliques:17",
+    "caterpillar:18",
+    "random:30,3",
+    "random:9,4",
+];
+
+#[test]
+fn any_connected_graph_becomes_the_binomial_graph_below_a_node_of_highest_degree() {
+    for graph in GRAPHS {
+        let lists = lists(graph);
+        let mut world = deployed(7, Network::local(), &lists);
+        let took = settle(&mut world, graph);
+        assert!(took < Duration::from_secs(6), "{graph}: {took:?}");
+        assert_eq!(root(&world), highest(&lists), "{graph}");
+    }
+}
+
+#[test]
+fn whom_nobody_lists_back_is_found_by_those_that_it_lists() {
+    for seed in 0..10 {
+        let count = 12 + seed as u32;
+        let lists: Vec<Vec<Id>> = (0..count).map(|me| vec![(me + 1) % count]).collect();
+        let mut world = deployed(seed, Network::local(), &lists);
+        settle(&mut world, "each lists one other");
+        // Nobody lists node 0, and node 4 lists nobody.
+        let lists = [vec![1], vec![2, 4], vec![1, 3], vec![4], vec![]];
+        let mut world = deployed(seed, Network::local(), &lists);
+        settle(&mut world, "one lists nobody");
+    }
+}
+
+#[test]
+fn a_graph_that_is_longer_than_a_tree_may_be_deep_is_one_overlay() {
+    let lists = lists("ring:170");
+    let mut world = deployed(3, Network::local(), &lists);
+    settle(&mut world, "a ring of 170");
+    let (deepest, most) = (
+        |world: &World| world.peers().map(|(_, p)| p.overlay().tree().depth()).max(),
+        |world: &World| {
+            world
+                .peers()
+                .map(|(_, p)| p.overlay().tree().children().len())
+                .max()
+        },
+    );
+    assert!(deepest(&world) < Some(64) && most(&world) <= Some(16));
+}
+
+#[test]
+fn silent_neighbours_keep_nobody_out() {
+    for seed in 0..20 {
+        let mut lists = lists("mesh:4x5");
+        // 20 and 21 are listed and never start.
+        lists[seed as usize % 20].push(20);
+        lists[(seed as usize * 7 + 3) % 20].extend([21, 21]);
+        let mut world = deployed(seed, Network::local(), &lists);
+        let took = settle(&mut world, "two are silent");
+        assert!(took < Duration::from_secs(15), "seed {seed}: {took:?}");
+    }
+}
+
+#[test]
+fn losses_and_crashes_while_it_forms_heal() {
+    for seed in 0..30 {
+        let mut lists = lists("random:17,5");
+        lists.iter_mut().for_each(|list| list.extend([0, 16]));
+        let mut world = deployed(seed, lossy(), &lists);
+        world.run_for(Duration::from_millis(1 + seed * 3));
+        world.crash(1 + seed as u32 % 15);
+        let took = settle(&mut world, "a crash on the way");
+        assert!(took < Duration::from_secs(25), "seed {seed}: {took:?}");
+        assert_eq!(world.peers().count(), 16);
+    }
+}
+
+#[test]
+fn a_latecomer_is_admitted_by_its_neighbours_and_moves_no_root() {
+    let lists = lists("mesh:3x3");
+    let mut world = deployed(5, Network::local(), &lists);
+    settle(&mut world, "9 nodes");
+    let before = root(&world);
+    world.run_for(Duration::from_secs(15));
+    let mut late = Config::new(9, 1, 9);
+    // The longest list of all.
+    survey(&mut late, (0..9).collect());
+    world.start(late);
+    let took = settle(&mut world, "with the latecomer");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!((root(&world), world.peers().count()), (before, 10));
+}

@@ -1,0 +1,181 @@
+//! A node of an arbitrary graph until it has its place in the tree.
+//!
+//! ```text
+//!   start ──▶ links to the listed neighbours ──▶ spanning tree ──▶ root, or child of its parent
+//!                        └── one of them is a member ──▶ child of that one, or of its subtree
+//! ```
+//!
+//! A node goes on without neighbours that say nothing for [`Gather::quiet`], and with the way
+//! to a root that it has after [`Gather::latest`]. It keeps its links for as long after that:
+//! with a link its claim would end, which others are to go by. What several roots make of the graph,
+//! probing and merging make one again.
+//!
+//! Not here: which tree it is ([`spanning`]).
+
+use super::{Moved, Out, Overlay, Timer};
+use crate::Id;
+use crate::config::Gather;
+use crate::spanning::{self, Input, Outcome, Spanning};
+
+/// How many of its ancestors a node remembers, from the root on: they lead to the tree if its
+/// parent does not.
+const REMEMBERED: usize = 3;
+
+/// The survey of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Survey<I> {
+    gather: Gather<I>,
+    spanning: Spanning<I>,
+    /// Whether this node has gone into the tree.
+    is_over: bool,
+    /// Whether it has told its neighbours that it has its place there.
+    has_told: bool,
+}
+
+impl<I: Id> Survey<I> {
+    pub(super) fn new(me: I, gather: Gather<I>) -> Self {
+        Self {
+            spanning: Spanning::new(me, gather.peers.iter().copied()),
+            is_over: false,
+            has_told: false,
+            gather,
+        }
+    }
+
+    /// The peers that this node needs links to meanwhile.
+    pub(super) fn links(&self) -> impl Iterator<Item = I> + '_ {
+        let listed = self.gather.peers.iter().copied();
+        listed.chain(self.spanning.neighbours())
+    }
+
+    /// How many neighbours it has.
+    pub(super) fn length(&self) -> usize {
+        self.spanning.neighbours().len()
+    }
+}
+
+impl<I: Id> Overlay<I> {
+    /// Begin to look for a way to the root.
+    pub(super) fn start_survey(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        let Some(survey) = &self.survey else {
+            return;
+        };
+        self.tree.hold();
+        out.arm(Timer::GatherQuiet, survey.gather.quiet);
+        out.arm(Timer::GatherLatest, survey.gather.latest);
+        moved.links = true;
+    }
+
+    /// A link is up.
+    pub(super) fn on_neighbour(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
+        self.survey_with(Input::Met(peer), moved, out);
+    }
+
+    /// A link is down.
+    pub(super) fn on_neighbour_lost(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
+        self.survey_with(Input::Lost(peer), moved, out);
+    }
+
+    /// A message of the survey.
+    pub(super) fn on_spanning(
+        &mut self,
+        from: I,
+        message: spanning::Message<I>,
+        moved: &mut Moved,
+        out: &mut Out<I>,
+    ) {
+        let survey = self.survey.as_ref().filter(|survey| !survey.is_over);
+        match (message, survey) {
+            (spanning::Message::Claim(claim), Some(_)) => {
+                self.survey_with(Input::Claim { from, claim }, moved, out);
+            }
+            // Who waits for its own place would lead others in a circle.
+            (spanning::Message::Claim(_), None) if self.tree.is_anchored() => {
+                out.send(from, spanning::Message::Placed);
+            }
+            (spanning::Message::Placed, Some(_)) => {
+                self.survey_with(Input::Placed(from), moved, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tell the neighbours, once, that this node has its place.
+    pub(super) fn tell_place(&mut self, out: &mut Out<I>) {
+        let is_anchored = self.tree.is_anchored();
+        let is_news = |survey: &&mut Survey<I>| survey.is_over && !survey.has_told && is_anchored;
+        if let Some(survey) = self.survey.as_mut().filter(is_news) {
+            survey.has_told = true;
+            for peer in survey.spanning.neighbours() {
+                out.send(peer, spanning::Message::Placed);
+            }
+        }
+    }
+
+    /// Nothing has changed for a while.
+    pub(super) fn on_survey_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        self.survey_with(Input::Silence, moved, out);
+        if let Some(survey) = self.survey.as_ref().filter(|survey| !survey.is_over) {
+            out.arm(Timer::GatherQuiet, survey.gather.quiet);
+        }
+    }
+
+    /// The time for it is over: go where the best claim leads. Later: nobody goes by the
+    /// claim of this node any more.
+    pub(super) fn on_survey_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
+        match &self.survey {
+            Some(survey) if survey.is_over => {
+                self.survey = None;
+                moved.links = true;
+            }
+            Some(survey) => {
+                let ancestors = survey.spanning.ancestors().to_vec();
+                self.follow(&ancestors, moved, out);
+            }
+            None => {}
+        }
+    }
+
+    fn survey_with(&mut self, input: Input<I>, moved: &mut Moved, out: &mut Out<I>) {
+        let Some(survey) = self.survey.as_mut().filter(|survey| !survey.is_over) else {
+            return;
+        };
+        let before = survey.length();
+        let outcome = survey.spanning.handle(input, out);
+        moved.links |= survey.length() != before;
+        match outcome {
+            Outcome::Nothing => {}
+            Outcome::Progress => out.arm(Timer::GatherQuiet, survey.gather.quiet),
+            Outcome::Formed(ancestors) => self.follow(&ancestors, moved, out),
+        }
+    }
+
+    fn follow(&mut self, ancestors: &[I], moved: &mut Moved, out: &mut Out<I>) {
+        for peer in ancestors.iter().take(REMEMBERED) {
+            self.remember(*peer);
+        }
+        let parent = self.parent_among(ancestors);
+        self.end_survey(parent, moved, out);
+    }
+
+    /// The nearest ancestor, or one with room where that is too deep. Those who are too deep
+    /// share the upper half of the path.
+    fn parent_among(&self, ancestors: &[I]) -> Option<I> {
+        let depth = ancestors.len();
+        let deepest = usize::from(self.config.limits.max_depth).saturating_sub(1);
+        match depth > deepest {
+            true => ancestors.get(depth % (deepest / 2).max(1)).copied(),
+            false => ancestors.last().copied(),
+        }
+    }
+
+    fn end_survey(&mut self, parent: Option<I>, moved: &mut Moved, out: &mut Out<I>) {
+        let Some(survey) = &mut self.survey else {
+            return;
+        };
+        survey.is_over = true;
+        out.disarm(Timer::GatherQuiet);
+        out.arm(Timer::GatherLatest, survey.gather.latest);
+        self.start_tree(parent, moved, out);
+    }
+}

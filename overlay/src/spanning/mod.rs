@@ -1,0 +1,458 @@
+//! A spanning tree of any connected graph, breadth first from a node of highest degree: the
+//! second algorithm of [FC], which leaves open how the nodes find that root.
+//!
+//! ```text
+//!   every node:   my claim = the best of my own root and of my neighbours' claims ──▶ all of them
+//!   echo:         leaves ──▶ ... ──▶ root: everybody here, and everybody around us, has this root
+//!   tree:         root ──▶ ... ──▶ leaves: I have my place
+//! ```
+//!
+//! A claim names a root, its degree and the path from it. Of two claims the greater degree
+//! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
+//! with the same root and a shortest path to it, after as many rounds as the graph's diameter
+//! has edges. A claim whose path leads through the node itself is none of its ways: there are
+//! no cycles, and a claim ends with the link that brought it.
+//!
+//! A node is complete once all of its neighbours have its root and those below it are complete.
+//! The root is complete last, and begins the tree; whoever has a place there says so to its
+//! neighbours, and they take theirs. If links are slow a root may believe itself complete while
+//! an echo of a former path is under way: then it begins a tree too early, and the others come
+//! to that one.
+//!
+//! Not here: when a node stops waiting for a silent neighbour (`overlay`), and everything
+//! after the tree has begun: no later claim moves a root.
+
+mod message;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+pub use message::{Claim, Message};
+
+use crate::id::Id;
+use crate::outbox::Outbox;
+
+/// How many peers that it does not list a node takes for neighbours; further ones are
+/// latecomers. Guess: above the degree of any graph that people write down.
+pub const MAX_STRANGERS: usize = 1024;
+
+/// How often a node waits for a further word of a neighbour: whoever waits as it does repeats
+/// its claim each time. Guess: two of them are not lost, one after the other.
+const SILENCES_MAX: u8 = 3;
+
+/// One node of the graph until its tree begins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Spanning<I> {
+    me: I,
+    /// The length of its own list.
+    degree: u32,
+    /// The most neighbours.
+    bound: usize,
+    neighbours: BTreeMap<I, Neighbour<I>>,
+    /// Whether it has waited for those that list it, too.
+    has_waited: bool,
+    /// What it told its neighbours last.
+    told: Claim<I>,
+}
+
+/// A neighbour, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Neighbour<I> {
+    /// Whether it can be spoken to.
+    is_met: bool,
+    /// What it said last.
+    claim: Option<Claim<I>>,
+    /// How often the node has waited in vain since then.
+    silences: u8,
+}
+
+impl<I> Default for Neighbour<I> {
+    fn default() -> Self {
+        Self {
+            is_met: false,
+            claim: None,
+            silences: 0,
+        }
+    }
+}
+
+/// What a node is told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Input<I> {
+    /// A peer can be spoken to: one of the list, or one that lists this node.
+    Met(I),
+    /// A neighbour claims a root.
+    Claim {
+        /// Who.
+        from: I,
+        /// Which.
+        claim: Claim<I>,
+    },
+    /// A neighbour has its place in the tree.
+    Placed(I),
+    /// A neighbour cannot be spoken to any more.
+    Lost(I),
+    /// Nothing has changed for as long as a node waits: go on without those that have said
+    /// nothing, and at the third time without those that have said no more.
+    Silence,
+}
+
+/// The outcome of an input.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome<I> {
+    /// Nothing new.
+    Nothing,
+    /// A neighbour spoke or was met; the owner waits anew.
+    Progress,
+    /// The node goes into the tree, below the last of these ancestors, the root first;
+    /// without any it is the root.
+    Formed(Vec<I>),
+}
+
+/// A way to a root, the best one least.
+type Standing<I> = (Reverse<u32>, I, usize, Option<I>);
+
+impl<I: Id> Spanning<I> {
+    /// A node with this list of neighbours. An entry that occurs again does not count, nor does
+    /// its own.
+    pub fn new(me: I, list: impl IntoIterator<Item = I>) -> Self {
+        let others = list.into_iter().filter(|peer| *peer != me);
+        let neighbours: BTreeMap<I, Neighbour<I>> =
+            others.map(|peer| (peer, Neighbour::default())).collect();
+        let degree = u32::try_from(neighbours.len()).unwrap_or(u32::MAX);
+        Self {
+            me,
+            degree,
+            bound: neighbours.len() + MAX_STRANGERS,
+            neighbours,
+            has_waited: false,
+            told: Claim {
+                degree,
+                path: vec![me],
+                is_complete: false,
+            },
+        }
+    }
+
+    /// Handle one input.
+    pub fn handle<M, T, E>(&mut self, input: Input<I>, out: &mut Outbox<I, M, T, E>) -> Outcome<I>
+    where
+        M: From<Message<I>>,
+    {
+        let is_news = match input {
+            Input::Met(peer) => self.meet(peer, out),
+            Input::Claim { from, claim } => self.on_claim(from, claim, out),
+            Input::Placed(peer) if self.has_neighbour(peer) => {
+                return Outcome::Formed(self.way_through(peer));
+            }
+            Input::Placed(_) => false,
+            Input::Lost(peer) => self.lose(peer),
+            Input::Silence => {
+                self.has_waited = true;
+                self.neighbours.retain(|_, neighbour| {
+                    neighbour.silences += 1;
+                    neighbour.claim.is_some() && neighbour.silences < SILENCES_MAX
+                });
+                // What was lost on the way is said again, and shows that this node lives.
+                self.tell_all(out);
+                false
+            }
+        };
+        self.decide(out);
+        match self.told.is_complete && self.ancestors().is_empty() {
+            true => Outcome::Formed(Vec::new()),
+            false if is_news => Outcome::Progress,
+            false => Outcome::Nothing,
+        }
+    }
+
+    /// The best way to a root so far: the ancestors, the root first; none if it is the node
+    /// itself.
+    pub fn ancestors(&self) -> &[I] {
+        let path = self.told.path.as_slice();
+        path.split_last().map_or(&[], |(_, ancestors)| ancestors)
+    }
+
+    /// Whom it takes for its neighbours.
+    pub fn neighbours(&self) -> impl ExactSizeIterator<Item = I> + '_ {
+        self.neighbours.keys().copied()
+    }
+
+    /// Whether a peer is one of them.
+    pub fn has_neighbour(&self, peer: I) -> bool {
+        self.neighbours.contains_key(&peer)
+    }
+
+    /// The best way, if it leads to the root below which `peer` has its place; else the way
+    /// through that one.
+    fn way_through(&self, peer: I) -> Vec<I> {
+        let claim = self.neighbours.get(&peer).and_then(|it| it.claim.as_ref());
+        let is_same = claim.is_some_and(|claim| claim.root() == self.told.root());
+        match is_same && !self.ancestors().is_empty() {
+            true => self.ancestors().to_vec(),
+            false => vec![peer],
+        }
+    }
+
+    fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) -> bool {
+        let has_room = self.neighbours.len() < self.bound;
+        if peer == self.me || !has_room && !self.has_neighbour(peer) {
+            return false;
+        }
+        let known = self.neighbours.entry(peer).or_default();
+        let is_new = !std::mem::replace(&mut known.is_met, true);
+        if is_new {
+            out.send(peer, Message::Claim(self.told.clone()));
+        }
+        is_new
+    }
+
+    fn on_claim<M: From<Message<I>>, T, E>(
+        &mut self,
+        from: I,
+        claim: Claim<I>,
+        out: &mut Outbox<I, M, T, E>,
+    ) -> bool {
+        if !claim.is_of(from) {
+            return false;
+        }
+        // Whoever speaks is introduced.
+        let _ = self.meet(from, out);
+        let Some(neighbour) = self.neighbours.get_mut(&from) else {
+            return false;
+        };
+        let is_news = neighbour.claim.as_ref() != Some(&claim);
+        neighbour.claim = Some(claim);
+        neighbour.silences = 0;
+        is_news
+    }
+
+    fn lose(&mut self, peer: I) -> bool {
+        let neighbour = self.neighbours.get_mut(&peer);
+        let Some(neighbour) = neighbour.filter(|it| it.is_met) else {
+            return false;
+        };
+        neighbour.is_met = false;
+        neighbour.claim = None;
+        true
+    }
+
+    /// Choose the best claim, and tell everybody if it is another one. Whether the node is
+    /// complete concerns the parent alone.
+    fn decide<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
+        let (degree, path) = self.best();
+        let is_other = (degree, &path) != (self.told.degree, &self.told.path);
+        self.told.degree = degree;
+        self.told.path = path;
+        let is_complete = self.is_complete();
+        let was_complete = std::mem::replace(&mut self.told.is_complete, is_complete);
+        if is_other {
+            self.tell_all(out);
+        } else if was_complete != is_complete
+            && let Some(parent) = self.told.parent()
+        {
+            out.send(parent, Message::Claim(self.told.clone()));
+        }
+    }
+
+    fn best(&self) -> (u32, Vec<I>) {
+        let own: Standing<I> = (Reverse(self.degree), self.me, 0, None);
+        let claims = self.neighbours.iter().filter_map(|(peer, neighbour)| {
+            let claim = neighbour.claim.as_ref()?;
+            let is_way = !claim.path.contains(&self.me) && claim.path.len() < Claim::<I>::MAX_PATH;
+            let standing = (
+                Reverse(claim.degree),
+                claim.root()?,
+                claim.path.len(),
+                Some(*peer),
+            );
+            is_way.then_some((standing, claim))
+        });
+        match claims.min_by_key(|(standing, _)| *standing) {
+            Some((standing, claim)) if standing < own => {
+                let path = claim.path.iter().copied().chain([self.me]);
+                (claim.degree, path.collect())
+            }
+            _ => (self.degree, vec![self.me]),
+        }
+    }
+
+    /// All neighbours have its root, and those below it are complete. Who has no neighbour yet
+    /// waits for one.
+    fn is_complete(&self) -> bool {
+        let root = (self.told.degree, self.told.root());
+        let has_met = self.has_waited || !self.neighbours.is_empty();
+        has_met
+            && self.neighbours.values().all(|neighbour| {
+                let claim = neighbour.claim.as_ref();
+                claim.is_some_and(|claim| {
+                    let is_below = claim.parent() == Some(self.me);
+                    (claim.degree, claim.root()) == root && (claim.is_complete || !is_below)
+                })
+            })
+    }
+
+    fn tell_all<M: From<Message<I>>, T, E>(&self, out: &mut Outbox<I, M, T, E>) {
+        for (peer, _) in self.neighbours.iter().filter(|(_, it)| it.is_met) {
+            out.send(*peer, Message::Claim(self.told.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Effect;
+
+    type Out = Outbox<u32, Message<u32>>;
+
+    /// Node 5, which lists 3, 7 and 9, with all of them met; what it told is drained.
+    fn met() -> (Spanning<u32>, Out) {
+        let (mut node, mut out) = (Spanning::new(5, [3, 7, 9, 5, 3]), Out::new());
+        for peer in [3, 7, 9] {
+            assert_eq!(node.handle(Input::Met(peer), &mut out), Outcome::Progress);
+        }
+        assert_eq!(told(&mut out).len(), 3);
+        (node, out)
+    }
+
+    fn told(out: &mut Out) -> Vec<(u32, Claim<u32>)> {
+        let sent = out.drain().filter_map(|effect| match effect {
+            Effect::Send {
+                to,
+                message: Message::Claim(claim),
+            } => Some((to, claim)),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    fn claim(degree: u32, path: &[u32], is_complete: bool) -> Claim<u32> {
+        Claim {
+            degree,
+            path: path.to_vec(),
+            is_complete,
+        }
+    }
+
+    fn says(node: &mut Spanning<u32>, out: &mut Out, claim: Claim<u32>) -> Outcome<u32> {
+        let from = *claim.path.last().unwrap();
+        node.handle(Input::Claim { from, claim }, out)
+    }
+
+    #[test]
+    fn the_greater_degree_wins_then_the_smaller_root_the_shorter_path_the_smaller_neighbour() {
+        let (mut node, mut out) = met();
+        for (said, ancestors) in [
+            // Its own list has three entries.
+            (claim(2, &[1, 3], false), &[][..]),
+            (claim(3, &[6, 3], false), &[]),
+            (claim(3, &[4, 3], false), &[4, 3]),
+            (claim(4, &[8, 2, 7], false), &[8, 2, 7]),
+            (claim(4, &[1, 2, 4, 9], false), &[1, 2, 4, 9]),
+            (claim(4, &[1, 2, 7], false), &[1, 2, 7]),
+            (claim(4, &[1, 2, 3], false), &[1, 2, 3]),
+            (claim(9, &[0, 5, 9], false), &[1, 2, 3]),
+        ] {
+            let _ = says(&mut node, &mut out, said.clone());
+            assert_eq!(node.ancestors(), ancestors, "{said:?}");
+        }
+        assert!(
+            told(&mut out)
+                .iter()
+                .all(|(_, claim)| claim.path.last() == Some(&5))
+        );
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_link_and_with_a_worse_one() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
+        let _ = says(&mut node, &mut out, claim(8, &[2, 7], false));
+        assert_eq!(node.ancestors(), [1, 3]);
+        let _ = says(&mut node, &mut out, claim(1, &[3], false));
+        assert_eq!(node.ancestors(), [2, 7]);
+        let _ = node.handle(Input::Lost(7), &mut out);
+        assert_eq!(node.ancestors(), []);
+    }
+
+    #[test]
+    fn who_is_complete_tells_its_parent_alone() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], false));
+        let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
+        let _ = told(&mut out);
+        // Node 7 hangs below it and is not complete; node 9 hangs elsewhere.
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], true));
+        assert_eq!(told(&mut out), [(3, claim(9, &[1, 3, 5], true))]);
+        // Another root is heard of: it is not complete any more.
+        let _ = says(&mut node, &mut out, claim(10, &[0, 9], false));
+        assert!(told(&mut out).iter().all(|(_, claim)| !claim.is_complete));
+    }
+
+    #[test]
+    fn a_placed_neighbour_is_the_parent_unless_it_stands_below_the_same_root() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
+        let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
+        let outcome = node.clone().handle(Input::Placed(9), &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![1, 3]));
+        let outcome = node.clone().handle(Input::Placed(7), &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![7]));
+        let outcome = node.handle(Input::Placed(4), &mut out);
+        assert_eq!(outcome, Outcome::Nothing, "a stranger");
+    }
+
+    #[test]
+    fn the_silent_are_not_waited_for_and_whoever_speaks_is_introduced() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(3, &[5, 3], true));
+        let _ = says(&mut node, &mut out, claim(3, &[5, 4], true));
+        assert!(node.has_neighbour(4));
+        let outcome = node.handle(Input::Silence, &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![]));
+        assert!(!node.has_neighbour(7) && node.has_neighbour(3));
+        let _ = says(&mut node, &mut out, claim(3, &[5, 4], true));
+        for _ in 0..2 {
+            assert!(node.has_neighbour(3));
+            let _ = node.handle(Input::Silence, &mut out);
+        }
+        assert!(!node.has_neighbour(3) && node.has_neighbour(4));
+    }
+
+    #[test]
+    fn who_knows_nobody_waits_for_somebody_once() {
+        let (mut node, mut out) = (Spanning::new(5, []), Out::new());
+        assert_eq!(node.handle(Input::Lost(1), &mut out), Outcome::Nothing);
+        let outcome = node.handle(Input::Silence, &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_claim_and_strangers_without_end_change_nothing() {
+        let (mut node, mut out) = met();
+        let long: Vec<u32> = (10..10 + Claim::<u32>::MAX_PATH as u32)
+            .chain([3])
+            .collect();
+        for path in [&[][..], &[1, 4], &long] {
+            let claim = claim(9, path, false);
+            let _ = node.handle(Input::Claim { from: 3, claim }, &mut out);
+            assert_eq!(node.ancestors(), []);
+        }
+        for stranger in 100..100 + 2 * MAX_STRANGERS as u32 {
+            let _ = node.handle(Input::Met(stranger), &mut out);
+        }
+        assert_eq!(node.neighbours().len(), 3 + MAX_STRANGERS);
+    }
+
+    #[test]
+    fn a_long_path_introduces_its_ends() {
+        let long: Vec<u32> = (0..100).collect();
+        let introduced = Message::Claim(claim(1, &long, false)).introduces();
+        assert!(introduced.iter().copied().eq((0..32).chain(96..100)));
+        let short = Message::Claim(claim(1, &[1, 2], false)).introduces();
+        assert_eq!(short, [1, 2]);
+    }
+}
