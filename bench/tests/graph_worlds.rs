@@ -22,7 +22,7 @@ fn up_to_four_nodes_agree_on_one_root_in_every_order() {
 #[test]
 fn three_nodes_go_into_the_tree_after_any_single_fault() {
     for lists in connected(3) {
-        let found = World::new(lists, Faults::One, 100_000).search(2);
+        let found = World::new(lists, Faults::One, 200_000).search(2);
         assert_eq!(found.counterexample, None);
         assert!(found.is_exhaustive, "{found:?}");
     }

@@ -293,6 +293,8 @@ impl Converge {
             "--bootstrap clique starts clean: leave --arbitrary and --single-faults out"
         } else if is_clique && (self.shape.is_some() || self.repeat) {
             "--bootstrap clique has no deployment tree: leave --shape and --repeat out"
+        } else if is_clique && self.is_scheduled() {
+            "--bootstrap clique goes by rounds: leave --scheduler and --reading out"
         } else if !is_clique && !self.arbitrary && self.seeds.is_some() {
             "--seeds counts arbitrary states or runs of a clique: \
              add --arbitrary or --bootstrap clique"
@@ -304,6 +306,11 @@ impl Converge {
             return Ok(self.seeds.unwrap_or(200));
         };
         Err(Failure::Usage(refusal.to_owned()))
+    }
+
+    /// Whether it was said who runs when.
+    fn is_scheduled(&self) -> bool {
+        self.scheduler != SchedulerName::Sync || self.reading.is_some()
     }
 
     fn print(&self, row: &impl Serialize) -> Result<(), Failure> {

@@ -15,7 +15,8 @@
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
 //! The root is complete last, and begins the tree; whoever has a place there says so to its
-//! neighbours, and they take theirs. If links are slow a root may believe itself complete while
+//! neighbours, and a node goes below the one to which its claim leads. So nobody asks for a place
+//! below one that has none, and there are no circles in the tree either. If links are slow a root may believe itself complete while
 //! an echo of a former path is under way: then it begins a tree too early, and the others come
 //! to that one.
 //!
@@ -64,6 +65,8 @@ struct Neighbour<I> {
     claim: Option<Claim<I>>,
     /// How often the node has waited in vain since then.
     silences: u8,
+    /// Whether it has its place in the tree.
+    is_placed: bool,
 }
 
 impl<I> Default for Neighbour<I> {
@@ -72,6 +75,7 @@ impl<I> Default for Neighbour<I> {
             is_met: false,
             claim: None,
             silences: 0,
+            is_placed: false,
         }
     }
 }
@@ -143,13 +147,23 @@ impl<I: Id> Spanning<I> {
         let is_news = match input {
             Input::Met(peer) => self.meet(peer, out),
             Input::Claim { from, claim } => self.on_claim(from, claim, out),
-            Input::Placed(peer) if self.has_neighbour(peer) => {
-                return Outcome::Formed(self.way_through(peer));
+            Input::Placed(peer) => {
+                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                    neighbour.is_placed = true;
+                }
+                // It may be of another root: there is nothing to wait for.
+                if self.root_of(peer) != self.told.root() && self.has_neighbour(peer) {
+                    return Outcome::Formed(vec![peer]);
+                }
+                false
             }
-            Input::Placed(_) => false,
             Input::Lost(peer) => self.lose(peer),
             Input::Silence => {
                 self.has_waited = true;
+                let placed = self.neighbours.iter().find(|(_, it)| it.is_placed);
+                if let Some((peer, _)) = placed {
+                    return Outcome::Formed(vec![*peer]);
+                }
                 self.neighbours.retain(|_, neighbour| {
                     neighbour.silences += 1;
                     neighbour.claim.is_some() && neighbour.silences < SILENCES_MAX
@@ -160,8 +174,12 @@ impl<I: Id> Spanning<I> {
             }
         };
         self.decide(out);
-        match self.told.is_complete && self.ancestors().is_empty() {
-            true => Outcome::Formed(Vec::new()),
+        let is_its_turn = match self.told.parent() {
+            Some(parent) => self.neighbours.get(&parent).is_some_and(|it| it.is_placed),
+            None => self.told.is_complete,
+        };
+        match is_its_turn {
+            true => Outcome::Formed(self.ancestors().to_vec()),
             false if is_news => Outcome::Progress,
             false => Outcome::Nothing,
         }
@@ -184,15 +202,10 @@ impl<I: Id> Spanning<I> {
         self.neighbours.contains_key(&peer)
     }
 
-    /// The best way, if it leads to the root below which `peer` has its place; else the way
-    /// through that one.
-    fn way_through(&self, peer: I) -> Vec<I> {
-        let claim = self.neighbours.get(&peer).and_then(|it| it.claim.as_ref());
-        let is_same = claim.is_some_and(|claim| claim.root() == self.told.root());
-        match is_same && !self.ancestors().is_empty() {
-            true => self.ancestors().to_vec(),
-            false => vec![peer],
-        }
+    /// The root that a neighbour has claimed.
+    fn root_of(&self, peer: I) -> Option<I> {
+        let neighbour = self.neighbours.get(&peer)?;
+        neighbour.claim.as_ref()?.root()
     }
 
     fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) -> bool {
@@ -233,8 +246,7 @@ impl<I: Id> Spanning<I> {
         let Some(neighbour) = neighbour.filter(|it| it.is_met) else {
             return false;
         };
-        neighbour.is_met = false;
-        neighbour.claim = None;
+        *neighbour = Neighbour::default();
         true
     }
 
@@ -393,16 +405,21 @@ mod tests {
     }
 
     #[test]
-    fn a_placed_neighbour_is_the_parent_unless_it_stands_below_the_same_root() {
+    fn a_node_goes_below_a_placed_neighbour_the_one_of_its_claim_if_that_comes_in_time() {
         let (mut node, mut out) = met();
         let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
         let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
-        let outcome = node.clone().handle(Input::Placed(9), &mut out);
-        assert_eq!(outcome, Outcome::Formed(vec![1, 3]));
-        let outcome = node.clone().handle(Input::Placed(7), &mut out);
-        assert_eq!(outcome, Outcome::Formed(vec![7]));
         let outcome = node.handle(Input::Placed(4), &mut out);
         assert_eq!(outcome, Outcome::Nothing, "a stranger");
+        let outcome = node.clone().handle(Input::Placed(7), &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![7]), "of another root");
+        assert_eq!(node.handle(Input::Placed(9), &mut out), Outcome::Nothing);
+        let outcome = node.clone().handle(Input::Placed(3), &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![1, 3]));
+        let outcome = node.clone().handle(Input::Silence, &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![9]));
+        let outcome = node.handle(Input::Lost(3), &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![1, 2, 9]));
     }
 
     #[test]

@@ -84,6 +84,8 @@ impl Converge {
         } else if self.shape.is_some() || self.repeat || self.procedure != ProcedureName::Corrected
         {
             "--bootstrap graph makes its own tree: leave --shape, --repeat and --procedure out"
+        } else if self.is_scheduled() {
+            "--bootstrap graph goes by rounds: leave --scheduler and --reading out"
         } else if self.seeds == Some(0) {
             "--seeds 0 runs nothing: give at least 1"
         } else {
