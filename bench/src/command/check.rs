@@ -188,21 +188,28 @@ impl Check {
         for plan in self.plans() {
             let row = self.search(plan);
             is_good &= row.ok;
-            record::progress_done();
-            if self.json {
-                record::print_json(&row)?;
-            } else {
-                let script = row.counterexample.clone();
-                record::print_table(&Row {
-                    counterexample: None,
-                    ..row
-                })?;
-                if let Some(script) = script {
-                    println!("{script}");
-                }
-            }
+            self.print_found(row, |row| row.counterexample.take())?;
         }
         Ok(Finding::good_if(is_good))
+    }
+
+    /// Print a row. In a table what went wrong, step by step, stands behind the row.
+    fn print_found<R: Serialize>(
+        &self,
+        mut row: R,
+        take_script: impl FnOnce(&mut R) -> Option<String>,
+    ) -> Result<(), Failure> {
+        record::progress_done();
+        if self.json {
+            record::print_json(&row)?;
+            return Ok(());
+        }
+        let script = take_script(&mut row);
+        record::print_table(&row)?;
+        if let Some(script) = script {
+            println!("{script}");
+        }
+        Ok(())
     }
 
     fn plans(&self) -> Vec<Plan> {

@@ -62,6 +62,10 @@ impl Row {
         self.counterexample = self.counterexample.take().or(found.counterexample);
     }
 
+    pub(super) const fn take_script(&mut self) -> Option<String> {
+        self.counterexample.take()
+    }
+
     /// With what it took.
     pub(super) fn taken(self, watch: &Stopwatch) -> Self {
         Self {
@@ -95,28 +99,11 @@ impl Check {
                     let mut row = Row::new("clique", name, nodes, faults_max);
                     row.add(found);
                     is_good &= row.ok;
-                    self.print_world(row.taken(&watch))?;
+                    self.print_found(row.taken(&watch), Row::take_script)?;
                 }
             }
         }
         record::progress_done();
         Ok(is_good)
-    }
-
-    pub(super) fn print_world(&self, row: Row) -> Result<(), Failure> {
-        record::progress_done();
-        if self.json {
-            record::print_json(&row)?;
-            return Ok(());
-        }
-        let script = row.counterexample.clone();
-        record::print_table(&Row {
-            counterexample: None,
-            ..row
-        })?;
-        if let Some(script) = script {
-            println!("{script}");
-        }
-        Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl Check {
                     }
                 }
                 is_good &= row.ok;
-                self.print_world(row.taken(&watch))?;
+                self.print_found(row.taken(&watch), Row::take_script)?;
             }
         }
         record::progress_done();

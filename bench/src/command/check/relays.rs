@@ -84,19 +84,7 @@ impl Check {
             let (row, missing) = self.search_relays(plan);
             unreached.retain(|handler| missing.contains(handler));
             is_good &= row.ok;
-            record::progress_done();
-            if self.json {
-                record::print_json(&row)?;
-                continue;
-            }
-            let script = row.counterexample.clone();
-            record::print_table(&Row {
-                counterexample: None,
-                ..row
-            })?;
-            if let Some(script) = script {
-                println!("{script}");
-            }
+            self.print_found(row, |row| row.counterexample.take())?;
         }
         is_good &= self.walks()?;
         if self.nodes.is_some() {

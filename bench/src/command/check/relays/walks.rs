@@ -62,19 +62,7 @@ impl Check {
             }
             let row = self.walk(plan);
             is_good &= row.ok;
-            record::progress_done();
-            if self.json {
-                record::print_json(&row)?;
-                continue;
-            }
-            let script = row.counterexample.clone();
-            record::print_table(&Row {
-                counterexample: None,
-                ..row
-            })?;
-            if let Some(script) = script {
-                println!("{script}");
-            }
+            self.print_found(row, |row| row.counterexample.take())?;
         }
         Ok(is_good)
     }
