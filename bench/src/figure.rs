@@ -22,6 +22,7 @@ mod graphs;
 mod growth;
 mod random_trees;
 mod sibling_tree;
+mod start;
 
 use chart::Chart;
 use laboratory::Laboratory;
@@ -96,6 +97,7 @@ impl Figure {
             random_trees::asynchronous(scale),
             sibling_tree::unicast(scale),
             sibling_tree::broadcast(scale),
+            start::figure(scale),
             growth::figure(scale),
             graphs::figure(scale),
         ]

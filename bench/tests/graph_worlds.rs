@@ -43,7 +43,7 @@ fn every_kind_of_graph_ends_with_the_breadth_first_tree_of_a_node_of_highest_deg
     ] {
         for seed in 0..5 {
             let lists = text.parse::<Graph>().unwrap().lists(seed).unwrap();
-            let facts = Facts::of(&lists);
+            let facts = Facts::of(&lists, None);
             let found = run(&lists, &facts, 100_000);
             assert!(found.is_exact, "{text}, seed {seed}: {found:?}");
             // Claims go there, echoes back, and the tree follows the claims.

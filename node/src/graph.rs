@@ -9,6 +9,8 @@ use crate::shape::{Shape, split_mix};
 
 /// The most nodes of a graph. Guess: above what one machine simulates or runs.
 pub const NODES_MAX: u32 = 1 << 16;
+/// The most edges. Guess: they take a few hundred MiB.
+const EDGES_MAX: u64 = 1 << 22;
 /// The most bytes of a graph's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
@@ -53,6 +55,9 @@ pub enum GraphError {
     /// Too few or too many nodes.
     #[error("{0} has {1} nodes; give 1 to 65536")]
     Size(String, u64),
+    /// Too many edges.
+    #[error("{0} has some {1} edges; give a graph of at most 4194304")]
+    Edges(String, u64),
     /// More edges than there can be, or too few to connect all.
     #[error(
         "{graph} cannot have the mean degree {degree}; give 2 to {most}, or fewer than 2 nodes"
@@ -152,6 +157,14 @@ impl Graph {
         };
         if !(1..=u64::from(NODES_MAX)).contains(&nodes) {
             return Err(GraphError::Size(self.to_string(), nodes));
+        }
+        let edges = match *self {
+            Self::Cliques(_) => nodes.div_ceil(2) * nodes.div_ceil(2),
+            Self::Random { degree, .. } => nodes * u64::from(degree) / 2,
+            _ => 2 * nodes,
+        };
+        if edges > EDGES_MAX {
+            return Err(GraphError::Edges(self.to_string(), edges));
         }
         match *self {
             // Denser ones are drawn by trying, which would take long.
@@ -387,6 +400,8 @@ mod tests {
             ("file:", "is no graph"),
             ("ring:0", "has 0 nodes"),
             ("mesh:70000x70000", "has 4900000000 nodes"),
+            ("cliques:65536", "has some 1073741824 edges"),
+            ("random:65536,30000", "edges"),
             ("random:10,1", "mean degree 1"),
             ("random:10,9", "mean degree 9"),
         ] {

@@ -44,6 +44,14 @@ pub struct Found {
     pub messages: u64,
 }
 
+impl Found {
+    /// From the start to the end, if the run came there.
+    pub fn all_rounds(&self) -> Option<u64> {
+        let ranking = self.ranking_rounds.unwrap_or(0);
+        Some(self.link_rounds + self.ring_rounds? + ranking + self.finger_rounds?)
+    }
+}
+
 #[derive(Debug)]
 struct Letter {
     to: Member,

@@ -29,8 +29,10 @@ pub struct Found {
 /// What the graph looks like from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The node of the longest list, the first of several.
+    /// The node of the longest list, the first of several; or the one that was chosen.
     pub root: usize,
+    /// Who was chosen, if somebody was.
+    chosen: Option<usize>,
     /// The length of that list.
     pub degree: usize,
     /// The number of edges, each counted once whoever of two knows the other.
@@ -42,11 +44,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of the graph in which each node knows those of its list, which must connect all.
-    pub fn of(lists: &[Vec<u32>]) -> Self {
+    /// Of the graph in which each node knows those of its list, which must connect all. A
+    /// chosen root says that its list is longer than it is.
+    pub fn of(lists: &[Vec<u32>], chosen: Option<usize>) -> Self {
         let around = around(lists);
         let longest = |node: &usize| (Reverse(lists[*node].len()), *node);
-        let root = (0..lists.len()).min_by_key(longest).unwrap_or(0);
+        let highest = (0..lists.len()).min_by_key(longest);
+        let root = chosen.or(highest).unwrap_or(0);
         let distances = distances(&around, root);
         let parent = |node: usize| {
             let nearer = |other: &usize| distances[*other] + 1 == distances[node];
@@ -55,6 +59,7 @@ impl Facts {
         let farthest = |from| distances_max(&around, from);
         Self {
             root,
+            chosen,
             degree: lists.get(root).map_or(0, Vec::len),
             edges: around.iter().map(Vec::len).sum::<usize>() / 2,
             diameter: (0..lists.len()).map(farthest).max().unwrap_or(0),
@@ -116,7 +121,7 @@ struct Room {
 
 /// Run until all are in the tree, at most so many rounds.
 pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
-    let mut room = Room::new(lists);
+    let mut room = Room::new(lists, facts.chosen);
     let (mut claim_rounds, mut echo_rounds, mut tree_rounds) = (None, None, None);
     for round in 0..=round_limit {
         if claim_rounds.is_none() && room.has_claims(facts) {
@@ -147,15 +152,20 @@ pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
 }
 
 impl Room {
-    fn new(lists: &[Vec<u32>]) -> Self {
+    /// The nodes of the lists. Who is chosen as root says that its list is the longest.
+    fn new(lists: &[Vec<u32>], chosen: Option<usize>) -> Self {
         let listed = |list: &[u32]| -> Vec<Member> {
             list.iter().map(|peer| Member::at(*peer as usize)).collect()
         };
-        let machines = lists.iter().enumerate();
+        let machine = |(me, list): (usize, &Vec<u32>)| {
+            let machine = Spanning::new(Member::at(me), listed(list));
+            match chosen == Some(me) {
+                true => machine.claiming(u32::MAX),
+                false => machine,
+            }
+        };
         let mut room = Self {
-            nodes: machines
-                .map(|(me, list)| Spanning::new(Member::at(me), listed(list)))
-                .collect(),
+            nodes: lists.iter().enumerate().map(machine).collect(),
             letters: Vec::new(),
             outbox: Outbox::new(),
             ends: vec![None; lists.len()],

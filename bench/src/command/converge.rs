@@ -24,6 +24,7 @@ use crate::arena::tree::{Randomness, Shape, Tree};
 use crate::arena::{Arena, Repetition};
 use crate::record::{self, Stopwatch};
 pub use clique::ProcedureName;
+pub use graph::RootName;
 pub use sizes::{InvalidSizes, Sizes};
 use tallies::Tallies;
 
@@ -68,6 +69,9 @@ pub struct Converge {
     /// Who knows whom.
     #[arg(long, conflicts_with = "nodes")]
     pub graph: Option<Graph>,
+    /// Who becomes the root in the graph.
+    #[arg(long, value_enum, default_value = "highest", requires = "graph")]
+    pub root: RootName,
     /// The shape of the deployment tree [default: binomial; with --arbitrary any
     /// of any depth, chains among them].
     #[arg(long, value_enum)]
@@ -220,8 +224,11 @@ pub struct Row {
     tree_degree: u32,
     ring_phases: Option<u64>,
     bmg_phases: Option<u64>,
+    /// A question and its answer are two phases.
+    bmg_rounds: Option<f64>,
     silent_phases: Option<u64>,
     messages_total: u64,
+    messages_per_node: f64,
     received_max: u64,
     ring_received_max: u64,
     up_dn_received_min: u32,
@@ -269,16 +276,32 @@ impl Converge {
         Ok(Finding::good_if(is_good))
     }
 
-    /// The row of a clean start, or what does not go together.
-    pub fn measure(&self) -> Result<Row, String> {
+    /// The row of a clean start of one size, or what does not go together.
+    pub fn measure(&self) -> Result<serde_json::Value, String> {
         if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
             return Err("a clean start of one size is measured here".to_owned());
         }
         let reading = self.reading().map_err(|failure| failure.to_string())?;
-        let row = self.clean(self.nodes.first, reading);
-        match row.is_good() {
+        let seeds = self.runs().map_err(|failure| failure.to_string())?;
+        let nodes = self.nodes.first;
+        let (row, is_good) = match (self.bootstrap, &self.graph) {
+            (BootstrapName::Clique, _) => {
+                let row = self.clique(nodes, seeds);
+                (serde_json::to_value(&row), row.is_good())
+            }
+            (_, Some(graph)) => {
+                let row = self.in_graph(graph, seeds).map_err(|it| it.to_string())?;
+                (serde_json::to_value(&row), row.is_good())
+            }
+            (_, None) => {
+                let row = self.clean(nodes, reading);
+                (serde_json::to_value(&row), row.is_good())
+            }
+        };
+        let row = row.map_err(|error| error.to_string())?;
+        match is_good {
             true => Ok(row),
-            false => Err(format!("it did not converge as it should: {row:?}")),
+            false => Err(format!("it did not converge as it should: {row}")),
         }
     }
 
@@ -388,8 +411,10 @@ impl Converge {
             tree_degree: arena.tree().degree(),
             ring_phases: found.ring_phases,
             bmg_phases: found.bmg_phases,
+            bmg_rounds: found.bmg_phases.map(|phases| phases as f64 / 2.0),
             silent_phases: found.silent_phases,
             messages_total: tallies.total,
+            messages_per_node: tallies.total as f64 / nodes.max(1) as f64,
             received_max: tallies.most,
             ring_received_max: tallies.ring_most,
             up_dn_received_min: tallies.introductions_min,

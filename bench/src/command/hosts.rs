@@ -200,12 +200,12 @@ impl Play<'_> {
                         self.tell("mended", What::Mended { host })?;
                     }
                 }
-                () = until(self.waiting), if self.waiting.is_some() => self.waiting = None,
-                line = self.lines.next(), if self.waiting.is_none() => self.on_line(&line).await?,
                 () = sleep_until(look) => {
                     self.look()?;
                     look = now() + LOOK;
                 }
+                () = until(self.waiting), if self.waiting.is_some() => self.waiting = None,
+                line = self.lines.next(), if self.waiting.is_none() => self.on_line(&line).await?,
             }
         }
     }

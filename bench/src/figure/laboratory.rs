@@ -79,7 +79,7 @@ fn measure(line: &str) -> Result<Value, String> {
         .chain(line.split_whitespace());
     let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
     let row = match arguments.command {
-        Command::Converge(converge) => serde_json::to_value(converge.measure()?),
+        Command::Converge(converge) => Ok(converge.measure()?),
         Command::Route(route) => serde_json::to_value(route.measure()?),
         Command::Graph(graph) => match graph.check_routing {
             Some(most) => serde_json::to_value(graph.compare_routing(most)),

@@ -64,12 +64,16 @@ fn verdicts_follow_the_rows() {
     let binary = "converge --shape binary --nodes 63 --scheduler sync";
     let repeated =
         "converge --shape binomial --nodes 256 --scheduler async --forwarding literal --repeat";
+    let clique = "converge --bootstrap clique --procedure sorted --nodes 64 --seeds 50 --seed 1";
+    let drawn = "converge --bootstrap graph --graph random:200,4 --root drawn --seeds 20 --seed 1";
     let cases = [
         ("bmg09-2a", 0, slow, "seconds_at_50us", 0.021),
         ("bmg09-2b", 0, ring, "ring_phases", 5.0),
         ("bmg09-2b", 2, binary, "ring_phases", 9.0),
         ("bmg09-2b", 3, binary, "bmg_phases", 40.0),
         ("bmg09-3", 1, slow, "received_max", 1e7),
+        ("fc", 3, clique, "messages_per_node_mean", 99.0),
+        ("fc", 4, drawn, "rounds_mean", 1.0),
         ("corrections", 0, slow, "up_dn_received_max", 99.0),
         ("corrections", 2, repeated, "repeated_up_dn_min", 8.0),
     ];

@@ -27,8 +27,8 @@ pub struct Claim<I> {
 }
 
 impl<I: Copy + Eq> Claim<I> {
-    /// The longest path that is believed; who is further away begins a tree of its own, which
-    /// the other one absorbs. Guess: above the diameter of any graph of hosts.
+    /// The longest path that is believed. In a graph that reaches farther nobody is complete, and
+    /// all begin when their time is over. Guess: above the diameter of any graph of hosts.
     pub const MAX_PATH: usize = 1024;
 
     /// The root that it is about.

@@ -139,6 +139,14 @@ impl<I: Id> Spanning<I> {
         }
     }
 
+    /// For the study: claim this degree in the place of its own.
+    #[must_use]
+    pub const fn claiming(mut self, degree: u32) -> Self {
+        self.degree = degree;
+        self.told.degree = degree;
+        self
+    }
+
     /// Handle one input.
     pub fn handle<M, T, E>(&mut self, input: Input<I>, out: &mut Outbox<I, M, T, E>) -> Outcome<I>
     where

@@ -40,6 +40,8 @@ pub(super) struct CliqueRow {
     link_rounds_mean: f64,
     ranking_rounds_mean: Option<f64>,
     finger_rounds_mean: Option<f64>,
+    /// From the start to the end, over the runs that came there.
+    all_rounds_mean: Option<f64>,
     messages_per_node_mean: f64,
     first_inexact_seed: Option<u64>,
     wall_seconds: f64,
@@ -86,6 +88,7 @@ impl Converge {
             link_rounds_mean: over(|found| Some(found.link_rounds)).unwrap_or(0.0),
             ranking_rounds_mean: over(|found| found.ranking_rounds),
             finger_rounds_mean: over(|found| found.finger_rounds),
+            all_rounds_mean: over(Found::all_rounds),
             messages_per_node_mean: over(|found| Some(found.messages)).unwrap_or(0.0)
                 / nodes as f64,
             first_inexact_seed: inexact.map(|number| self.seed.wrapping_add(number as u64)),

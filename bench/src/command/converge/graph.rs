@@ -1,6 +1,8 @@
 //! `converge --bootstrap graph`: from any connected graph to the binomial graph.
 
 use binomesh::graph::Graph;
+use binomesh_overlay::noise::Noise;
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::clique::mean;
@@ -14,12 +16,23 @@ use crate::command::Failure;
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
+/// Who becomes the root in a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum RootName {
+    /// A node of highest degree.
+    Highest,
+    /// One that the seed draws, which says that its degree is the highest.
+    Drawn,
+}
+
 /// What many runs of one kind of graph took; those of a random graph differ. The rounds of a
 /// stage count from the end of the stage before.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct GraphRow {
     bootstrap: &'static str,
     graph: String,
+    root: RootName,
     nodes: usize,
     seeds: u64,
     first_seed: u64,
@@ -97,12 +110,13 @@ impl Converge {
     /// Many runs in a graph.
     pub(super) fn in_graph(&self, graph: &Graph, seeds: u64) -> Result<GraphRow, Failure> {
         let watch = Stopwatch::start();
-        let lists = |number: u64| graph.lists(self.seed.wrapping_add(number));
+        let seed = |number: u64| self.seed.wrapping_add(number);
+        let lists = |number| graph.lists(seed(number));
         let first = lists(0).map_err(|error| Failure::Usage(format!("--graph: {error}")))?;
         let found = parallel::map(
             seeds,
             parallel::processors(),
-            |number| lists(number).map(|lists| self.run_in(&lists)),
+            |number| lists(number).map(|lists| self.run_in(&lists, seed(number))),
             |_| false,
             |all| record::progress(format_args!("{graph}, {} of {seeds} runs", all.len())),
         );
@@ -111,8 +125,15 @@ impl Converge {
         Ok(self.graph_row(graph, first.len(), &all, watch))
     }
 
-    fn run_in(&self, lists: &[Vec<u32>]) -> Run {
-        let facts = Facts::of(lists);
+    fn run_in(&self, lists: &[Vec<u32>], seed: u64) -> Run {
+        let chosen = match self.root {
+            RootName::Highest => None,
+            RootName::Drawn => {
+                let drawn = Noise::new(seed).next() % lists.len().max(1) as u64;
+                usize::try_from(drawn).ok()
+            }
+        };
+        let facts = Facts::of(lists, chosen);
         let found = graph::run(lists, &facts, self.phase_limit);
         let tree = Tree::from_parents(&in_breadth(&found.parents), false);
         let (depth, degree) = (tree.depth(), tree.degree());
@@ -139,6 +160,7 @@ impl Converge {
         GraphRow {
             bootstrap: "graph",
             graph: graph.to_string(),
+            root: self.root,
             nodes,
             seeds: all.len() as u64,
             first_seed: self.seed,

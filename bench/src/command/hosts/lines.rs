@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 
 use tokio::sync::mpsc;
 
-/// The longest line; what is longer is taken for several, which are no steps.
+/// The longest line; a longer one is cut, with a mark that is in no step.
 const LINE_MAX: u64 = 256;
 /// How many lines wait for their turn; what is beyond stays in the pipe.
 const QUEUE: usize = 16;
@@ -48,8 +48,25 @@ fn forward(mut input: impl BufRead, lines: &mpsc::Sender<String>) {
         if !read.is_ok_and(|read| read > 0) {
             return;
         }
-        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        let mut text = String::from_utf8_lossy(&line).trim().to_owned();
+        if line.len() as u64 == LINE_MAX && line.last() != Some(&b'\n') {
+            text.push('…');
+            skip_line(&mut input);
+        }
         if !text.is_empty() && lines.blocking_send(text).is_err() {
+            return;
+        }
+    }
+}
+
+/// Read on to the end of the line.
+fn skip_line(input: &mut impl BufRead) {
+    loop {
+        let Ok(buffer) = input.fill_buf() else { return };
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(buffer.len(), |end| end + 1);
+        input.consume(length);
+        if end.is_some() || length == 0 {
             return;
         }
     }
@@ -62,12 +79,14 @@ mod tests {
     #[tokio::test]
     async fn given_lines_come_first_and_empty_ones_not_at_all() {
         let (sender, read) = mpsc::channel(QUEUE);
-        let long = "x".repeat(LINE_MAX as usize + 1);
+        let most = LINE_MAX as usize;
+        // Neither its beginning nor its end is a step.
+        let long = format!("cut 3{}cut 4", " ".repeat(2 * most));
         let input = format!("one\n\n  two  \n{long}\nlast");
         std::thread::spawn(move || forward(input.as_bytes(), &sender));
         let given = VecDeque::from(["first".to_owned()]);
         let mut lines = Lines { given, read };
-        for expected in ["first", "one", "two", &long[1..], "x", "last"] {
+        for expected in ["first", "one", "two", "cut 3…", "last"] {
             assert_eq!(lines.next().await, expected);
         }
     }
