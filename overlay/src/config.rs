@@ -26,7 +26,7 @@ pub struct Config<I> {
     pub seeds: Vec<I>,
     /// In a fully connected system: whom to meet, in the place of a parent.
     pub gather: Option<Gather<I>>,
-    /// In an arbitrary graph: the neighbours, in the place of a parent.
+    /// In an arbitrary graph: the neighbours, in the place of a parent. Not used with `gather`.
     pub survey: Option<Gather<I>>,
     /// Whether this node is a cluster by itself if no contact answers.
     pub alone: bool,
@@ -72,8 +72,8 @@ pub struct Gather<I> {
     /// In a fully connected system all peers, this node among them, in the order that the
     /// ranks should have; in a graph the neighbours.
     pub peers: Vec<I>,
-    /// How long a node waits for a further listed peer, or for news of one. Default 1 s (guess: several
-    /// round trips and handshakes).
+    /// How long a node waits for a further listed peer, or in a graph for news. Default 1 s
+    /// (guess: several round trips and handshakes).
     pub quiet: Duration,
     /// How long it waits in all. Default 10 s (guess: longer than a process takes to start).
     pub latest: Duration,

@@ -130,8 +130,8 @@ impl<I: Copy> Message<I> {
                 let (kind, level) = message.body.slot();
                 (80 + kind, level, None)
             }
-            // One or the other says where the sender is.
-            Self::Spanning(_) => (70, 0, None),
+            Self::Spanning(spanning::Message::Claim(_)) => (70, 0, None),
+            Self::Spanning(spanning::Message::Placed) => (71, 0, None),
             Self::Relayed(message) => {
                 let (base, peer, carried) = match message {
                     relayed::Message::To { to, carried } => (100, to, carried),

@@ -33,8 +33,6 @@ pub struct Facts {
     pub root: usize,
     /// Who was chosen, if somebody was.
     chosen: Option<usize>,
-    /// The length of that list.
-    pub degree: usize,
     /// The number of edges, each counted once whoever of two knows the other.
     pub edges: usize,
     /// The greatest distance of two nodes.
@@ -60,7 +58,6 @@ impl Facts {
         Self {
             root,
             chosen,
-            degree: lists.get(root).map_or(0, Vec::len),
             edges: around.iter().map(Vec::len).sum::<usize>() / 2,
             diameter: (0..lists.len()).map(farthest).max().unwrap_or(0),
             parents: (0..lists.len()).map(parent).collect(),

@@ -152,15 +152,19 @@ pub(super) fn overlay_config(
         }
         Bootstrap::Graph => {
             let gather = gather(&config.neighbours);
-            let others = gather.peers.iter().filter(|peer| **peer != me);
-            wanted.seeds.extend(others);
+            let others: BTreeSet<PeerId> = gather.peers.iter().copied().collect();
+            let others: Vec<PeerId> = others.into_iter().filter(|peer| *peer != me).collect();
+            // From all over the list: to probe all after a loss would cost thousands of dials.
+            let step = others.len().div_ceil(NEIGHBOURS_AS_SEEDS).max(1);
+            wanted.seeds.extend(others.into_iter().step_by(step));
             wanted.survey = Some(gather);
         }
     }
     wanted.alone = config.alone;
     let expected = config.expect.names();
     wanted.expect = expected.map(|name| id_of(trust_domain, name)).collect();
-    wanted.slot = config.slot;
+    // In a graph nobody knows its place among siblings.
+    wanted.slot = config.slot.filter(|_| config.bootstrap != Bootstrap::Graph);
     wanted.priority = config.priority;
     wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);
     wanted.limits.starting_rounds = config.patience_rounds;
@@ -172,6 +176,9 @@ pub(super) fn overlay_config(
     }
     wanted
 }
+
+/// How many neighbours in a graph are contacts at most. Guess: an orphan asks 24 peers a round.
+const NEIGHBOURS_AS_SEEDS: usize = 16;
 
 /// Whom a node of a fully connected system takes for its contacts: those at the distances 2^i
 /// on both sides of it in the list, its parent and children in the tree among them. They lead

@@ -100,9 +100,11 @@ impl<I: Id> Gathering<I> {
         (peers, self.clique.waiting_count())
     }
 
-    /// Whether this node has room for one more of the peers that it does not list.
+    /// Whether this node has room for one more of the peers that it does not list, besides the
+    /// listed ones that may still come.
     fn has_room(&self) -> bool {
-        self.met.len() + self.placed.len() < self.gather.peers.len() + MAX_STRANGERS
+        let all = self.met.len() + self.placed.len() + self.unheard.len();
+        all < self.gather.peers.len() + MAX_STRANGERS
     }
 
     /// The list, without those that were not met, and with those that it lacks at its end.
@@ -423,8 +425,10 @@ mod tests {
         for stranger in 100..100 + MAX_STRANGERS as u32 + 10 {
             hand(&mut node, stranger, clique::Message::listed(7), &mut out);
         }
-        let (timer, late) = (Timer::GatherQuiet, Duration::ZERO);
-        node.handle(Input::Timer { timer, late }, &mut out);
+        // Those that it lists are met all the same, and are the last that it waits for.
+        for listed in [1, 3, 4] {
+            hand(&mut node, listed, clique::Message::listed(7), &mut out);
+        }
         for stranger in 0..MAX_LATE as u32 + 10 {
             let stranger = 1_000_000 + stranger;
             hand(&mut node, stranger, clique::Message::listed(7), &mut out);

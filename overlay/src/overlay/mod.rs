@@ -157,7 +157,7 @@ impl<I: Id> Overlay<I> {
         let phase = noise.next() as u16;
         let gather = config.gather.clone();
         let gathering = gather.map(|gather| Gathering::new(config.me, gather, &mut noise));
-        let survey = config.survey.clone();
+        let survey = config.survey.clone().filter(|_| config.gather.is_none());
         let survey = survey.map(|gather| Survey::new(config.me, gather));
         let lists = config.gather.iter().chain(&config.survey);
         let listed = lists.flat_map(|gather| &gather.peers);

@@ -10,15 +10,17 @@
 //! A claim names a root, its degree and the path from it. Of two claims the greater degree
 //! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
 //! with the same root and a shortest path to it, after as many rounds as the graph's diameter
-//! has edges. A claim whose path leads through the node itself is none of its ways: there are
-//! no cycles, and a claim ends with the link that brought it.
+//! has edges. A node does not follow a claim whose path leads through itself, so there are no
+//! cycles. When a link ends, the claim that came over it is forgotten.
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
-//! The root is complete last, and begins the tree; whoever has a place there says so to its
-//! neighbours, and a node goes below the one to which its claim leads. So nobody asks for a place
-//! below one that has none, and there are no circles in the tree either. If links are slow a root may believe itself complete while
-//! an echo of a former path is under way: then it begins a tree too early, and the others come
-//! to that one.
+//! The root is complete last, and begins the tree. Who gets a place in it tells its neighbours.
+//! A node waits until the parent that its claim names has told it so, and goes below that one.
+//! Nobody asks for a place below a node that has none, so the tree has no circles either.
+//!
+//! A root may begin too early: if links are slow, while an echo of a former path is under way;
+//! or if lists are one-way, before somebody that lists its neighbours has spoken. The others
+//! come to its tree then, whatever their degrees.
 //!
 //! Not here: when a node stops waiting for a silent neighbour (`overlay`), and everything
 //! after the tree has begun: no later claim moves a root.
@@ -154,7 +156,11 @@ impl<I: Id> Spanning<I> {
     {
         let is_news = match input {
             Input::Met(peer) => self.meet(peer, out),
-            Input::Claim { from, claim } => self.on_claim(from, claim, out),
+            Input::Claim { from, claim } => match self.on_claim(from, claim, out) {
+                true => true,
+                // What is said again costs nothing.
+                false => return Outcome::Nothing,
+            },
             Input::Placed(peer) => {
                 if let Some(neighbour) = self.neighbours.get_mut(&peer) {
                     neighbour.is_placed = true;

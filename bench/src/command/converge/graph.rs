@@ -153,9 +153,9 @@ impl Converge {
         let over = |of: &dyn Fn(&Run) -> Option<u64>| mean(all.iter().filter_map(of));
         let most = |of: &dyn Fn(&Run) -> Option<u64>| all.iter().filter_map(of).max();
         let claims = |run: &Run| run.found.claim_rounds;
-        let echo = |run: &Run| Some(run.found.echo_rounds? - run.found.claim_rounds?);
-        let tree = |run: &Run| Some(run.found.tree_rounds? - run.found.echo_rounds?);
-        let fingers = |run: &Run| Some(run.after.bmg_phases? - run.after.ring_phases?);
+        let echo = |run: &Run| between(run.found.claim_rounds, run.found.echo_rounds);
+        let tree = |run: &Run| between(run.found.echo_rounds, run.found.tree_rounds);
+        let fingers = |run: &Run| between(run.after.ring_phases, run.after.bmg_phases);
         let inexact = all.iter().position(|run| !run.is_exact());
         GraphRow {
             bootstrap: "graph",
@@ -195,6 +195,15 @@ impl GraphRow {
     }
 }
 
+/// The rounds of a stage, from the end of the stage before. Where lists are one-way a stage may
+/// end before that.
+const fn between(before: Option<u64>, end: Option<u64>) -> Option<u64> {
+    match (before, end) {
+        (Some(before), Some(end)) => Some(end.saturating_sub(before)),
+        _ => None,
+    }
+}
+
 /// The parents of a tree in which nodes have the numbers of a breadth-first walk, each behind
 /// its parent. Who has no way to the root is put below it, so that the tree is whole; such a
 /// run is not exact.
@@ -214,4 +223,25 @@ fn in_breadth(parents: &[Option<usize>]) -> Vec<u32> {
         next += 1;
     }
     order.into_iter().map(|(_, parent)| parent).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Node 1 lists nobody; its first acquaintance believes that it has heard of everybody.
+    #[test]
+    fn a_root_that_begins_before_all_have_heard_of_it_is_judged_and_is_not_exact() {
+        let lists = [&[1][..], &[], &[1], &[2], &[3]].map(<[u32]>::to_vec);
+        let facts = Facts::of(&lists, None);
+        let found = graph::run(&lists, &facts, 100);
+        assert!(found.echo_rounds < found.claim_rounds, "{found:?}");
+        assert_eq!(between(found.claim_rounds, found.echo_rounds), Some(0));
+    }
+
+    #[test]
+    fn parents_come_before_their_children_and_nobody_is_left_out() {
+        let parents = [Some(2), Some(0), None, Some(2), None];
+        assert_eq!(in_breadth(&parents), [0, 0, 0, 0, 2]);
+    }
 }
