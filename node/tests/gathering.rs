@@ -105,18 +105,23 @@ fn a_latecomer_is_admitted_by_any_member() {
     assert_eq!(ranked(&world).len(), 9);
 }
 
+/// How long one run takes is chance: a lost message costs a back-off. `settle` bounds each run;
+/// the mean of the runs tells whether healing has become slower.
 #[test]
 fn losses_and_crashes_while_it_forms_heal() {
-    for seed in 0..30 {
+    const RUNS: u32 = 100;
+    let mut total = Duration::ZERO;
+    for seed in 0..u64::from(RUNS) {
         let list: Vec<Id> = (0..17).collect();
         let mut world = World::new(seed, lossy());
         world.deploy(17, Shape::Flat, |config| gather(config, list.clone()));
-        world.run_for(Duration::from_millis(1 + seed * 3));
+        world.run_for(Duration::from_millis(1 + seed % 30 * 3));
         world.crash(seed as u32 % 17);
-        let took = settle(&mut world, "a crash on the way");
-        assert!(took < Duration::from_secs(25), "seed {seed}: {took:?}");
-        assert_eq!(ranked(&world).len(), 16);
+        total += settle(&mut world, "a crash on the way");
+        assert_eq!(ranked(&world).len(), 16, "seed {seed}");
     }
+    let mean = total / RUNS;
+    assert!(mean < Duration::from_millis(12_500), "{mean:?}");
 }
 
 #[test]

@@ -261,3 +261,51 @@ impl<I: Id> Overlay<I> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::Input;
+    use crate::ring::Message as Ring;
+    use crate::tree::{Lead, Message as Tree, Order, RootKey, Step};
+    use crate::{Config, Effect, Message};
+
+    /// Whether node 2, a leaf, has told its parent that it looks for its successor.
+    fn has_told_info(out: &mut Out<u32>) -> bool {
+        let info = Message::Ring(Ring::Info(2));
+        out.drain()
+            .any(|effect| matches!(&effect, Effect::Send { to: 1, message } if *message == info))
+    }
+
+    /// The parent took it for down, forgot its Info and takes it in again; it has noticed
+    /// nothing, and its back-off stands at the maximum.
+    #[test]
+    fn a_leaf_that_its_parent_takes_in_again_looks_for_its_successor_again() {
+        let mut config = Config::new(2, 1, 1);
+        config.parent = Some(1);
+        let (mut node, mut out) = (Overlay::new(config), Out::new());
+        node.handle(Input::Start, &mut out);
+        node.handle(Input::LinkUp { peer: 1, boot: 1 }, &mut out);
+        let root = RootKey {
+            weight: 1,
+            priority: 100,
+            id: 1,
+        };
+        let step = Step {
+            id: 1,
+            order: Order::default(),
+        };
+        let lead = Tree::Lead(Lead {
+            path: vec![step],
+            order: Order::slot(1),
+            root,
+            heirs: [2].into_iter().collect(),
+            anchored: true,
+        });
+        for taken_in in ["once", "again"] {
+            let (from, message) = (1, lead.clone().into());
+            node.handle(Input::Message { from, message }, &mut out);
+            assert!(has_told_info(&mut out), "{taken_in}");
+        }
+    }
+}

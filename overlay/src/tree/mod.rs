@@ -413,7 +413,11 @@ impl<I: Id> Tree<I> {
         out: &mut Out<I>,
     ) -> bool {
         if self.parent == Some(from) {
-            return self.follow_lead(lead, around, out);
+            // A Lead that says nothing new of the ancestors is about this node: the parent may have
+            // taken it in again, after a pause that it has not noticed itself. The ring's rules
+            // are due as if it were a new child.
+            let is_about_me = lead.path == self.path;
+            return self.follow_lead(lead, around, out) | is_about_me;
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
