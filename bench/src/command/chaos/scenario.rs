@@ -191,6 +191,15 @@ impl Scenario {
         u64::from(self.nodes) + at_once.max().unwrap_or(0)
     }
 
+    /// How many messages are forged in all.
+    pub fn forged(&self) -> u64 {
+        let floods = self.faults.iter().filter_map(|timed| match timed.what {
+            Fault::Flood { count, .. } => Some(u64::from(count)),
+            _ => None,
+        });
+        floods.sum()
+    }
+
     /// The relays' parameters.
     pub fn relay(&self, planted: Planted) -> routing::Config {
         let config = routing::Config {

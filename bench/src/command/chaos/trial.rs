@@ -46,6 +46,9 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How many messages per node and virtual second are a storm, which
 /// ends the run: a hundred times what a busy second takes.
 const STORM: u64 = 2_000;
+/// How many answers to a forged message are none: a Lead to each child, and what they answer.
+/// Those that reach a paused node, or leave one, take effect in one instant.
+const ANSWERS: u64 = 10;
 /// Messages after the last fault, by as many nodes.
 const LAST_MESSAGES: usize = 8;
 
@@ -129,8 +132,8 @@ struct Trial<'a> {
     first_told: String,
     /// The second that is measured for storms, and the messages before it.
     second: (Duration, u64),
-    /// How many nodes are there at once, visitors included.
-    crowd: u64,
+    /// How many messages in a second are a storm.
+    storm: u64,
     violations: Vec<Violation>,
 }
 
@@ -153,7 +156,7 @@ impl<'a> Trial<'a> {
             told: 0,
             first_told: String::new(),
             second: (Duration::ZERO, 0),
-            crowd: scenario.crowd(),
+            storm: STORM * scenario.crowd() + ANSWERS * scenario.forged(),
             violations: Vec::new(),
         }
     }
@@ -454,7 +457,7 @@ impl<'a> Trial<'a> {
 
     /// Whether more is sent than anything could need. Time stands still then.
     fn is_storm(&self) -> bool {
-        self.world.sent() - self.second.1 > STORM * self.crowd
+        self.world.sent() - self.second.1 > self.storm
     }
 
     /// Enter in the books what began, what ended and what was told.
