@@ -413,11 +413,10 @@ impl<I: Id> Tree<I> {
         out: &mut Out<I>,
     ) -> bool {
         if self.parent == Some(from) {
-            // A Lead that says nothing new of the ancestors is about this node: the parent may have
-            // taken it in again, after a pause that it has not noticed itself. The ring's rules
-            // are due as if it were a new child.
-            let is_about_me = lead.path == self.path;
-            return self.follow_lead(lead, around, out) | is_about_me;
+            self.follow_lead(lead, around, out);
+            // The parent may have taken this node in again, after a pause that the node has not
+            // noticed: the ring's rules are due as for a new child.
+            return true;
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
@@ -450,12 +449,7 @@ impl<I: Id> Tree<I> {
 
     /// Take over what the parent says. On a cycle, which shows as oneself on
     /// one's own path, only the smallest id drops its parent.
-    fn follow_lead(
-        &mut self,
-        lead: Lead<I>,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
+    fn follow_lead(&mut self, lead: Lead<I>, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
         let Lead {
             mut path,
             order,
@@ -466,13 +460,15 @@ impl<I: Id> Tree<I> {
         if let Some(mine) = path.iter().rposition(|step| step.id == self.me) {
             let cycle = &path[mine..];
             if cycle.iter().all(|step| self.me <= step.id) {
-                return self.orphan(None, around, out);
+                self.orphan(None, around, out);
+                return;
             }
             path.drain(..=mine);
             path.truncate(usize::from(self.limits.max_depth));
             anchored = false;
         } else if path.len() >= usize::from(self.limits.max_depth) {
-            return self.orphan(None, around, out);
+            self.orphan(None, around, out);
+            return;
         }
         let changed = self.path != path
             || self.order != order
@@ -484,7 +480,9 @@ impl<I: Id> Tree<I> {
             self.anchored = anchored;
             self.tell_children(out);
         }
-        anchored && self.admit_waiting(around, out)
+        if anchored {
+            self.admit_waiting(around, out);
+        }
     }
 
     fn admit_waiting(&mut self, around: &Surroundings<'_, I>, out: &mut Out<I>) -> bool {
