@@ -44,8 +44,8 @@ const MAX_ASKED: usize = 64;
 /// The most goodbyes in one question, since each may be answered with its proof. The next
 /// question is about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Once in so many beats the accused are reminded by those who hear them, and
-/// hearsay is doubted before one neighbour: what is told once may be lost.
+/// Once in so many beats the accused are reminded by those who hear them, and one
+/// neighbour is asked about all others: what is told once may be lost.
 const REMIND: u32 = 8;
 
 /// A message of the detector. Any message at all is a sign of life of its
@@ -99,6 +99,8 @@ pub enum Verdict {
     Cut,
     /// It was taken for down and is no longer.
     Up,
+    /// This node has found out for itself that it is down, and others say that it is up.
+    Denied,
     /// Nobody has heard of it for so long that it is no longer called down.
     Expired,
 }
@@ -375,8 +377,8 @@ impl<I: Id> Detector<I> {
         let gone = self
             .goodbyes
             .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
-        let hearsay = self.rumours.hearsay().take(MAX_TOLD - MAX_ASKED_AFTER);
-        self.ask(turn, hearsay.chain(gone).collect(), links, out);
+        let doubts = self.rumours.in_doubt().take(MAX_TOLD - MAX_ASKED_AFTER);
+        self.ask(turn, doubts.chain(gone).collect(), links, out);
     }
 
     /// Ask one neighbour, each in its turn, who knows better.
@@ -565,6 +567,7 @@ impl<I: Id> Detector<I> {
             }
             (News::Accused, None) => Some((peer, Verdict::ToldDown)),
             (News::Cleared, _) => Some((peer, Verdict::Up)),
+            (News::Denied, _) => Some((peer, Verdict::Denied)),
             (News::Stale, _) => has_returned.then_some((peer, Verdict::Up)),
         }
     }

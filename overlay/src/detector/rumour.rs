@@ -81,6 +81,8 @@ struct Entry<I> {
     /// The peer said this of itself, in a life that its link here may not have: it
     /// answers for that life, so it is accused in it from now on.
     is_own: bool,
+    /// Whether this beat somebody has denied what this node found out for itself.
+    is_denied: bool,
 }
 
 /// The rumours that a node has heard or started.
@@ -103,6 +105,8 @@ pub(super) enum News {
     Accused,
     /// It is called up.
     Cleared,
+    /// It is called up, and this node has found out for itself that it is down.
+    Denied,
 }
 
 impl<I: Id> Rumours<I> {
@@ -203,9 +207,11 @@ impl<I: Id> Rumours<I> {
         self.of_belief(Belief::Contradicted)
     }
 
-    /// What others say and nobody here can tell.
-    pub(super) fn hearsay(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
-        self.of_belief(Belief::Hearsay)
+    /// Who is taken for down. What others say nobody here can tell, and what this node found
+    /// out for itself may have changed.
+    pub(super) fn in_doubt(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
+        let witnessed = self.of_belief(Belief::Witnessed);
+        self.of_belief(Belief::Hearsay).chain(witnessed)
     }
 
     fn of_belief(&self, belief: Belief) -> impl Iterator<Item = Rumour<I>> + '_ {
@@ -284,17 +290,25 @@ impl<I: Id> Rumours<I> {
         let ahead = rumour.incarnation.checked_sub(incarnation);
         let max_ahead = MAX_AHEAD + u32::from(rumour.is_up);
         let is_possible = ahead.is_some_and(|ahead| ahead <= max_ahead);
+        let is_witnessed =
+            known.is_some_and(|entry| entry.is_down() && entry.belief == Belief::Witnessed);
         let is_news = match known {
             None => true,
             // An answer outdoes what it answers, but not what was witnessed.
-            Some(entry) if rumour.is_up => {
-                let is_witnessed = entry.is_down() && entry.belief == Belief::Witnessed;
-                ahead > Some(0) && !is_witnessed
-            }
+            Some(_) if rumour.is_up => ahead > Some(0) && !is_witnessed,
             Some(entry) if entry.belief == Belief::Contradicted => true,
             Some(entry) => entry.rumour.is_up,
         };
         let is_told = known.is_some_and(|entry| entry.belief == Belief::Contradicted);
+        if is_possible && is_witnessed && rumour.is_up && ahead > Some(0) {
+            let entry = self.entries.get_mut(&rumour.peer);
+            let is_first =
+                entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_denied, true));
+            return match is_first {
+                true => News::Denied,
+                false => News::Stale,
+            };
+        }
         if !is_possible || !is_news || self.new_in_beat >= MAX_PER_BEAT {
             return News::Stale;
         }
@@ -327,6 +341,7 @@ impl<I: Id> Rumours<I> {
         self.entries.retain(|peer, entry| {
             // A corrupted age must not outlast a whole one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
+            entry.is_denied = false;
             if entry.beats_left == 0 && entry.is_down() {
                 cleared.push(*peer);
             }
@@ -365,6 +380,7 @@ impl<I: Id> Rumours<I> {
             beats_left: self.life,
             is_told: false,
             is_own: false,
+            is_denied: false,
         };
         self.entries.insert(rumour.peer, entry);
         while self.entries.len() > MAX_RUMOURS {

@@ -253,8 +253,9 @@ fn after_a_pause_of_its_own_a_word_undoes_what_a_node_had_witnessed() {
         is_up: true,
         ..accusation(1, 10, 0)
     }]);
+    assert_eq!(bed.hear(2, answer.clone()), [(1, Verdict::Denied)]);
     assert!(
-        bed.hear(2, answer.clone()).is_empty(),
+        bed.detector.is_down(1),
         "it was witnessed, and hearsay does not undo it"
     );
     bed.sent();

@@ -172,6 +172,8 @@ impl<I: Id> Overlay<I> {
                     self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
+                // Contact alone undoes that.
+                Verdict::Denied => self.tree.probe(peer, out),
                 Verdict::Forgotten => {
                     // It left and was not lost.
                     self.shore.lost.remove(&peer);

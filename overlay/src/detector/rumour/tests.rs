@@ -82,8 +82,12 @@ fn a_link_is_asked_before_it_is_believed_to_be_down() {
     rumours.witness(7);
     assert!(rumours.is_down(7));
     // Others reach it; this node does not.
-    assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), News::Stale);
-    assert!(rumours.is_down(7));
+    for news in [News::Denied, News::Stale] {
+        assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), news);
+        assert!(rumours.is_down(7));
+    }
+    rumours.on_beat();
+    assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), News::Denied);
     assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
     assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
     // Said again it is asked again, but not passed on again.

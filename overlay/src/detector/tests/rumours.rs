@@ -126,6 +126,26 @@ fn hearsay_is_doubted_before_every_neighbour_in_turn() {
     assert_eq!(asked, [1, 2, 3].into());
 }
 
+/// The partition in which this node found them out may have ended.
+#[test]
+fn what_was_witnessed_is_doubted_too() {
+    let mut bed = Bed::new(Planted::NONE);
+    for _ in 0..3 {
+        bed.heard(2);
+        bed.beat();
+    }
+    assert!(bed.detector.is_down(1));
+    bed.boots.remove(&1);
+    bed.claimed.remove(&1);
+    bed.sent();
+    for _ in 0..REMIND {
+        bed.heard(2);
+        bed.beat();
+    }
+    let is_doubt = |(_, message): &(u32, Message<u32>)| matches!(message, Message::Doubts(doubts) if doubts.iter().any(|doubt| doubt.peer == 1));
+    assert!(bed.sent().iter().any(is_doubt));
+}
+
 #[test]
 fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
     let mut bed = Bed::new(Planted::NONE);
