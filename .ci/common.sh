@@ -26,10 +26,15 @@ fail() {
 # Install the Debian packages that tests need.
 packages() {
     local missing=() package command
-    for package in jq chromium spin valgrind nftables iproute2; do
-        command=$package
-        [ "$package" = nftables ] && command=nft
-        [ "$package" = iproute2 ] && command=ip
+    for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin; do
+        case $package in
+        nftables) command=nft ;;
+        iproute2) command=ip ;;
+        slurm-wlm) command=slurmctld ;;
+        munge) command=munged ;;
+        openmpi-bin) command=mpirun ;;
+        *) command=$package ;;
+        esac
         command -v "$command" >/dev/null || missing+=("$package")
     done
     if [ ${#missing[@]} -gt 0 ]; then

@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod live;
 pub mod peers;
 pub mod route;
+pub mod verify;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub enum Command {
     Live(live::Live),
     /// Run nodes on hosts of their own, as network namespaces, and disturb their network.
     Hosts(hosts::Hosts),
+    /// Check that running nodes, taken together, are the exact binomial graph.
+    Verify(verify::Verify),
     /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
     Peers(peers::Peers),
     /// Route round dead nodes: hops, steps, and who is reached.
@@ -66,6 +69,7 @@ impl Arguments {
             Command::Heal(heal) => heal.run(),
             Command::Live(live) => live.run(),
             Command::Hosts(hosts) => hosts.run(),
+            Command::Verify(verify) => verify.run(),
             Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),

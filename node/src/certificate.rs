@@ -5,6 +5,7 @@
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
 //! ```
 
+mod job;
 mod ledger;
 
 use std::fs;
@@ -14,11 +15,12 @@ use std::path::{Path, PathBuf};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PKCS_ED25519, RevokedCertParams, SanType, SerialNumber,
+    PKCS_ED25519, RevokedCertParams, SanType, SerialNumber, SigningKey,
 };
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+pub use job::{JobAuthority, JobSecret, SecretError};
 pub use ledger::{Entry, Ledger};
 
 use crate::credentials::node_uri;
@@ -126,13 +128,7 @@ impl Authority {
             let found = trust_domain.chars().take(64).collect();
             return Err(CertificateError::TrustDomain(found));
         }
-        let mut params = CertificateParams::default();
-        validity.set(&mut params)?;
-        params.distinguished_name = named(&format!("Binomesh CA of {trust_domain}"));
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let uri = format!("spiffe://{trust_domain}");
-        params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+        let params = authority_params(trust_domain, validity)?;
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let certificate = params.self_signed(&key)?;
         Ok(Self {
@@ -195,35 +191,63 @@ impl Authority {
 
     /// Certify a node. The certificate ends no later than the authority's own.
     pub fn issue(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
-        check_name(name)?;
         let until = validity.until.min(self.until);
         if until < validity.until && until <= validity.from + SKEW_SECONDS {
             return Err(CertificateError::AuthorityExpired);
         }
-        if until <= validity.from {
-            return Err(CertificateError::Validity(validity.from, validity.until));
-        }
-        let mut params = CertificateParams::default();
         let from = validity.from;
-        Validity { from, until }.set(&mut params)?;
-        params.distinguished_name = named(name);
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.use_authority_key_identifier_extension = true;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
-        let uri = node_uri(&self.trust_domain, name);
-        params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
-        let key = KeyPair::generate_for(&PKCS_ED25519)?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Issued {
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-            authority_pem: self.certificate_pem.clone(),
-        })
+        let validity = Validity { from, until };
+        let (domain, authority) = (&self.trust_domain, &self.certificate_pem);
+        leaf(&self.issuer, domain, authority, name, validity)
     }
+}
+
+/// What an authority's certificate says.
+fn authority_params(
+    trust_domain: &str,
+    validity: Validity,
+) -> Result<CertificateParams, CertificateError> {
+    let mut params = CertificateParams::default();
+    validity.set(&mut params)?;
+    params.distinguished_name = named(&format!("Binomesh CA of {trust_domain}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let uri = format!("spiffe://{trust_domain}");
+    params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+    Ok(params)
+}
+
+/// A new key for the node `name`, and its certificate.
+fn leaf<S: SigningKey>(
+    issuer: &Issuer<'_, S>,
+    trust_domain: &str,
+    authority_pem: &str,
+    name: &str,
+    validity: Validity,
+) -> Result<Issued, CertificateError> {
+    check_name(name)?;
+    if validity.until <= validity.from {
+        return Err(CertificateError::Validity(validity.from, validity.until));
+    }
+    let mut params = CertificateParams::default();
+    validity.set(&mut params)?;
+    params.distinguished_name = named(name);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    let uri = node_uri(trust_domain, name);
+    params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+    let key = KeyPair::generate_for(&PKCS_ED25519)?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok(Issued {
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
+        authority_pem: authority_pem.to_owned(),
+    })
 }
 
 impl Authority {

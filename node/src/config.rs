@@ -12,7 +12,7 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use crate::settings::{Bootstrap, NodeConfig};
+use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
@@ -39,7 +39,7 @@ const PARSED: [&str; 19] = [
     "config",
 ];
 
-const TAKEN: [&str; 18] = [
+const TAKEN: [&str; 20] = [
     "bootstrap",
     "name",
     "bind",
@@ -48,6 +48,8 @@ const TAKEN: [&str; 18] = [
     "key",
     "ca",
     "crl",
+    "job_secret",
+    "job_id",
     "state_dir",
     "profile",
     "expect",
@@ -205,6 +207,12 @@ pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigErr
         .merge(layers.placed)
         .merge(layers.environment)
         .merge(layers.flags);
+    let figment = match figment.contains("job_secret") {
+        true => figment.join(Layer::defaults(
+            CREDENTIALS.map(|key| (key, Some(String::new()))),
+        )),
+        false => figment,
+    };
     let file = file.unwrap_or(Path::new(NO_FILE));
     let mut config: NodeConfig = figment.extract().map_err(|error| explained(error, file))?;
     rebase(&figment, file, &mut config);
@@ -275,6 +283,9 @@ fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
     if let Some(path) = &mut config.crl {
         move_path("crl", path);
     }
+    if let Some(SecretSource::File(path)) = &mut config.job_secret {
+        move_path("job_secret", path);
+    }
     if let Some(path) = &mut config.push_dir {
         move_path("push_dir", path);
     }
@@ -313,7 +324,9 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
         {
             (
                 name.to_string(),
-                "give --credentials with a folder that `binomesh ca issue` has written".to_owned(),
+                "give --credentials with a folder that `binomesh ca issue` has written, or \
+                 --job-secret"
+                    .to_owned(),
             )
         }
         Kind::MissingField(name) if file == Path::new(NO_FILE) => (

@@ -11,7 +11,11 @@ use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::time::ASN1Time;
 
+#[cfg(feature = "ca")]
+use crate::certificate::{JobSecret, SecretError};
 use crate::settings::NodeConfig;
+#[cfg(feature = "ca")]
+use crate::settings::SecretSource;
 
 /// What a node proves itself with, and what it believes others by.
 #[derive(Debug)]
@@ -23,6 +27,10 @@ pub struct Credentials {
 impl Credentials {
     /// Read and check the files that `config` names.
     pub fn load(config: &NodeConfig) -> Result<Self, CredentialsError> {
+        #[cfg(feature = "ca")]
+        if let Some(source) = &config.job_secret {
+            return Self::of_job(config, source);
+        }
         let chain = certificates("certificate", &config.certificate)?;
         let key = PrivateKeyDer::from_pem_file(&config.key)
             .map_err(|error| unreadable("key", &config.key, &error))?;
@@ -44,6 +52,33 @@ impl Credentials {
         if subject.id != PeerId::of_uri(&uri) {
             return Err(at(Problem::OtherUri(uri)));
         }
+        Ok(Self { identity })
+    }
+
+    /// What follows from the secret of a job.
+    #[cfg(feature = "ca")]
+    fn of_job(config: &NodeConfig, source: &SecretSource) -> Result<Self, CredentialsError> {
+        let failed = |problem: Problem| {
+            // What should say where the secret is may be the secret.
+            let shown = match problem {
+                Problem::Secret(SecretError::Itself) => PathBuf::from("hidden"),
+                _ => PathBuf::from(source.to_string()),
+            };
+            CredentialsError::new("job_secret", &shown, problem)
+        };
+        let secret = JobSecret::read(source).map_err(|error| failed(error.into()))?;
+        let job_id = config.job_id.as_deref().unwrap_or_default();
+        let issued = secret
+            .authority(job_id)
+            .and_then(|job| job.issue(&config.name));
+        let issued = issued.map_err(|error| failed(SecretError::from(error).into()))?;
+        let identity = Identity::from_pem(
+            issued.certificate_pem.as_bytes(),
+            issued.key_pem.as_bytes(),
+            issued.authority_pem.as_bytes(),
+            b"",
+        );
+        let identity = identity.map_err(|error| failed(error.into()))?;
         Ok(Self { identity })
     }
 }
@@ -95,6 +130,10 @@ pub enum Problem {
     /// The certificate's SPIFFE URI is not of the form that names are found by.
     #[error("does not name the node as `{0}`")]
     OtherUri(String),
+    /// The secret of the job cannot be used.
+    #[cfg(feature = "ca")]
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The files cannot be used together, or not now.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -104,6 +143,17 @@ impl Problem {
     const fn remedy(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "check the path and its permissions",
+            #[cfg(feature = "ca")]
+            Self::Secret(SecretError::Shared(_)) => {
+                "chmod 600 it, and make a new one if it was seen"
+            }
+            #[cfg(feature = "ca")]
+            Self::Secret(SecretError::Itself) => {
+                "make a new one, put it in a file of mode 0600 or in a variable, and give the file, \
+                 or env: and the variable's name"
+            }
+            #[cfg(feature = "ca")]
+            Self::Secret(_) => "make one with `binomesh ca job-secret --out FILE`",
             Self::OtherName { .. } => "correct `name`, or issue a certificate of that name",
             Self::Identity(IdentityError::NotYetValid { .. }) => "check this host's clock",
             Self::Identity(IdentityError::KeyMismatch(_)) => {

@@ -142,6 +142,16 @@ impl Placement {
 /// The variables of a process; `HOSTNAME` is the name that its host has, whatever a shell says.
 pub type Environment = BTreeMap<String, String>;
 
+/// Which job the process belongs to, as its launcher says: a step of Slurm, or an `mpirun`.
+pub fn job_id(environment: &Environment) -> Option<String> {
+    let of = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    let step = of("SLURM_JOB_ID").zip(of("SLURM_STEP_ID"));
+    match step {
+        Some((job, step)) => Some(format!("{job}-{step}")),
+        None => of("PMIX_NAMESPACE").cloned(),
+    }
+}
+
 /// Find out where the process stands.
 pub fn place(environment: &Environment, request: &Request) -> Result<Placement, ConfigError> {
     match &request.launcher {

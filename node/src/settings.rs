@@ -4,6 +4,8 @@ mod bootstrap;
 pub(crate) mod folded;
 mod inventory;
 mod routing;
+#[cfg(feature = "ca")]
+mod secret;
 mod seed;
 mod signatures;
 
@@ -19,6 +21,8 @@ use serde::{Deserialize, Serialize};
 pub use bootstrap::Bootstrap;
 pub use inventory::{InvalidInventory, Inventory};
 pub use routing::{Router, Strategy, UnknownStrategy};
+#[cfg(feature = "ca")]
+pub use secret::SecretSource;
 pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
 pub use signatures::Signatures;
 
@@ -89,6 +93,16 @@ pub struct NodeConfig {
     /// Revoked certificates, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
+    /// Where the secret of the job is kept, from which the node's certificate and its authority
+    /// follow: a file of mode 0600, or `env:` and a variable. In the place of `certificate`,
+    /// `key`, `ca` and `crl`.
+    #[cfg(feature = "ca")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_secret: Option<SecretSource>,
+    /// With `job_secret`: which job it is, the same for all its nodes.
+    #[cfg(feature = "ca")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
     /// The folder for what must outlive the process: node secret and boot.
     pub state_dir: PathBuf,
     /// How eagerly the node watches its neighbours.
@@ -153,6 +167,13 @@ pub struct NodeConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planted: Option<String>,
 }
+
+/// Bytes of a job id, which is part of the trust domain.
+#[cfg(feature = "ca")]
+const MAX_JOB_ID: usize = 128;
+#[cfg(feature = "ca")]
+const JOB_ID: &str = "1 to 128 characters, the same for all nodes of the job: give --job-id; \
+                      srun and mpirun set one";
 
 /// As many as the transport remembers of a peer.
 const MAX_ADDRESSES: usize = 4;
@@ -243,6 +264,10 @@ impl NodeConfig {
             key: credentials.join("node.key"),
             ca: credentials.join("ca.pem"),
             crl: None,
+            #[cfg(feature = "ca")]
+            job_secret: None,
+            #[cfg(feature = "ca")]
+            job_id: None,
             state_dir: state_dir.into(),
             expect: Inventory::default(),
             profile: Profile::default(),
@@ -264,6 +289,24 @@ impl NodeConfig {
             watch_stdin: false,
             #[cfg(feature = "planted")]
             planted: None,
+        }
+    }
+
+    /// The defaults for a node `name` of a job, which has its credentials from the job's secret.
+    #[cfg(feature = "ca")]
+    pub fn of_job(
+        name: impl Into<String>,
+        secret: SecretSource,
+        job_id: impl Into<String>,
+        state_dir: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            ca: PathBuf::new(),
+            job_secret: Some(secret),
+            job_id: Some(job_id.into()),
+            ..Self::new(name, "", state_dir)
         }
     }
 
@@ -321,6 +364,7 @@ impl NodeConfig {
         {
             return invalid("planted", bug.clone(), "the name of a planted bug");
         }
+        self.check_credentials()?;
         self.check_bootstrap()?;
         if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {
             return invalid("parent", parent.to_string(), "another node");
@@ -334,6 +378,50 @@ impl NodeConfig {
     pub fn listed(&self) -> impl Iterator<Item = &Seed> {
         let all = self.peers.iter().chain(&self.neighbours);
         all.filter(|seed| seed.name != self.name)
+    }
+
+    fn check_credentials(&self) -> Result<(), InvalidSetting> {
+        let files = [
+            ("certificate", Some(&self.certificate)),
+            ("key", Some(&self.key)),
+            ("ca", Some(&self.ca)),
+            ("crl", self.crl.as_ref()),
+        ];
+        let named = |file: &&PathBuf| !file.as_os_str().is_empty();
+        #[cfg(feature = "ca")]
+        if self.job_secret.is_some() {
+            let given = files
+                .into_iter()
+                .find_map(|(key, file)| Some((key, file.filter(named)?)));
+            if let Some((key, file)) = given {
+                let (value, expected) = (file.display().to_string(), "no file beside `job_secret`");
+                return Err(InvalidSetting {
+                    key,
+                    value,
+                    expected,
+                });
+            }
+            let id = self.job_id.as_deref().unwrap_or("");
+            let is_id = (1..=MAX_JOB_ID).contains(&id.len()) && !id.chars().any(char::is_control);
+            let (value, expected) = (format!("{id:?}"), JOB_ID);
+            let wrong = InvalidSetting {
+                key: "job_id",
+                value,
+                expected,
+            };
+            return if is_id { Ok(()) } else { Err(wrong) };
+        }
+        let missing = files
+            .into_iter()
+            .find(|(key, file)| *key != "crl" && file.filter(named).is_none());
+        match missing {
+            Some((key, _)) => Err(InvalidSetting {
+                key,
+                value: "empty".to_owned(),
+                expected: "a file",
+            }),
+            None => Ok(()),
+        }
     }
 
     fn check_bootstrap(&self) -> Result<(), InvalidSetting> {

@@ -178,6 +178,22 @@ Example:
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Make a secret from which all processes of a short-lived job have their certificates.
+    #[command(
+        after_help = "Whoever has it is a member of the job. Keep it in a file of mode 0600.
+
+Examples:
+  binomesh ca job-secret --out job.secret
+  srun -n 64 binomesh run --launch slurm --job-secret job.secret -- ./work"
+    )]
+    JobSecret {
+        /// The file to write, of mode 0600; standard output if not given.
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Replace a file that is there.
+        #[arg(long)]
+        force: bool,
+    },
     /// List the certificates that were issued.
     #[command(after_help = "Example:
   binomesh ca list --dir ca --json")]
@@ -201,7 +217,7 @@ leaves when it ends, and its exit status is that of `run`.
 
 Examples:
   binomesh run --config /etc/binomesh/node.toml --log info,binomesh=debug
-  srun -n 64 binomesh run --launch slurm --credentials ca/nodes -- ./work
+  srun -n 64 binomesh run --launch slurm --job-secret job.secret -- ./work
   mpirun -n 8 --hostfile hosts binomesh run --hostfile hosts --credentials ca/nodes -- ./work
   binomesh run --ordinal 3 --peers 'c[001-128]' --shape binary --credentials /etc/binomesh
   binomesh run --launch kubernetes --peers 'mesh-{}.mesh:7400' --size 3 --credentials /certs"

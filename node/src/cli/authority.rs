@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Failure;
 use super::arguments::CaCommand;
 use super::output::Output;
-use crate::certificate::{Authority, CertificateError, Entry, Ledger, Validity};
+use crate::certificate::{Authority, CertificateError, Entry, JobSecret, Ledger, Validity};
 use crate::state::replace;
 
 pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
@@ -43,8 +43,23 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
                 .map(|()| format!("{} revokes {name}; give it to all nodes", out.display()))
         }
         CaCommand::List { dir, json } => return list(dir, *json),
+        CaCommand::JobSecret { out, force } => return job_secret(out.as_deref(), *force),
     };
     eprintln!("{}", done.map_err(failure)?);
+    Ok(())
+}
+
+fn job_secret(out: Option<&Path>, force: bool) -> Result<(), Failure> {
+    let secret = JobSecret::generate().map_err(Failure::failed)?;
+    let Some(out) = out else {
+        print!("{}", *secret);
+        return Ok(());
+    };
+    if !force && std::fs::symlink_metadata(out).is_ok() {
+        return Err(failure(CertificateError::Exists(out.to_owned())));
+    }
+    written(out, &secret).map_err(failure)?;
+    eprintln!("{} holds a new secret", out.display());
     Ok(())
 }
 

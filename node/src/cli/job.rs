@@ -46,6 +46,8 @@ pub(super) struct Job {
     /// The node's place among how many, if it has one.
     pub(super) place: Option<(u32, u32)>,
     pub(super) admin_socket: Option<PathBuf>,
+    /// The variable that holds the secret of the job: none of the command's business.
+    pub(super) secret: Option<String>,
 }
 
 /// How a command ended.
@@ -87,6 +89,9 @@ impl Job {
             if name.to_string_lossy().starts_with("BINOMESH_") {
                 command.env_remove(name);
             }
+        }
+        if let Some(name) = &self.secret {
+            command.env_remove(name);
         }
         if let Some(socket) = &self.admin_socket {
             let whole = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());

@@ -9,7 +9,7 @@ use clap::Args;
 use super::Failure;
 use crate::config::Layer;
 use crate::launch::{self, Environment, Launcher, NODES_MAX, PORT, Placement, Request, family};
-use crate::settings::{Bootstrap, NodeConfig, Seed};
+use crate::settings::{Bootstrap, NodeConfig, SecretSource, Seed};
 use crate::shape::Shape;
 
 /// The most bytes of a host file. Guess: 65,536 lines of 256 bytes.
@@ -54,6 +54,13 @@ pub(super) struct LaunchFlags {
     /// called by its name.
     #[arg(long, env = "BINOMESH_CREDENTIALS", value_name = "DIR")]
     pub(super) credentials: Option<PathBuf>,
+    /// Instead of credentials: the file, or env: and the variable, with the secret of the job, as
+    /// `binomesh ca job-secret` makes it. Whoever has it is a member.
+    #[arg(long, value_name = "FILE|env:NAME", conflicts_with = "credentials")]
+    pub(super) job_secret: Option<SecretSource>,
+    /// Which job it is, the same for all its nodes; srun and mpirun set one.
+    #[arg(long, value_name = "ID")]
+    pub(super) job_id: Option<String>,
 }
 
 impl LaunchFlags {
@@ -125,6 +132,7 @@ impl LaunchFlags {
             false => SocketAddr::from(([0_u16; 8], me.address.port())),
         };
         let own = [
+            ("job_id", launch::job_id(&environment())),
             ("name", Some(me.name.clone())),
             ("bind", Some(bind.to_string())),
             ("bootstrap", Some(bootstrap.to_string())),

@@ -22,8 +22,10 @@ use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::push::{Into, Receiver};
-use crate::settings::{Bootstrap, NodeConfig};
+use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 
+/// How long the credentials of a job are used: a third of their validity.
+const JOB_RENEWAL: Duration = Duration::from_secs(10 * 24 * 3600);
 /// How much longer than its drain a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
 
@@ -35,6 +37,10 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
         command: flags.command.clone(),
         place,
         admin_socket: config.admin_socket.clone(),
+        secret: match &config.job_secret {
+            Some(SecretSource::Variable(name)) => Some(name.clone()),
+            _ => None,
+        },
     });
     runtime(config.threads)?.block_on(serve(config, job))
 }
@@ -155,9 +161,18 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
     taking.map(Some).map_err(Failure::failed)
 }
 
-/// Read the credentials again at each SIGHUP. What cannot be used changes nothing.
+/// Read the credentials again at each SIGHUP, and make those of a job anew in time. What cannot
+/// be used changes nothing.
 async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
-    while hangups.recv().await.is_some() {
+    let pause = match config.job_secret {
+        Some(_) => JOB_RENEWAL,
+        None => Duration::MAX,
+    };
+    loop {
+        tokio::select! {
+            Some(()) = hangups.recv() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
         let config = config.clone();
         // Files may be slow, and the node may have this thread alone.
         let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
@@ -171,7 +186,6 @@ async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infalli
             Err(error) => tracing::error!(%error, "credentials not renewed, going on as before"),
         }
     }
-    std::future::pending().await
 }
 
 /// Leave; give up when asked a second time, or when it takes too long.
@@ -205,6 +219,11 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
         ("name", flags.name.clone()),
         ("bind", text(flags.bind.as_ref().map(|it| it as _))),
         ("parent", text(flags.parent.as_ref().map(|it| it as _))),
+        (
+            "job_secret",
+            text(flags.place.job_secret.as_ref().map(|it| it as _)),
+        ),
+        ("job_id", flags.place.job_id.clone()),
         ("state_dir", path(&flags.state_dir)),
         ("admin_socket", path(&flags.admin_socket)),
         ("metrics", text(flags.metrics.as_ref().map(|it| it as _))),

@@ -44,15 +44,24 @@ impl Launched {
         self.dir.path().join(name)
     }
 
-    /// `run` of the node `name` with these flags and variables.
+    /// `run` of the node `name` with a certificate of its own, these flags and variables.
     fn command(&self, name: &str, flags: &[&str], variables: &[(&str, &str)]) -> Command {
         self.certify(name);
+        let folder = self.credentials().display().to_string();
+        self.uncertified(
+            name,
+            &[&["--credentials", &folder], flags].concat(),
+            variables,
+        )
+    }
+
+    /// The same without a certificate.
+    fn uncertified(&self, name: &str, flags: &[&str], variables: &[(&str, &str)]) -> Command {
         let home = self.home(name);
         std::fs::create_dir_all(&home).unwrap();
         let log = std::fs::File::create(home.join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_binomesh"));
         command.arg("run").args(["--profile", "fast"]);
-        command.arg("--credentials").arg(self.credentials());
         command.arg("--state-dir").arg(home.join("state"));
         command.arg("--admin-socket").arg(home.join("admin.sock"));
         command.args(flags).envs(variables.iter().copied());
@@ -244,6 +253,63 @@ async fn the_tasks_of_a_slurm_step_are_one_overlay() {
         }
     }
     launched.formed(&all).await;
+}
+
+/// The tasks of a step, two by a file and two by a variable, and one of another job that has the
+/// same secret.
+#[tokio::test]
+async fn the_tasks_of_a_job_need_a_secret_alone_and_another_job_is_a_stranger() {
+    let _turn = bed::turn().await;
+    let mut launched = Launched::new();
+    let file = launched.dir.path().join("secret").display().to_string();
+    let made = bed::ran(&["ca", "job-secret", "--out", &file], b"").await;
+    assert!(made.status.success(), "{made:?}");
+    let secret = std::fs::read_to_string(&file).unwrap();
+    let peers = list("127.0.0.1", 5);
+    let all = names("127.0.0.1", 5);
+    for (ordinal, name) in all.iter().enumerate() {
+        let ordinal = ordinal.to_string();
+        let (source, job) = match ordinal.as_str() {
+            "0" | "1" => (file.as_str(), "7-0"),
+            "4" => (file.as_str(), "7-1"),
+            _ => ("env:OUR_SECRET", "7-0"),
+        };
+        let flags = [
+            "--ordinal",
+            &ordinal,
+            "--peers",
+            &peers,
+            "--job-secret",
+            source,
+            "--job-id",
+        ];
+        let script = "[ -z \"$OUR_SECRET\" ] && sleep 600";
+        let command = ["--", "sh", "-c", script];
+        let flags = [&flags[..], &[job], &command[..]].concat();
+        let variable = [("OUR_SECRET", secret.as_str())];
+        let count = usize::from(source.starts_with("env:"));
+        let child = launched
+            .uncertified(name, &flags, &variable[..count])
+            .spawn();
+        launched.children.push(child.unwrap());
+    }
+    launched.formed(&all[..4]).await;
+    let stranger = eventually("a refusal", async || {
+        let log = launched.log(&all[4]);
+        log.contains("refused").then_some(log)
+    });
+    let logs = stranger.await
+        + &all
+            .iter()
+            .map(|name| launched.log(name))
+            .collect::<String>();
+    assert!(!logs.contains(secret.trim()), "the secret is in a log");
+    let stranger = launched.client(&all[4]).status().await.unwrap();
+    assert!(!stranger.ready, "{stranger:?}");
+    for child in &mut launched.children[..4] {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "its command saw the secret: {ended:?}");
+    }
 }
 
 /// A port that is free at both addresses, as the next one is.
