@@ -14,6 +14,7 @@ mod listen;
 mod output;
 mod push;
 mod run;
+mod service;
 mod up;
 mod wait;
 

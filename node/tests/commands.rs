@@ -221,6 +221,45 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert!(!Path::new(&socket).exists());
 }
 
+/// A service manager hears that it listens, where it stands, that its loop answers, and that it
+/// leaves.
+#[test]
+fn a_service_manager_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = node(dir.path(), "node-1");
+    let path = dir.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let mut command = binomesh(&["run", "--config", &config]);
+    command
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "300000");
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told = |wanted: &str| {
+        let mut text = [0; 4096];
+        for _ in 0..1000 {
+            let length = socket.recv(&mut text).expect(wanted);
+            let text = String::from_utf8_lossy(&text[..length]);
+            if text.contains(wanted) {
+                return text.into_owned();
+            }
+        }
+        panic!("never {wanted}");
+    };
+    told("READY=1");
+    let standing = told("rank 0 of 1; ready");
+    assert!(standing.contains("WATCHDOG=1"), "{standing}");
+    signal(&child, "TERM");
+    told("STOPPING=1");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_revoked_node_is_listed_and_does_not_start() {
     let dir = tempfile::tempdir().unwrap();

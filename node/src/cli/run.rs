@@ -14,7 +14,7 @@ use super::arguments::RunFlags;
 use super::job::{Job, JobEnd};
 use super::launch::{LaunchFlags, check_stdin, name_of};
 use super::output::Output;
-use super::{Failure, runtime, start_log};
+use super::{Failure, runtime, service, start_log};
 use crate::admin::Admin;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, Layers, bootstrap, load};
@@ -80,6 +80,7 @@ async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let outcome = tokio::select! {
         outcome = lived(&node, job, &mut stop, drain) => outcome,
         never = renew(&node, &config, hangups) => match never {},
+        never = service::tell(&node) => match never {},
     };
     admin.stop().await;
     outcome
@@ -190,6 +191,7 @@ async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infalli
 
 /// Leave; give up when asked a second time, or when it takes too long.
 async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
+    service::stopping();
     let leaving = tokio::time::timeout(drain.saturating_add(GOODBYE), node.leave(drain));
     tokio::select! {
         left = leaving => {
