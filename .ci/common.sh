@@ -26,13 +26,21 @@ fail() {
 # Install the Debian packages that tests need.
 packages() {
     local missing=() package command
-    for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin; do
+    for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin \
+        curl procps python3-venv systemd; do
         case $package in
         nftables) command=nft ;;
         iproute2) command=ip ;;
         slurm-wlm) command=slurmctld ;;
         munge) command=munged ;;
         openmpi-bin) command=mpirun ;;
+        procps) command=sysctl ;;
+        systemd) command=systemd-analyze ;;
+        # A Python of one's own has it, too.
+        python3-venv)
+            if python3 -c "import ensurepip" 2>/dev/null; then continue; fi
+            command=none
+            ;;
         *) command=$package ;;
         esac
         command -v "$command" >/dev/null || missing+=("$package")
