@@ -113,6 +113,33 @@ fn silent_neighbours_keep_nobody_out() {
     }
 }
 
+/// Nobody tries all the paths to a root that is gone, one by one.
+#[test]
+fn a_root_that_dies_while_it_forms_is_survived() {
+    for graph in ["cliques:24", "star:20", "random:24,5"] {
+        for after in [1, 3, 20, 400] {
+            let mut lists = lists(graph);
+            let root = highest(&lists).expect("a root");
+            // Without the root the others still know each other.
+            let count = lists.len() as u32;
+            for (list, me) in lists.iter_mut().zip(0..) {
+                list.push((me + 1) % count);
+                list.push((me + 2) % count);
+            }
+            let mut world = deployed(after, Network::local(), &lists);
+            world.run_for(Duration::from_millis(after));
+            world.crash(root);
+            let took = settle(&mut world, graph);
+            let each = world.sent() / u64::from(count);
+            assert!(
+                took < Duration::from_secs(25),
+                "{graph}, {after} ms: {took:?}"
+            );
+            assert!(each < 2000, "{graph}, {after} ms: {each} messages of each");
+        }
+    }
+}
+
 #[test]
 fn losses_and_crashes_while_it_forms_heal() {
     for seed in 0..30 {

@@ -11,7 +11,8 @@
 //! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
 //! with the same root and a shortest path to it, after as many rounds as the graph's diameter
 //! has edges. A node does not follow a claim whose path leads through itself, so there are no
-//! cycles. When a link ends, the claim that came over it is forgotten.
+//! cycles. When a link ends, the claim that came over it is forgotten, and no longer way to the same root
+//! is taken before a silence.
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
 //! The root is complete last, and begins the tree. Who gets a place in it tells its neighbours.
@@ -54,6 +55,8 @@ pub struct Spanning<I> {
     neighbours: BTreeMap<I, Neighbour<I>>,
     /// Whether it has waited for those that list it, too.
     has_waited: bool,
+    /// The best way that it has had since it last waited in vain, without the neighbour.
+    nearest: Option<Way<I>>,
     /// What it told its neighbours last.
     told: Claim<I>,
 }
@@ -116,8 +119,10 @@ pub enum Outcome<I> {
     Formed(Vec<I>),
 }
 
-/// A way to a root, the best one least.
-type Standing<I> = (Reverse<u32>, I, usize, Option<I>);
+/// A way to a root by its degree, name and distance, the best one least.
+type Way<I> = (Reverse<u32>, I, usize);
+/// The same, with the neighbour that it leads over.
+type Standing<I> = (Way<I>, Option<I>);
 
 impl<I: Id> Spanning<I> {
     /// A node with this list of neighbours. An entry that occurs again does not count, nor does
@@ -133,6 +138,7 @@ impl<I: Id> Spanning<I> {
             bound: neighbours.len() + MAX_STRANGERS,
             neighbours,
             has_waited: false,
+            nearest: None,
             told: Claim {
                 degree,
                 path: vec![me],
@@ -174,6 +180,7 @@ impl<I: Id> Spanning<I> {
             Input::Lost(peer) => self.lose(peer),
             Input::Silence => {
                 self.has_waited = true;
+                self.nearest = None;
                 let placed = self.neighbours.iter().find(|(_, it)| it.is_placed);
                 if let Some((peer, _)) = placed {
                     return Outcome::Formed(vec![*peer]);
@@ -267,7 +274,9 @@ impl<I: Id> Spanning<I> {
     /// Choose the best claim, and tell everybody if it is another one. Whether the node is
     /// complete concerns the parent alone.
     fn decide<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
-        let (degree, path) = self.best();
+        let (way, path) = self.best();
+        let degree = way.0.0;
+        self.nearest = Some(self.nearest.map_or(way, |nearest| nearest.min(way)));
         let is_other = (degree, &path) != (self.told.degree, &self.told.path);
         self.told.degree = degree;
         self.told.path = path;
@@ -282,25 +291,33 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    fn best(&self) -> (u32, Vec<I>) {
-        let own: Standing<I> = (Reverse(self.degree), self.me, 0, None);
+    /// Whether it is not further to that root than it has been: a longer way may lead through
+    /// this node, or through others that have lost the root as well and do not know it yet. Those
+    /// who know each other would try all paths among them otherwise, one by one. (Babel, RFC 8966,
+    /// calls such a way feasible.) After a silence, a longer way is one.
+    fn is_feasible(&self, way: Way<I>) -> bool {
+        let nearest = self
+            .nearest
+            .filter(|nearest| (nearest.0, nearest.1) == (way.0, way.1));
+        nearest.is_none_or(|nearest| way.2 <= nearest.2)
+    }
+
+    fn best(&self) -> (Way<I>, Vec<I>) {
+        let own: Standing<I> = ((Reverse(self.degree), self.me, 0), None);
         let claims = self.neighbours.iter().filter_map(|(peer, neighbour)| {
             let claim = neighbour.claim.as_ref()?;
             let is_way = !claim.path.contains(&self.me) && claim.path.len() < Claim::<I>::MAX_PATH;
-            let standing = (
-                Reverse(claim.degree),
-                claim.root()?,
-                claim.path.len(),
-                Some(*peer),
-            );
-            is_way.then_some((standing, claim))
+            let way = (Reverse(claim.degree), claim.root()?, claim.path.len());
+            // Who has its place has a way, however long.
+            let is_open = neighbour.is_placed || self.is_feasible(way);
+            (is_way && is_open).then_some(((way, Some(*peer)), claim))
         });
         match claims.min_by_key(|(standing, _)| *standing) {
             Some((standing, claim)) if standing < own => {
                 let path = claim.path.iter().copied().chain([self.me]);
-                (claim.degree, path.collect())
+                (standing.0, path.collect())
             }
-            _ => (self.degree, vec![self.me]),
+            _ => (own.0, vec![self.me]),
         }
     }
 
@@ -451,6 +468,23 @@ mod tests {
             let _ = node.handle(Input::Silence, &mut out);
         }
         assert!(!node.has_neighbour(3) && node.has_neighbour(4));
+    }
+
+    #[test]
+    fn a_longer_way_to_a_root_that_was_near_is_taken_after_a_silence() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(9, &[3], false));
+        let _ = says(&mut node, &mut out, claim(9, &[3, 7], false));
+        let _ = says(&mut node, &mut out, claim(4, &[1, 9], false));
+        assert_eq!(node.ancestors(), [3]);
+        let _ = node.handle(Input::Lost(3), &mut out);
+        assert_eq!(node.ancestors(), [1, 9], "a root of lower degree");
+        // Another way that is as short as the first one was.
+        let _ = says(&mut node, &mut out, claim(9, &[3], false));
+        assert_eq!(node.ancestors(), [3]);
+        let _ = node.handle(Input::Lost(3), &mut out);
+        let _ = node.handle(Input::Silence, &mut out);
+        assert_eq!(node.ancestors(), [3, 7]);
     }
 
     #[test]
