@@ -26,7 +26,7 @@ fail() {
 # Install the Debian packages that tests need.
 packages() {
     local missing=() package command
-    for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin \
+    for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin dnsmasq-base \
         curl procps python3-venv systemd; do
         case $package in
         nftables) command=nft ;;
@@ -34,6 +34,7 @@ packages() {
         slurm-wlm) command=slurmctld ;;
         munge) command=munged ;;
         openmpi-bin) command=mpirun ;;
+        dnsmasq-base) command=dnsmasq ;;
         procps) command=sysctl ;;
         systemd) command=systemd-analyze ;;
         # A Python of one's own has it, too.
