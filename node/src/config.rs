@@ -346,10 +346,16 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
             "correct it; deploy/node.toml shows every setting".to_owned(),
         ),
     };
+    // What cannot be parsed is shown with its line, which may hold a secret.
+    let problem = error.kind.to_string();
+    let problem = match problem.contains("job_secret") && problem.contains('\n') {
+        true => "the line of `job_secret` cannot be parsed".to_owned(),
+        false => problem,
+    };
     ConfigError {
         origin,
         key: (!key.is_empty()).then_some(key),
-        problem: error.kind.to_string(),
+        problem,
         remedy,
     }
 }
@@ -475,6 +481,20 @@ mod tests {
         let flags = Layer::flags([("max_children", Some("0".to_owned()))]);
         let error = read(GOOD, &[], flags).unwrap_err();
         assert_eq!(error.origin, "flag --max-children");
+    }
+
+    #[test]
+    fn a_secret_in_the_file_is_not_shown() {
+        let secret = "000102030405060708090a0b0c0d0e0f";
+        for value in [
+            format!("\"{secret}\""),
+            secret.to_owned(),
+            format!("\"{secret}"),
+        ] {
+            let text = GOOD.to_owned() + &format!("\njob_secret = {value}\n");
+            let error = read(&text, &[], Layer::default()).unwrap_err().to_string();
+            assert!(!error.contains(secret), "{error}");
+        }
     }
 
     #[test]

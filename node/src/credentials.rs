@@ -58,14 +58,8 @@ impl Credentials {
     /// What follows from the secret of a job.
     #[cfg(feature = "ca")]
     fn of_job(config: &NodeConfig, source: &SecretSource) -> Result<Self, CredentialsError> {
-        let failed = |problem: Problem| {
-            // What should say where the secret is may be the secret.
-            let shown = match problem {
-                Problem::Secret(SecretError::Itself) => PathBuf::from("hidden"),
-                _ => PathBuf::from(source.to_string()),
-            };
-            CredentialsError::new("job_secret", &shown, problem)
-        };
+        let shown = PathBuf::from(source.to_string());
+        let failed = |problem: Problem| CredentialsError::new("job_secret", &shown, problem);
         let secret = JobSecret::read(source).map_err(|error| failed(error.into()))?;
         let job_id = config.job_id.as_deref().unwrap_or_default();
         let issued = secret
@@ -152,6 +146,12 @@ impl Problem {
                 "make a new one, put it in a file of mode 0600 or in a variable, and give the file, \
                  or env: and the variable's name"
             }
+            #[cfg(feature = "ca")]
+            Self::Secret(SecretError::Unset) => {
+                "export it at all hosts, and give its name behind env:"
+            }
+            #[cfg(feature = "ca")]
+            Self::Secret(SecretError::Folder) => "name a file in it",
             #[cfg(feature = "ca")]
             Self::Secret(_) => "make one with `binomesh ca job-secret --out FILE`",
             Self::OtherName { .. } => "correct `name`, or issue a certificate of that name",

@@ -145,11 +145,12 @@ pub type Environment = BTreeMap<String, String>;
 /// Which job the process belongs to, as its launcher says: a step of Slurm, or an `mpirun`.
 pub fn job_id(environment: &Environment) -> Option<String> {
     let of = |name: &str| environment.get(name).filter(|value| !value.is_empty());
-    let step = of("SLURM_JOB_ID").zip(of("SLURM_STEP_ID"));
-    match step {
-        Some((job, step)) => Some(format!("{job}-{step}")),
-        None => of("PMIX_NAMESPACE").cloned(),
+    // Within a Slurm job mpirun starts some ranks by a step, and others without.
+    if of("OMPI_COMM_WORLD_RANK").is_some() {
+        return of("PMIX_NAMESPACE").cloned();
     }
+    let (job, step) = of("SLURM_JOB_ID").zip(of("SLURM_STEP_ID"))?;
+    Some(format!("{job}-{step}"))
 }
 
 /// Find out where the process stands.

@@ -88,7 +88,9 @@ pub enum StartError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The address cannot be bound.
-    #[error("cannot bind {address}: {source}; choose another `bind` or stop what holds it")]
+    #[error(
+        "cannot bind {address}: {source}; choose another `bind` or --port, or stop what holds it"
+    )]
     Bind {
         /// The configured address.
         address: SocketAddr,

@@ -172,8 +172,8 @@ pub struct NodeConfig {
 #[cfg(feature = "ca")]
 const MAX_JOB_ID: usize = 128;
 #[cfg(feature = "ca")]
-const JOB_ID: &str = "1 to 128 characters, the same for all nodes of the job: give --job-id; \
-                      srun and mpirun set one";
+const JOB_ID: &str = "1 to 128 characters, the same for all nodes of the job, by --job-id; srun and \
+                      mpirun set one";
 
 /// As many as the transport remembers of a peer.
 const MAX_ADDRESSES: usize = 4;

@@ -31,8 +31,8 @@ const NEW_BYTES: usize = 32;
 const LEAST_BYTES: usize = 16;
 /// The most bytes of a file or variable. Guess: beyond any secret.
 const TEXT_BYTES_MAX: u64 = 4096;
-/// So many random bytes have fewer than this many different ones less than once in 10^9 times;
-/// a word, a pattern or a row of zeros has.
+/// The fewest different bytes. Of 16 random ones hardly ever fewer than 8 are different; in words,
+/// patterns and rows of zeros they are.
 const LEAST_DIFFERENT: usize = 8;
 /// How long a certificate of a process holds, in days.
 const VALID_DAYS: u32 = 30;
@@ -52,13 +52,16 @@ pub enum SecretError {
     /// The variable is not set, or is no text.
     #[error("is not set")]
     Unset,
+    /// There is a folder in the place of the file.
+    #[error("is a folder")]
+    Folder,
     /// Others could read the file.
     #[error("has mode {0:04o}, so others may read it")]
     Shared(u32),
     /// It is no secret.
     #[error("holds {0}")]
     Weak(&'static str),
-    /// What should name a file is a secret.
+    /// The secret was given where the name of its file belongs.
     #[error("is the secret itself, which others may see there")]
     Itself,
     /// No certificate follows from it.
@@ -88,11 +91,8 @@ impl JobSecret {
     /// Read it.
     pub fn read(source: &SecretSource) -> Result<Self, SecretError> {
         match source {
-            SecretSource::File(path) if is_secret(&path.to_string_lossy()) => {
-                Err(SecretError::Itself)
-            }
             SecretSource::File(path) => Self::parse(&private_text(path)?),
-            SecretSource::Variable(name) if is_secret(name) => Err(SecretError::Itself),
+            SecretSource::Itself => Err(SecretError::Itself),
             SecretSource::Variable(name) => match std::env::var(name) {
                 Ok(text) => Self::parse(&Zeroizing::new(text)),
                 Err(_) => Err(SecretError::Unset),
@@ -109,7 +109,7 @@ impl JobSecret {
         }
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) || !digits.len().is_multiple_of(2)
         {
-            return weak("something else than pairs of hexadecimal digits");
+            return weak("something else than an even number of hexadecimal digits");
         }
         let bytes = (0..digits.len()).step_by(2);
         let bytes = bytes.filter_map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
@@ -193,15 +193,14 @@ impl SigningKey for Derived {
     }
 }
 
-/// Whether a text that should say where the secret is looks like the secret.
-fn is_secret(text: &str) -> bool {
-    text.len() >= 2 * LEAST_BYTES && text.bytes().all(|digit| digit.is_ascii_hexdigit())
-}
-
 /// The text of a file that nobody else may read.
 fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
     let file = File::open(path)?;
-    let mode = file.metadata()?.mode() & 0o777;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(SecretError::Folder);
+    }
+    let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(SecretError::Shared(mode));
     }
@@ -210,8 +209,8 @@ fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
     Ok(text)
 }
 
-/// A domain after a job id, in which other characters than a domain's are dashes. Ids that differ
-/// in those alone still have different authorities.
+/// The trust domain of a job id. Characters that no domain has become dashes; ids that have the same
+/// domain therefore still have different authorities.
 fn trust_domain(job_id: &str) -> String {
     let plain = |letter: char| match letter.to_ascii_lowercase() {
         letter @ ('a'..='z' | '0'..='9' | '.' | '_') => letter,

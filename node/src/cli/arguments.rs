@@ -73,8 +73,8 @@ pub(super) struct UpFlags {
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
     /// Who knows whom: ring:N, mesh:AxB, random:N,D (N nodes of mean degree D, by --seed), star:N,
-    /// cliques:N (two, joined by an edge), caterpillar:N, or file:PATH with an edge `a b`, or
-    /// `a > b` where only a knows b, a line.
+    /// cliques:N (two, joined by an edge), caterpillar:N, or file:PATH with an edge `0 1`, or
+    /// `0 > 1` where only 0 knows 1, a line.
     #[arg(long)]
     pub(super) graph: Option<Graph>,
     /// The deployment tree: binomial unless given, binary, flat or random.

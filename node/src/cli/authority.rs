@@ -1,5 +1,6 @@
 //! `ca`: `init`, `issue`, `revoke` and `list`.
 
+use std::io::Write;
 use std::path::Path;
 
 use super::Failure;
@@ -52,11 +53,14 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
 fn job_secret(out: Option<&Path>, force: bool) -> Result<(), Failure> {
     let secret = JobSecret::generate().map_err(Failure::failed)?;
     let Some(out) = out else {
-        print!("{}", *secret);
-        return Ok(());
+        let written = std::io::stdout().write_all(secret.as_bytes());
+        return written.map_err(|error| Failure::failed(format!("standard output: {error}")));
     };
     if !force && std::fs::symlink_metadata(out).is_ok() {
-        return Err(failure(CertificateError::Exists(out.to_owned())));
+        let out = out.display();
+        return Err(Failure::usage(format!(
+            "{out} exists already; name another file, or pass --force to replace it"
+        )));
     }
     written(out, &secret).map_err(failure)?;
     eprintln!("{} holds a new secret", out.display());

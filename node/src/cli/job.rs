@@ -46,7 +46,7 @@ pub(super) struct Job {
     /// The node's place among how many, if it has one.
     pub(super) place: Option<(u32, u32)>,
     pub(super) admin_socket: Option<PathBuf>,
-    /// The variable that holds the secret of the job: none of the command's business.
+    /// The variable with the secret of the job. The command does not inherit it.
     pub(super) secret: Option<String>,
 }
 
@@ -89,6 +89,10 @@ impl Job {
             if name.to_string_lossy().starts_with("BINOMESH_") {
                 command.env_remove(name);
             }
+        }
+        // It is not the service that the manager started.
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+            command.env_remove(name);
         }
         if let Some(name) = &self.secret {
             command.env_remove(name);

@@ -132,7 +132,6 @@ impl LaunchFlags {
             false => SocketAddr::from(([0_u16; 8], me.address.port())),
         };
         let own = [
-            ("job_id", launch::job_id(&environment())),
             ("name", Some(me.name.clone())),
             ("bind", Some(bind.to_string())),
             ("bootstrap", Some(bootstrap.to_string())),
@@ -141,7 +140,7 @@ impl LaunchFlags {
             Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
             Bootstrap::Graph => {
                 return Err(Failure::usage(
-                    "`bootstrap` is graph, and a list of all nodes is none: use --bootstrap tree \
+                    "`bootstrap` is graph, where each node has neighbours of its own, and there is a list of all nodes: use --bootstrap tree \
                      or clique, or set `neighbours` in the file and give no list",
                 ));
             }
@@ -150,16 +149,18 @@ impl LaunchFlags {
         Ok(Layer::placed(own.into_iter().chain(others)))
     }
 
-    /// What a node with a place and without a file has unless it is given.
-    pub(super) fn defaults(placement: &Placement) -> Result<Layer, Failure> {
-        let me = placement.me();
-        let folder = runtime_folder()?;
-        let home = folder.join(format!("{}-{}", me.name, me.address.port()));
-        let text = |path: PathBuf| Some(path.display().to_string());
-        Ok(Layer::defaults([
-            ("state_dir", text(home.clone())),
-            ("admin_socket", text(home.join("admin.sock"))),
-        ]))
+    /// What a node with a place has unless something else is said. Without a file, which would say
+    /// so, it has a folder of its own as well.
+    pub(super) fn defaults(placement: &Placement, has_folder: bool) -> Result<Layer, Failure> {
+        let mut values = vec![("job_id", launch::job_id(&environment()))];
+        if !has_folder {
+            let me = placement.me();
+            let home = runtime_folder()?.join(format!("{}-{}", me.name, me.address.port()));
+            let text = |path: PathBuf| Some(path.display().to_string());
+            values.push(("state_dir", text(home.clone())));
+            values.push(("admin_socket", text(home.join("admin.sock"))));
+        }
+        Ok(Layer::defaults(values))
     }
 
     /// The files in the folder of credentials, for the node of this name.

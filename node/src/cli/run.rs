@@ -26,6 +26,8 @@ use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 
 /// How long the credentials of a job are used: a third of their validity.
 const JOB_RENEWAL: Duration = Duration::from_secs(10 * 24 * 3600);
+/// How soon it is tried again if that failed.
+const NEXT_TRY: Duration = Duration::from_secs(3600);
 /// How much longer than its drain a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
 
@@ -165,10 +167,8 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 /// Read the credentials again at each SIGHUP, and make those of a job anew in time. What cannot
 /// be used changes nothing.
 async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
-    let pause = match config.job_secret {
-        Some(_) => JOB_RENEWAL,
-        None => Duration::MAX,
-    };
+    let is_job = config.job_secret.is_some();
+    let mut pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
     loop {
         tokio::select! {
             Some(()) = hangups.recv() => {}
@@ -183,8 +183,14 @@ async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infalli
             Err(panic) => Err(panic.to_string()),
         };
         match renewed {
-            Ok(()) => tracing::info!("credentials renewed"),
-            Err(error) => tracing::error!(%error, "credentials not renewed, going on as before"),
+            Ok(()) => {
+                tracing::info!("credentials renewed");
+                pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
+            }
+            Err(error) => {
+                tracing::error!(%error, "credentials not renewed, going on as before");
+                pause = if is_job { NEXT_TRY } else { Duration::MAX };
+            }
         }
     }
 }
@@ -262,9 +268,7 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let has_both = (flags.state_dir.is_some() || is_set("BINOMESH_STATE_DIR"))
             && (flags.admin_socket.is_some() || is_set("BINOMESH_ADMIN_SOCKET"));
-        if flags.config.is_none() && !has_both {
-            layers.defaults = LaunchFlags::defaults(placement)?;
-        }
+        layers.defaults = LaunchFlags::defaults(placement, flags.config.is_some() || has_both)?;
     }
     let config = load(flags.config.as_deref(), layers).map_err(Failure::usage)?;
     let place = placement.map(|placement| (placement.ordinal, placement.size()));

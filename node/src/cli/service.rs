@@ -15,11 +15,11 @@ use crate::report::NodeReport;
 /// How long after a look at the node the next one follows, unless the watchdog wants it sooner.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Said once, and again after it has heard something.
+/// Logged once each time that the service manager stops listening.
 const DEAF: &str = "the service manager cannot be told";
 
-/// Tell it from now on, if there is one. A loop that hangs does not answer, and the watchdog is
-/// told nothing then.
+/// Report to the service manager, if there is one, as long as the node runs. A node whose loop hangs
+/// answers no question, so the watchdog hears nothing.
 pub(super) async fn tell(node: &Node) -> Infallible {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return std::future::pending().await;

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 Examples:
   binomesh wait --members 16 --timeout-seconds 30 --admin /run/binomesh/admin.sock
-  srun -n 64 binomesh run --launch slurm -- sh -c 'binomesh wait --members 64 && ./work'"
+  srun -n 64 binomesh run --launch slurm --job-secret job.secret -- sh -c 'binomesh wait --members 64 && ./work'"
 )]
 pub(super) struct WaitFlags {
     #[command(flatten)]

@@ -126,6 +126,30 @@ fn each_launcher_tells_the_place_of_a_process() {
     }
 }
 
+#[test]
+fn all_ranks_of_an_mpirun_and_all_tasks_of_a_step_have_one_job_id() {
+    for (variables, id) in [
+        ("SLURM_JOB_ID=7 SLURM_STEP_ID=3", Some("7-3")),
+        ("SLURM_JOB_ID=7", None),
+        ("PMIX_NAMESPACE=4272", None),
+        ("OMPI_COMM_WORLD_RANK=0 PMIX_NAMESPACE=4272", Some("4272")),
+        (
+            "OMPI_COMM_WORLD_RANK=0 PMIX_NAMESPACE=4272 SLURM_JOB_ID=7",
+            Some("4272"),
+        ),
+        (
+            "OMPI_COMM_WORLD_RANK=4 PMIX_NAMESPACE=4272 SLURM_JOB_ID=7 SLURM_STEP_ID=0",
+            Some("4272"),
+        ),
+    ] {
+        assert_eq!(
+            job_id(&environment(variables)).as_deref(),
+            id,
+            "{variables}"
+        );
+    }
+}
+
 /// Every process of a step finds itself, and all find the same list.
 #[test]
 fn the_processes_of_a_step_have_one_list_and_each_place_once() {

@@ -15,10 +15,34 @@ pub enum SecretSource {
     File(PathBuf),
     /// In the variable of this name.
     Variable(String),
+    /// Nowhere: it seems that the secret itself was given, which is forgotten here, so that no
+    /// error text shows it.
+    Itself,
+}
+
+/// Whether a text seems to hold a secret: many hexadecimal digits in a row, or what base64 makes of
+/// random bytes.
+fn is_secret(text: &str) -> bool {
+    let digits = text.split(|letter: char| !letter.is_ascii_hexdigit());
+    let is_hex = digits.map(str::len).max() >= Some(32);
+    let is_base64 = |word: &str| {
+        let has = |kind: fn(&char) -> bool| word.chars().any(|letter| kind(&letter));
+        let is_mixed = has(char::is_ascii_uppercase)
+            && has(char::is_ascii_lowercase)
+            && has(char::is_ascii_digit);
+        word.len() >= 22 && is_mixed
+    };
+    let name = text.trim().trim_end_matches('=');
+    let is_path = text.starts_with(['/', '.']);
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "+/-_".contains(letter);
+    is_hex || !is_path && name.chars().all(is_letter) && is_base64(name)
 }
 
 impl From<String> for SecretSource {
     fn from(text: String) -> Self {
+        if is_secret(text.strip_prefix("env:").unwrap_or(&text)) {
+            return Self::Itself;
+        }
         match text.strip_prefix("env:") {
             Some(name) => Self::Variable(name.to_owned()),
             None => Self::File(text.into()),
@@ -45,6 +69,7 @@ impl fmt::Display for SecretSource {
         match self {
             Self::File(path) => path.display().fmt(f),
             Self::Variable(name) => write!(f, "env:{name}"),
+            Self::Itself => f.write_str("hidden"),
         }
     }
 }

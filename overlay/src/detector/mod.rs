@@ -377,8 +377,11 @@ impl<I: Id> Detector<I> {
         let gone = self
             .goodbyes
             .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
-        let doubts = self.rumours.in_doubt().take(MAX_TOLD - MAX_ASKED_AFTER);
-        self.ask(turn, doubts.chain(gone).collect(), links, out);
+        let all: Vec<Rumour<I>> = self.rumours.in_doubt().collect();
+        let room = MAX_TOLD - MAX_ASKED_AFTER;
+        let first = turn.wrapping_mul(room).checked_rem(all.len()).unwrap_or(0);
+        let doubts = all.iter().cycle().skip(first).take(room.min(all.len()));
+        self.ask(turn, doubts.copied().chain(gone).collect(), links, out);
     }
 
     /// Ask one neighbour, each in its turn, who knows better.

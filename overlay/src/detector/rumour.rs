@@ -24,6 +24,9 @@ pub const MAX_TOLD: usize = 64;
 const MAX_AHEAD: u32 = 8;
 /// How many accusations are brought to the accused per beat.
 const MAX_BROUGHT: usize = 64;
+/// How many peers that it found down itself a node probes per beat because others call them up.
+/// Those that are denied again get their turn in a later beat.
+const MAX_DENIED: u32 = 8;
 /// How many new rumours a node believes per beat; further ones are not passed
 /// on, so that one liar cannot keep everybody busy.
 const MAX_PER_BEAT: u32 = 128;
@@ -81,7 +84,7 @@ struct Entry<I> {
     /// The peer said this of itself, in a life that its link here may not have: it
     /// answers for that life, so it is accused in it from now on.
     is_own: bool,
-    /// Whether this beat somebody has denied what this node found out for itself.
+    /// Whether others have said in this beat that it is up, although this node found it down.
     is_denied: bool,
 }
 
@@ -90,6 +93,7 @@ struct Entry<I> {
 pub(super) struct Rumours<I> {
     entries: BTreeMap<I, Entry<I>>,
     new_in_beat: u32,
+    denied_in_beat: u32,
     /// Which accusations, by life and incarnation, were brought to the accused in
     /// this beat.
     brought: BTreeSet<(I, u64, u32)>,
@@ -105,7 +109,7 @@ pub(super) enum News {
     Accused,
     /// It is called up.
     Cleared,
-    /// It is called up, and this node has found out for itself that it is down.
+    /// Others say that it is up, and this node has found out for itself that it is down.
     Denied,
 }
 
@@ -115,6 +119,7 @@ impl<I: Id> Rumours<I> {
         Self {
             entries: BTreeMap::new(),
             new_in_beat: 0,
+            denied_in_beat: 0,
             brought: BTreeSet::new(),
             life,
         }
@@ -207,8 +212,8 @@ impl<I: Id> Rumours<I> {
         self.of_belief(Belief::Contradicted)
     }
 
-    /// Who is taken for down. What others say nobody here can tell, and what this node found
-    /// out for itself may have changed.
+    /// The peers that are taken for down, to be asked about: this node cannot check what it was
+    /// told, and what it found out itself may have changed since.
     pub(super) fn in_doubt(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
         let witnessed = self.of_belief(Belief::Witnessed);
         self.of_belief(Belief::Hearsay).chain(witnessed)
@@ -302,12 +307,13 @@ impl<I: Id> Rumours<I> {
         let is_told = known.is_some_and(|entry| entry.belief == Belief::Contradicted);
         if is_possible && is_witnessed && rumour.is_up && ahead > Some(0) {
             let entry = self.entries.get_mut(&rumour.peer);
-            let is_first =
-                entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_denied, true));
-            return match is_first {
-                true => News::Denied,
-                false => News::Stale,
+            let entry = entry.filter(|entry| !entry.is_denied && self.denied_in_beat < MAX_DENIED);
+            let Some(entry) = entry else {
+                return News::Stale;
             };
+            entry.is_denied = true;
+            self.denied_in_beat += 1;
+            return News::Denied;
         }
         if !is_possible || !is_news || self.new_in_beat >= MAX_PER_BEAT {
             return News::Stale;
@@ -335,6 +341,7 @@ impl<I: Id> Rumours<I> {
     /// A beat has passed. Returns those whose accusation has yellowed.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         self.new_in_beat = 0;
+        self.denied_in_beat = 0;
         self.brought.clear();
         let mut cleared = Vec::new();
         let life = self.life;

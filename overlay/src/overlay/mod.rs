@@ -135,6 +135,10 @@ pub struct Overlay<I: Id> {
 struct Moved {
     /// Parent or children.
     family: bool,
+    /// The parent said what its place is, be that news or not. It may have taken this node in
+    /// again, after a pause that this node has not noticed, and have forgotten what it had heard
+    /// from it.
+    lead: bool,
     /// A child's report.
     count: bool,
     /// Predecessor or successor.
@@ -470,6 +474,8 @@ impl<I: Id> Overlay<I> {
             Message::Tree(tree::Message::Together) => moved.count |= self.on_together(from),
             Message::Tree(tree::Message::Leave) => self.on_leave(from, moved, out),
             Message::Tree(message) => {
+                let is_lead = matches!(message, tree::Message::Lead(_));
+                moved.lead |= is_lead && self.tree.parent() == Some(from);
                 moved.family |= self.with_tree(out, |tree, around, out| {
                     tree.on_message(from, message, around, out)
                 });

@@ -172,7 +172,7 @@ impl<I: Id> Overlay<I> {
                     self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
-                // Contact alone undoes that.
+                // Only a word of the peer itself undoes what this node found out.
                 Verdict::Denied => self.tree.probe(peer, out),
                 Verdict::Forgotten => {
                     // It left and was not lost.

@@ -37,15 +37,16 @@ impl<I: Id> Overlay<I> {
         if moved.fingers {
             out.event(Event::View);
         }
-        if moved.family || moved.ring || moved.place || moved.fingers {
+        let is_new = moved.family || moved.ring || moved.place || moved.fingers;
+        if is_new || moved.lead {
             let before = self.refresh.remaining();
             self.refresh.reset(self.backoff());
             // Armed anew at every change it would never fire in a busy time.
             if self.refresh.remaining() < before {
                 self.arm_refresh(out);
             }
-            moved.links = true;
         }
+        moved.links |= is_new;
         if moved.count || moved.place {
             self.report_ranks(out);
         }
@@ -270,11 +271,22 @@ mod tests {
     use crate::tree::{Lead, Message as Tree, Order, RootKey, Step};
     use crate::{Config, Effect, Message};
 
-    /// Whether node 2, a leaf, has told its parent that it looks for its successor.
-    fn has_told_info(out: &mut Out<u32>) -> bool {
+    /// Whether node 2, a leaf, has told its parent that it looks for its successor, and how long the
+    /// refresh timer was armed for last.
+    fn told(out: &mut Out<u32>) -> (bool, Option<Duration>) {
         let info = Message::Ring(Ring::Info(2));
-        out.drain()
-            .any(|effect| matches!(&effect, Effect::Send { to: 1, message } if *message == info))
+        let (mut has_told, mut armed) = (false, None);
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to: 1, message } => has_told |= message == info,
+                Effect::Arm {
+                    timer: Timer::Refresh,
+                    after,
+                } => armed = Some(after),
+                _ => {}
+            }
+        }
+        (has_told, armed)
     }
 
     /// The parent took it for down, forgot its Info and takes it in again; it has noticed
@@ -302,10 +314,44 @@ mod tests {
             heirs: [2].into_iter().collect(),
             anchored: true,
         });
-        for taken_in in ["once", "again"] {
-            let (from, message) = (1, lead.clone().into());
-            node.handle(Input::Message { from, message }, &mut out);
-            assert!(has_told_info(&mut out), "{taken_in}");
+        let message = || lead.clone().into();
+        let (timer, late) = (Timer::Refresh, Duration::ZERO);
+        let refresh = || Input::Timer { timer, late };
+        node.handle(
+            Input::Message {
+                from: 1,
+                message: message(),
+            },
+            &mut out,
+        );
+        assert!(told(&mut out).0);
+        for _ in 0..8 {
+            node.handle(refresh(), &mut out);
         }
+        let soon = 2 * node.config.pace.refresh;
+        assert!(told(&mut out).1 > Some(soon));
+        // It must not be at once: if one of two nodes lies, they would answer each other for ever.
+        node.handle(
+            Input::Message {
+                from: 1,
+                message: message(),
+            },
+            &mut out,
+        );
+        let (has_told, armed) = told(&mut out);
+        assert!(
+            !has_told && armed.is_some_and(|after| after < soon),
+            "{armed:?}"
+        );
+        node.handle(
+            Input::Message {
+                from: 1,
+                message: message(),
+            },
+            &mut out,
+        );
+        assert_eq!(told(&mut out), (false, None), "it is not put off");
+        node.handle(refresh(), &mut out);
+        assert!(told(&mut out).0);
     }
 }

@@ -44,7 +44,8 @@ pub(super) fn remedy(label: &str) -> &'static str {
         "revoked" => "issue a new certificate for the peer if it is to be a member",
         "unknown_authority" => {
             "issue the peer's certificate from an authority in this node's `ca` file, or add \
-             its authority to that file"
+             its authority to that file; with a job's secret, give all nodes the same \
+             --job-secret and --job-id"
         }
         "not_a_peer" => "issue the peer's certificate with `binomesh ca issue`",
         "no_certificate" => "find the program that connects without a certificate: it is no node",

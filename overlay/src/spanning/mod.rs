@@ -11,8 +11,8 @@
 //! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
 //! with the same root and a shortest path to it, after as many rounds as the graph's diameter
 //! has edges. A node does not follow a claim whose path leads through itself, so there are no
-//! cycles. When a link ends, the claim that came over it is forgotten, and no longer way to the same root
-//! is taken before a silence.
+//! cycles. When a link ends, the claim that came over it is forgotten, and until a
+//! silence the node refuses ways to the same root that are longer than the one it had.
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
 //! The root is complete last, and begins the tree. Who gets a place in it tells its neighbours.
@@ -40,6 +40,9 @@ use crate::outbox::Outbox;
 /// latecomers. Guess: above the degree of any graph that people write down.
 pub const MAX_STRANGERS: usize = 1024;
 
+/// How many roots a node remembers between two silences. Guess: more do not die in a second.
+const MAX_ROOTS: usize = 64;
+
 /// How often a node waits for a further word of a neighbour: whoever waits as it does repeats
 /// its claim each time. Guess: two of them are not lost, one after the other.
 const SILENCES_MAX: u8 = 3;
@@ -55,8 +58,8 @@ pub struct Spanning<I> {
     neighbours: BTreeMap<I, Neighbour<I>>,
     /// Whether it has waited for those that list it, too.
     has_waited: bool,
-    /// The best way that it has had since it last waited in vain, without the neighbour.
-    nearest: Option<Way<I>>,
+    /// How near it has been to each root since the last silence. At most [`MAX_ROOTS`], the best.
+    nearest: BTreeMap<(Reverse<u32>, I), usize>,
     /// What it told its neighbours last.
     told: Claim<I>,
 }
@@ -138,7 +141,7 @@ impl<I: Id> Spanning<I> {
             bound: neighbours.len() + MAX_STRANGERS,
             neighbours,
             has_waited: false,
-            nearest: None,
+            nearest: BTreeMap::new(),
             told: Claim {
                 degree,
                 path: vec![me],
@@ -180,7 +183,7 @@ impl<I: Id> Spanning<I> {
             Input::Lost(peer) => self.lose(peer),
             Input::Silence => {
                 self.has_waited = true;
-                self.nearest = None;
+                self.nearest.clear();
                 let placed = self.neighbours.iter().find(|(_, it)| it.is_placed);
                 if let Some((peer, _)) = placed {
                     return Outcome::Formed(vec![*peer]);
@@ -276,7 +279,11 @@ impl<I: Id> Spanning<I> {
     fn decide<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let (way, path) = self.best();
         let degree = way.0.0;
-        self.nearest = Some(self.nearest.map_or(way, |nearest| nearest.min(way)));
+        let nearest = self.nearest.entry((way.0, way.1)).or_insert(way.2);
+        *nearest = way.2.min(*nearest);
+        if self.nearest.len() > MAX_ROOTS {
+            self.nearest.pop_last();
+        }
         let is_other = (degree, &path) != (self.told.degree, &self.told.path);
         self.told.degree = degree;
         self.told.path = path;
@@ -296,10 +303,8 @@ impl<I: Id> Spanning<I> {
     /// who know each other would try all paths among them otherwise, one by one. (Babel, RFC 8966,
     /// calls such a way feasible.) After a silence, a longer way is one.
     fn is_feasible(&self, way: Way<I>) -> bool {
-        let nearest = self
-            .nearest
-            .filter(|nearest| (nearest.0, nearest.1) == (way.0, way.1));
-        nearest.is_none_or(|nearest| way.2 <= nearest.2)
+        let nearest = self.nearest.get(&(way.0, way.1));
+        nearest.is_none_or(|nearest| way.2 <= *nearest)
     }
 
     fn best(&self) -> (Way<I>, Vec<I>) {

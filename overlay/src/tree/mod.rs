@@ -413,10 +413,7 @@ impl<I: Id> Tree<I> {
         out: &mut Out<I>,
     ) -> bool {
         if self.parent == Some(from) {
-            self.follow_lead(lead, around, out);
-            // The parent may have taken this node in again, after a pause that the node has not
-            // noticed: the ring's rules are due as for a new child.
-            return true;
+            return self.follow_lead(lead, around, out);
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
@@ -449,7 +446,12 @@ impl<I: Id> Tree<I> {
 
     /// Take over what the parent says. On a cycle, which shows as oneself on
     /// one's own path, only the smallest id drops its parent.
-    fn follow_lead(&mut self, lead: Lead<I>, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
+    fn follow_lead(
+        &mut self,
+        lead: Lead<I>,
+        around: &mut Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) -> bool {
         let Lead {
             mut path,
             order,
@@ -460,15 +462,13 @@ impl<I: Id> Tree<I> {
         if let Some(mine) = path.iter().rposition(|step| step.id == self.me) {
             let cycle = &path[mine..];
             if cycle.iter().all(|step| self.me <= step.id) {
-                self.orphan(None, around, out);
-                return;
+                return self.orphan(None, around, out);
             }
             path.drain(..=mine);
             path.truncate(usize::from(self.limits.max_depth));
             anchored = false;
         } else if path.len() >= usize::from(self.limits.max_depth) {
-            self.orphan(None, around, out);
-            return;
+            return self.orphan(None, around, out);
         }
         let changed = self.path != path
             || self.order != order
@@ -480,9 +480,7 @@ impl<I: Id> Tree<I> {
             self.anchored = anchored;
             self.tell_children(out);
         }
-        if anchored {
-            self.admit_waiting(around, out);
-        }
+        anchored && self.admit_waiting(around, out)
     }
 
     fn admit_waiting(&mut self, around: &Surroundings<'_, I>, out: &mut Out<I>) -> bool {

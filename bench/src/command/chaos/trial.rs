@@ -46,8 +46,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How many messages per node and virtual second are a storm, which
 /// ends the run: a hundred times what a busy second takes.
 const STORM: u64 = 2_000;
-/// How many answers to a forged message are none: a Lead to each child, and what they answer.
-/// Those that reach a paused node, or leave one, take effect in one instant.
+/// How many messages in answer to one forged message are allowed for: a Lead to each child, and
+/// what they answer. All forged messages of a paused node arrive in one instant.
 const ANSWERS: u64 = 10;
 /// Messages after the last fault, by as many nodes.
 const LAST_MESSAGES: usize = 8;

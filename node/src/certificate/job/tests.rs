@@ -40,7 +40,7 @@ fn each_process_derives_the_same_authority_and_a_key_of_its_own() {
 fn another_job_or_another_secret_is_another_authority() {
     let one = authority("17-0");
     assert_ne!(one.certificate_pem, authority("17-1").certificate_pem);
-    // Ids that one trust domain stands for.
+    // Two ids with the same trust domain.
     let (at, dash) = (authority("a@1"), authority("a-1"));
     assert_eq!(at.trust_domain, dash.trust_domain);
     assert_ne!(at.certificate_pem, dash.certificate_pem);
@@ -73,14 +73,34 @@ fn a_node_has_credentials_from_a_secret_alone() {
 #[test]
 fn what_is_no_secret_is_refused_and_not_shown() {
     let dir = tempfile::tempdir().unwrap();
-    let path = |text: &str| SecretSource::File(text.into());
-    let variable = |name: &str| SecretSource::Variable(name.to_owned());
+    let path = |text: &str| SecretSource::from(text.to_owned());
+    let variable = |name: &str| SecretSource::from(format!("env:{name}"));
+    let base64 = "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=";
     let zeros = "00".repeat(32);
     for (source, words) in [
         (path("/nowhere/secret"), "cannot be read"),
         (path(SECRET), "is the secret itself"),
         (variable(SECRET), "is the secret itself"),
-        (variable("BINOMESH_TEST_IS_NOT_SET"), "is not set"),
+        (path(&format!(" {SECRET}")), "is the secret itself"),
+        (
+            path(&format!("/etc/binomesh/{SECRET}")),
+            "is the secret itself",
+        ),
+        (variable(&format!("0x{SECRET}")), "is the secret itself"),
+        (path(base64), "is the secret itself"),
+        (
+            path("/run/secrets/Job-secret-of-Cluster-17"),
+            "cannot be read",
+        ),
+        (path("job-secret-of-the-cluster-17"), "cannot be read"),
+        (
+            variable("BINOMESH_TEST_IS_NOT_SET"),
+            "is not set; export it",
+        ),
+        (
+            path(&dir.path().display().to_string()),
+            "is a folder; name a file",
+        ),
         (file(dir.path(), 0o640, SECRET), "mode 0640"),
         (file(dir.path(), 0o604, SECRET), "mode 0604"),
         (file(dir.path(), 0o600, ""), "holds nothing"),
@@ -98,8 +118,9 @@ fn what_is_no_secret_is_refused_and_not_shown() {
         let config = NodeConfig::of_job("n", source, "17-0", dir.path());
         let shown = Credentials::load(&config).unwrap_err().to_string();
         assert!(shown.contains(words), "{shown}");
+        assert!(shown.contains("job_secret"), "{shown}");
         assert!(
-            shown.contains("job_secret") && !shown.contains(SECRET),
+            !shown.contains(SECRET) && !shown.contains(base64),
             "{shown}"
         );
     }
