@@ -6,9 +6,9 @@
 //!        random key of this process ────────┴──▶ certificate of this process, in memory
 //! ```
 //!
-//! Whoever has the secret can be any node of the job, and nothing revokes it. Another job id
-//! makes another authority and another trust domain, so what runs with the same secret under
-//! another id is a stranger.
+//! A process with the secret can be any node of the job, and nothing revokes it. Each job id has an
+//! authority and a trust domain of its own, so a job with the same secret and another id is a
+//! stranger.
 
 use std::fmt;
 use std::fs::File;
@@ -29,8 +29,10 @@ use crate::settings::SecretSource;
 const NEW_BYTES: usize = 32;
 /// The fewest bytes: 128 bits.
 const LEAST_BYTES: usize = 16;
-/// The most bytes of a file or variable. Guess: beyond any secret.
-const TEXT_BYTES_MAX: u64 = 4096;
+/// The most digits. Guess: beyond any secret.
+const TEXT_BYTES_MAX: usize = 4096;
+/// The most bytes that are read of a file: those, and the end of a line.
+const FILE_BYTES_MAX: u64 = 2 * TEXT_BYTES_MAX as u64;
 /// The fewest different bytes. Of 16 random ones hardly ever fewer than 8 are different; in words,
 /// patterns and rows of zeros they are.
 const LEAST_DIFFERENT: usize = 8;
@@ -106,6 +108,10 @@ impl JobSecret {
         let weak = |why| Err(SecretError::Weak(why));
         if digits.is_empty() {
             return weak("nothing");
+        }
+        // A part of it would be another secret.
+        if digits.len() > TEXT_BYTES_MAX {
+            return weak("more than 4,096 digits");
         }
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) || !digits.len().is_multiple_of(2)
         {
@@ -205,7 +211,7 @@ fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
         return Err(SecretError::Shared(mode));
     }
     let mut text = Zeroizing::new(String::new());
-    file.take(TEXT_BYTES_MAX).read_to_string(&mut text)?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -140,8 +140,9 @@ impl LaunchFlags {
             Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
             Bootstrap::Graph => {
                 return Err(Failure::usage(
-                    "`bootstrap` is graph, where each node has neighbours of its own, and there is a list of all nodes: use --bootstrap tree \
-                     or clique, or set `neighbours` in the file and give no list",
+                    "`bootstrap` is graph, where each node has a list of its own, and there is one of \
+                     all nodes: use --bootstrap tree or clique, or give no list and set `neighbours` \
+                     in the file",
                 ));
             }
             Bootstrap::Tree => in_tree(placement, shape),

@@ -164,8 +164,8 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
     taking.map(Some).map_err(Failure::failed)
 }
 
-/// Read the credentials again at each SIGHUP, and make those of a job anew in time. What cannot
-/// be used changes nothing.
+/// Read the credentials again at each SIGHUP, and make those of a job anew in time. Credentials
+/// that cannot be used are logged, and the node goes on with the former ones.
 async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
     let is_job = config.job_secret.is_some();
     let mut pause = if is_job { JOB_RENEWAL } else { Duration::MAX };

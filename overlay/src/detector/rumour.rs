@@ -24,8 +24,8 @@ pub const MAX_TOLD: usize = 64;
 const MAX_AHEAD: u32 = 8;
 /// How many accusations are brought to the accused per beat.
 const MAX_BROUGHT: usize = 64;
-/// How many peers that it found down itself a node probes per beat because others call them up.
-/// Those that are denied again get their turn in a later beat.
+/// How many peers that it found down itself a node probes per beat because others call them up;
+/// further ones have their turn in the next beats.
 const MAX_DENIED: u32 = 8;
 /// How many new rumours a node believes per beat; further ones are not passed
 /// on, so that one liar cannot keep everybody busy.
@@ -84,7 +84,7 @@ struct Entry<I> {
     /// The peer said this of itself, in a life that its link here may not have: it
     /// answers for that life, so it is accused in it from now on.
     is_own: bool,
-    /// Whether others have said in this beat that it is up, although this node found it down.
+    /// Whether others have said lately that it is up, although this node found it down.
     is_denied: bool,
 }
 
@@ -341,6 +341,8 @@ impl<I: Id> Rumours<I> {
     /// A beat has passed. Returns those whose accusation has yellowed.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         self.new_in_beat = 0;
+        // Those whose turn has not come yet get it first.
+        let had_all_their_turn = self.denied_in_beat < MAX_DENIED;
         self.denied_in_beat = 0;
         self.brought.clear();
         let mut cleared = Vec::new();
@@ -348,7 +350,7 @@ impl<I: Id> Rumours<I> {
         self.entries.retain(|peer, entry| {
             // A corrupted age must not outlast a whole one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
-            entry.is_denied = false;
+            entry.is_denied &= !had_all_their_turn;
             if entry.beats_left == 0 && entry.is_down() {
                 cleared.push(*peer);
             }

@@ -43,6 +43,17 @@ impl Bed {
         verdicts
     }
 
+    /// `peer` is silent until this node takes it for down, and the link to it ends.
+    fn find_down(&mut self, peer: u32) {
+        for _ in 0..3 {
+            self.heard(2);
+            self.beat();
+        }
+        assert!(self.detector.is_down(peer));
+        self.boots.remove(&peer);
+        self.claimed.remove(&peer);
+    }
+
     fn pause(&mut self) {
         let links = Links {
             boots: &self.boots,
@@ -241,13 +252,7 @@ fn after_a_pause_of_its_own_a_node_asks_what_it_missed() {
 #[test]
 fn after_a_pause_of_its_own_a_word_undoes_what_a_node_had_witnessed() {
     let mut bed = Bed::new(Planted::NONE);
-    for _ in 0..3 {
-        bed.heard(2);
-        bed.beat();
-    }
-    assert!(bed.detector.is_down(1));
-    bed.boots.remove(&1);
-    bed.claimed.remove(&1);
+    bed.find_down(1);
     let answer = Message::Rumours(vec![Rumour {
         incarnation: 1,
         is_up: true,

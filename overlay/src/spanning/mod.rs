@@ -298,10 +298,10 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// Whether it is not further to that root than it has been: a longer way may lead through
-    /// this node, or through others that have lost the root as well and do not know it yet. Those
-    /// who know each other would try all paths among them otherwise, one by one. (Babel, RFC 8966,
-    /// calls such a way feasible.) After a silence, a longer way is one.
+    /// Whether a way is as short as the shortest to that root since the last silence. A longer one may
+    /// lead through nodes that have lost the root as well and do not know it yet: if they took such
+    /// ways, neighbours of each other would try all paths among them, one by one. Babel (RFC 8966)
+    /// calls a way feasible in this sense.
     fn is_feasible(&self, way: Way<I>) -> bool {
         let nearest = self.nearest.get(&(way.0, way.1));
         nearest.is_none_or(|nearest| way.2 <= *nearest)
@@ -490,6 +490,19 @@ mod tests {
         let _ = node.handle(Input::Lost(3), &mut out);
         let _ = node.handle(Input::Silence, &mut out);
         assert_eq!(node.ancestors(), [3, 7]);
+    }
+
+    #[test]
+    fn of_many_roots_the_best_are_remembered() {
+        let (mut node, mut out) = met();
+        let count = MAX_ROOTS as u32 + 9;
+        for degree in 4..4 + count {
+            let _ = says(&mut node, &mut out, claim(degree, &[3], false));
+            assert!(node.nearest.len() <= MAX_ROOTS);
+        }
+        let best = node.nearest.first_key_value();
+        assert_eq!(best, Some((&(Reverse(3 + count), 3), &1)));
+        assert_eq!(node.nearest.len(), MAX_ROOTS);
     }
 
     #[test]

@@ -110,6 +110,14 @@ fn what_is_no_secret_is_refused_and_not_shown() {
         ),
         (file(dir.path(), 0o600, &zeros), "a pattern"),
         (
+            file(dir.path(), 0o600, &SECRET.repeat(129)),
+            "more than 4,096",
+        ),
+        (
+            file(dir.path(), 0o600, &SECRET.repeat(999)),
+            "more than 4,096",
+        ),
+        (
             file(dir.path(), 0o600, "correct horse battery staple"),
             "hexadecimal",
         ),

@@ -143,3 +143,29 @@ fn when_full_the_oldest_goes_and_a_flood_is_cut_off() {
     }
     assert_eq!(rumours.entries.len(), MAX_RUMOURS);
 }
+
+#[test]
+fn of_many_denials_some_count_in_each_beat_and_all_in_their_turn() {
+    let mut rumours = Rumours::new(LIFE);
+    let says = |is_up, peer| Rumour {
+        peer,
+        incarnation: u32::from(is_up),
+        ..says(is_up, 4, 0)
+    };
+    let all = 0..3 * MAX_DENIED;
+    for peer in all.clone() {
+        rumours.accuse(peer, 4, None);
+    }
+    let mut counted = Vec::new();
+    for _ in 0..3 {
+        let before = counted.len();
+        for peer in all.clone() {
+            if rumours.hear(says(true, peer), None, false) == News::Denied {
+                counted.push(peer);
+            }
+        }
+        assert_eq!(counted.len() - before, MAX_DENIED as usize);
+        rumours.on_beat();
+    }
+    assert_eq!(counted, all.collect::<Vec<_>>());
+}

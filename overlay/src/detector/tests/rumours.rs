@@ -130,13 +130,7 @@ fn hearsay_is_doubted_before_every_neighbour_in_turn() {
 #[test]
 fn what_was_witnessed_is_doubted_too() {
     let mut bed = Bed::new(Planted::NONE);
-    for _ in 0..3 {
-        bed.heard(2);
-        bed.beat();
-    }
-    assert!(bed.detector.is_down(1));
-    bed.boots.remove(&1);
-    bed.claimed.remove(&1);
+    bed.find_down(1);
     bed.sent();
     for _ in 0..REMIND {
         bed.heard(2);
@@ -144,6 +138,28 @@ fn what_was_witnessed_is_doubted_too() {
     }
     let is_doubt = |(_, message): &(u32, Message<u32>)| matches!(message, Message::Doubts(doubts) if doubts.iter().any(|doubt| doubt.peer == 1));
     assert!(bed.sent().iter().any(is_doubt));
+}
+
+/// More peers are down than one message asks about.
+#[test]
+fn all_that_are_down_get_their_turn_to_be_asked_about() {
+    let mut bed = Bed::new(Planted::NONE);
+    let down = 100..100 + 2 * MAX_TOLD as u32;
+    for peer in down.clone() {
+        bed.rumour(2, peer, 4);
+    }
+    bed.sent();
+    let mut asked = BTreeSet::new();
+    for _ in 0..4 {
+        bed.rounds_of_reminders(1);
+        for (_, message) in bed.sent() {
+            if let Message::Doubts(doubts) = message {
+                assert!(doubts.len() <= MAX_TOLD);
+                asked.extend(doubts.into_iter().map(|doubt| doubt.peer));
+            }
+        }
+    }
+    assert!(down.clone().all(|peer| asked.contains(&peer)), "{asked:?}");
 }
 
 #[test]
