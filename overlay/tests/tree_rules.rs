@@ -219,6 +219,23 @@ fn a_node_at_the_greatest_depth_refuses() {
 }
 
 #[test]
+fn an_orphan_asks_whoever_probes_it_for_a_place() {
+    let mut node = Node::new(4, |config| config.parent = Some(1));
+    node.sent();
+    node.hear(9, Tree::Probe(key(8, 1)));
+    assert_eq!(node.said(9), [attach(Claim::Orphan)]);
+    node.hear(9, Tree::Lead(lead(&[8, 9], true)));
+    assert_eq!(node.overlay.tree().parent(), Some(9));
+    node.hear(7, Tree::Probe(key(6, 9)));
+    assert!(
+        !node
+            .said(7)
+            .iter()
+            .any(|m| matches!(m, Tree::Attach { .. }))
+    );
+}
+
+#[test]
 fn a_redirect_is_followed_only_from_an_asked_candidate() {
     let mut node = Node::new(5, |config| config.parent = Some(1));
     node.sent();

@@ -305,7 +305,11 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
-        if !self.anchored || self.leaving || !key.is_possible() {
+        if self.leaving || !key.is_possible() {
+            return false;
+        }
+        if !self.anchored {
+            self.ask_prober(from, key, around, out);
             return false;
         }
         if key.id == self.root.id {
@@ -318,6 +322,26 @@ impl<I: Id> Tree<I> {
             return false;
         }
         self.on_offer(key, from, around, out)
+    }
+
+    /// All candidates of an orphan may be dead. Whoever probes it stands in a tree, and is
+    /// asked too; but of a fallen root only its own word counts.
+    fn ask_prober(
+        &mut self,
+        from: I,
+        key: RootKey<I>,
+        around: &Surroundings<'_, I>,
+        out: &mut Out<I>,
+    ) {
+        let is_fallen = around.fallen == Some(key.id) && from != key.id;
+        if let Some(seek) = &mut self.seek
+            && self.parent.is_none()
+            && !is_fallen
+        {
+            let Candidate { id, order } = seek.ask_also(from);
+            let claim = seek.claim();
+            out.send(id, Message::Attach { claim, order });
+        }
     }
 
     /// A tree that beats this one is offered: the root goes there, everybody

@@ -92,6 +92,15 @@ impl<I: Copy + Eq> Seek<I> {
         }
     }
 
+    /// A peer that is no candidate, and that shows by itself that it stands in a tree.
+    pub(super) fn ask_also(&mut self, id: I) -> Candidate<I> {
+        self.note_asked(id);
+        Candidate {
+            id,
+            order: Order::default(),
+        }
+    }
+
     /// Whether `id` has been asked in this search, so that its yes counts.
     pub(super) fn has_asked(&self, id: I) -> bool {
         self.asked.contains(&id)
