@@ -20,6 +20,7 @@ pub mod relay;
 pub mod roster;
 pub mod router;
 pub mod runs;
+pub mod schedule;
 pub mod shape;
 pub mod strategy;
 mod topic;

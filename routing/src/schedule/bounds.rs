@@ -1,0 +1,180 @@
+//! Below how many steps no schedule exists: [EVO] Table 1, made right for graphs
+//! that are irregular, directed or faulty.
+//!
+//! | collective | the bound is the largest of |
+//! |---|---|
+//! | all | distance (store-forward); one message per port and step (one-port) |
+//! | oab | growth: who is told tells as many others as it has channels |
+//! | aab | what a receiver takes in over its channels; cuts; growth for each sender |
+//! | oas, aog | the flow that serves all receivers: exact, see `search/scatter.rs` |
+//! | aas | congestion: the length of all paths over the room of all channels, for lengths found by linear-programming duality |
+//!
+//! Departure: Table 1 divides by one degree d. Here each node has its own; in the
+//! 4 × 4 mesh with a corner that has lost a link, the one channel into the corner
+//! forces 15 steps of an all-to-all broadcast.
+
+mod congestion;
+
+use super::plan::{Collective, Model, Ports};
+use super::problem::Problem;
+use super::search::scatter::{Ways, least_steps};
+use super::topology::Node;
+
+/// A number of steps below which no schedule exists; at least 1.
+pub fn lower_bound(problem: &Problem) -> u32 {
+    let bound = match problem.request().collective {
+        Collective::Oab => one_to_all(problem),
+        Collective::Aab => all_to_all(problem),
+        Collective::Oas => scatter(problem),
+        Collective::Aog => scatter(&problem.turned()),
+        Collective::Aas => congestion::bound(problem).max(endpoints(problem)),
+    };
+    bound.max(hops(problem)).max(1) as u32
+}
+
+/// Store-forward: a message needs a step per hop.
+fn hops(problem: &Problem) -> usize {
+    if problem.request().model == Model::Wormhole {
+        return 1;
+    }
+    let farthest = problem.senders().iter().map(|from| {
+        let distances = problem.graph().distances_from(*from);
+        let hops = problem.receivers().iter().filter_map(|to| distances[*to]);
+        hops.max().unwrap_or(0)
+    });
+    farthest.max().unwrap_or(0)
+}
+
+/// What a sender can send and a receiver can take in: one message per step and
+/// channel, or per step with one port.
+fn endpoints(problem: &Problem) -> usize {
+    let is_broadcast = problem.request().collective.is_broadcast();
+    let blocks = problem.request().blocks as usize;
+    let (senders, receivers) = (problem.senders(), problem.receivers());
+    let others = |all: &[Node], node: Node| all.len() - usize::from(all.contains(&node));
+    let received = receivers.iter().map(|node| {
+        let messages = others(senders, *node) * blocks;
+        messages.div_ceil(width(problem, problem.graph().into(*node).len()))
+    });
+    let sent = senders.iter().map(|node| {
+        let messages = match is_broadcast {
+            true => blocks * usize::from(others(receivers, *node) > 0),
+            false => others(receivers, *node),
+        };
+        messages.div_ceil(width(problem, problem.graph().out(*node).len()))
+    });
+    received.chain(sent).max().unwrap_or(0)
+}
+
+/// How many messages a node with so many channels sends or takes in per step.
+fn width(problem: &Problem, channels: usize) -> usize {
+    match problem.request().ports {
+        Ports::One => 1,
+        Ports::All => channels.max(1),
+    }
+}
+
+fn one_to_all(problem: &Problem) -> usize {
+    let Some(source) = problem.source() else {
+        return 0;
+    };
+    // Each channel carries one block per step, each receiver takes in all of them.
+    let blocks = problem.request().blocks as usize;
+    let deliveries = problem.pairs().count() * blocks;
+    let room = match problem.request().ports {
+        Ports::One => problem.graph().healthy_nodes().count(),
+        Ports::All => problem.graph().channels().len(),
+    };
+    let last = (blocks - 1) / width(problem, problem.graph().out(source).len());
+    let growth = growth(problem, source) + last;
+    growth.max(endpoints(problem)).max(deliveries.div_ceil(room.max(1)))
+}
+
+/// Steps until everybody is told one message if nothing stands in the way but the
+/// number of channels of those who are told: the best ones first ([EVO] §2).
+fn growth(problem: &Problem, source: Node) -> usize {
+    let graph = problem.graph();
+    let is_relayed = problem.request().model == Model::StoreForward;
+    let distances = graph.distances_from(source);
+    let channels = |node: Node| width(problem, graph.out(node).len());
+    let tellers: Vec<Node> = match is_relayed {
+        true => graph.healthy_nodes().collect(),
+        false => problem.receivers().to_vec(),
+    };
+    let mut tellers: Vec<Node> = tellers.into_iter().filter(|node| *node != source).collect();
+    tellers.sort_by_key(|node| (std::cmp::Reverse(channels(*node)), *node));
+    let goal = problem.pairs().filter(|(from, _)| *from == source).count();
+    let (mut told, mut sum, mut steps) = (0, channels(source), 0);
+    while told < goal && steps < graph.node_count() {
+        steps += 1;
+        // Store-forward: only who is near enough can be told yet.
+        let near = |node: &&Node| distances[**node].is_some_and(|hops| hops <= steps);
+        let reachable = match is_relayed {
+            true => tellers.iter().filter(near).count(),
+            false => tellers.len(),
+        };
+        told = (told + sum).min(reachable);
+        let best = tellers.iter().take(told).map(|node| channels(*node));
+        sum = channels(source) + best.sum::<usize>();
+    }
+    steps
+}
+
+fn all_to_all(problem: &Problem) -> usize {
+    let graph = problem.graph();
+    let growth = problem.senders().iter().map(|from| growth(problem, *from));
+    let growth = growth.max().unwrap_or(0);
+    let deliveries = problem.pairs().count();
+    let room = match problem.request().ports {
+        Ports::One => graph.healthy_nodes().count(),
+        Ports::All => graph.channels().len(),
+    };
+    let cuts = balls(problem).into_iter().map(|inside| entering(problem, &inside));
+    let cuts = cuts.max().unwrap_or(0);
+    growth
+        .max(endpoints(problem))
+        .max(deliveries.div_ceil(room.max(1)))
+        .max(cuts)
+}
+
+/// Sets of nodes with few channels into them, often: the nodes within so many hops
+/// of one, and the others.
+fn balls(problem: &Problem) -> Vec<Vec<bool>> {
+    let graph = problem.graph();
+    let mut sets = Vec::new();
+    for center in graph.healthy_nodes() {
+        let distances = graph.distances_from(center);
+        let farthest = distances.iter().flatten().copied().max().unwrap_or(0);
+        for radius in 0..farthest {
+            let inside = |hops: &Option<usize>| hops.is_some_and(|hops| hops <= radius);
+            let ball: Vec<bool> = distances.iter().map(inside).collect();
+            sets.push(ball.iter().map(|is_inside| !is_inside).collect());
+            sets.push(ball);
+        }
+    }
+    sets
+}
+
+/// Steps until every message from outside has entered a set of nodes once.
+fn entering(problem: &Problem, inside: &[bool]) -> usize {
+    let is_wanted = problem.receivers().iter().any(|node| inside[*node]);
+    let outside = problem.senders().iter().filter(|node| !inside[**node]);
+    let channels = problem.graph().channels().iter();
+    let entrances = channels.filter(|(from, to)| !inside[*from] && inside[*to]).count();
+    match is_wanted {
+        true => outside.count().div_ceil(entrances.max(1)),
+        false => 0,
+    }
+}
+
+fn scatter(problem: &Problem) -> usize {
+    let first = endpoints(problem).max(hops(problem));
+    let ways = match problem.request().excess {
+        0 => Ways::Shortest,
+        _ => Ways::Any,
+    };
+    least_steps(problem, ways, first)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The largest flow through a network of whole capacities, by Dinic's algorithm.
+
+use std::collections::VecDeque;
+
+/// A network under construction, then with a flow.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Network {
+    /// The edges that leave each node, both directions of each.
+    edges_of: Vec<Vec<usize>>,
+    /// Where each edge ends. Edge e and e ^ 1 are two directions of one.
+    ends: Vec<usize>,
+    /// What each edge can still take.
+    rest: Vec<u32>,
+}
+
+impl Network {
+    /// No flow needs more than this.
+    pub(super) const UNLIMITED: u32 = u32::MAX / 2;
+
+    /// A new node.
+    pub(super) fn node(&mut self) -> usize {
+        self.edges_of.push(Vec::new());
+        self.edges_of.len() - 1
+    }
+
+    /// A new edge of this capacity.
+    pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u32) -> usize {
+        let edge = self.ends.len();
+        self.ends.extend([to, from]);
+        self.rest.extend([capacity, 0]);
+        self.edges_of[from].push(edge);
+        self.edges_of[to].push(edge + 1);
+        edge
+    }
+
+    /// How much flows over an edge.
+    pub(super) fn flow(&self, edge: usize) -> u32 {
+        self.rest[edge ^ 1]
+    }
+
+    /// Raise the flow from one node to another as far as it goes; how much it rose.
+    pub(super) fn maximize(&mut self, from: usize, to: usize) -> u32 {
+        let mut raised = 0;
+        while let Some(levels) = self.levels(from, to) {
+            let mut next = vec![0; self.edges_of.len()];
+            while self.augment(from, to, &levels, &mut next) {
+                raised += 1;
+            }
+        }
+        raised
+    }
+
+    /// Hops from the start over edges that can take more, if they lead to the end.
+    fn levels(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let mut levels = vec![usize::MAX; self.edges_of.len()];
+        levels[from] = 0;
+        let mut waiting = VecDeque::from([from]);
+        while let Some(node) = waiting.pop_front() {
+            for edge in &self.edges_of[node] {
+                let end = self.ends[*edge];
+                if self.rest[*edge] > 0 && levels[end] == usize::MAX {
+                    levels[end] = levels[node] + 1;
+                    waiting.push_back(end);
+                }
+            }
+        }
+        (levels[to] != usize::MAX).then_some(levels)
+    }
+
+    /// Send one unit along a shortest way; `next` skips edges that lead nowhere.
+    fn augment(&mut self, from: usize, to: usize, levels: &[usize], next: &mut [usize]) -> bool {
+        let mut way: Vec<usize> = Vec::new();
+        let mut node = from;
+        while node != to {
+            match self.edges_of[node].get(next[node]).copied() {
+                Some(edge) => {
+                    let end = self.ends[edge];
+                    if self.rest[edge] > 0 && levels[end] == levels[node] + 1 {
+                        way.push(edge);
+                        node = end;
+                    } else {
+                        next[node] += 1;
+                    }
+                }
+                None => {
+                    let Some(edge) = way.pop() else { return false };
+                    node = self.ends[edge ^ 1];
+                    next[node] += 1;
+                }
+            }
+        }
+        for edge in way {
+            self.rest[edge] -= 1;
+            self.rest[edge ^ 1] += 1;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_takes_back_what_blocks_it() {
+        // Two ways of three hops, and a shorter one across that blocks both.
+        let mut network = Network::default();
+        let nodes: Vec<usize> = (0..6).map(|_| network.node()).collect();
+        for (from, to) in [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5), (1, 4)] {
+            network.edge(nodes[from], nodes[to], 1);
+        }
+        assert_eq!(network.maximize(0, 5), 2);
+        assert_eq!(network.maximize(0, 5), 0);
+        assert_eq!(network.flow(12), 0);
+    }
+
+    #[test]
+    fn capacities_bound_it() {
+        let mut network = Network::default();
+        let (from, to) = (network.node(), network.node());
+        let edge = network.edge(from, to, 3);
+        network.edge(to, from, 7);
+        assert_eq!((network.maximize(from, to), network.flow(edge)), (3, 3));
+    }
+}

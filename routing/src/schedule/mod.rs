@@ -1,0 +1,30 @@
+//! Conflict-free schedules of collective communications, on graphs with faulty
+//! links and nodes ([EVO]).
+//!
+//! ```text
+//!   name, faults ─▶ topology ─┐
+//!   request ─────▶ problem ───┼─▶ search ─▶ schedule (plan) ─▶ verify
+//!                             └─▶ bounds ────▶ is it optimal?
+//! ```
+//!
+//! A schedule is like a timetable of a railway: in each step a message has its
+//! track for itself. `verify` and `search` do not know each other: whatever a
+//! search claims, the judge reads only the timetable and the map.
+//!
+//! Messages are never combined on the way; reductions are not scheduled here. No
+//! clock and no file is read: whoever calls a search says when it shall stop.
+
+pub mod bounds;
+mod fault;
+mod generator;
+mod plan;
+mod problem;
+pub mod search;
+mod topology;
+mod verify;
+
+pub use fault::{Fault, FaultError};
+pub use plan::{Collective, Message, Model, Move, Ports, Schedule};
+pub use problem::{BLOCKS_MAX, DELIVERIES_MAX, EXCESS_MAX, Problem, ProblemError, Request};
+pub use topology::{CHANNELS_MAX, Channel, NODES_MAX, Node, Topology, TopologyError};
+pub use verify::{Defect, verify};

@@ -1,0 +1,393 @@
+//! What is to be scheduled: a collective on a graph, found to make sense.
+
+use super::plan::{Collective, Message, Model, Move, Ports, Schedule};
+use super::topology::{Node, Topology};
+
+/// The most channels that a path may have beyond a shortest one.
+pub const EXCESS_MAX: u8 = 3;
+/// The most blocks of a broadcast. Guess: 64 MiB in blocks of 64 KiB.
+pub const BLOCKS_MAX: u32 = 1024;
+/// The most (message, receiver) pairs. Guess: a search beyond takes hours.
+pub const DELIVERIES_MAX: usize = 1 << 17;
+
+/// What a user asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Who tells whom.
+    pub collective: Collective,
+    /// The source, or the root of a gather.
+    pub source: Option<String>,
+    /// Who sends; `None`: all healthy nodes.
+    pub senders: Option<Vec<String>>,
+    /// Who receives; `None`: all healthy nodes.
+    pub receivers: Option<Vec<String>>,
+    /// How a message crosses the network.
+    pub model: Model,
+    /// How much a node does at once.
+    pub ports: Ports,
+    /// How many channels a path may have beyond a shortest one.
+    pub excess: u8,
+    /// Into how many blocks a one-to-all broadcast is cut.
+    pub blocks: u32,
+}
+
+impl Request {
+    /// A collective in the paper's model: wormhole, all ports, shortest paths, all
+    /// nodes take part ([EVO] §2).
+    pub const fn paper(collective: Collective, source: Option<String>) -> Self {
+        Self {
+            collective,
+            source,
+            senders: None,
+            receivers: None,
+            model: Model::Wormhole,
+            ports: Ports::All,
+            excess: 0,
+            blocks: 1,
+        }
+    }
+}
+
+/// A request that makes no sense on its graph.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProblemError {
+    /// No source is given.
+    #[error("{collective} needs a source; give one such as {example:?}")]
+    NoSource {
+        /// What was asked for.
+        collective: Collective,
+        /// A node that exists.
+        example: String,
+    },
+    /// A source is given although everybody is one.
+    #[error("{0} has no single source: give senders instead, or leave the source out")]
+    NeedlessSource(Collective),
+    /// Senders or receivers are given although the collective has one.
+    #[error("the {what} of {collective} is its source: leave the list of {what}s out")]
+    NeedlessList {
+        /// What was asked for.
+        collective: Collective,
+        /// Sender or receiver.
+        what: &'static str,
+    },
+    /// No healthy node has this name.
+    #[error("{what} {name:?} is no healthy node of {graph}; its nodes have names such as {example:?}")]
+    NoNode {
+        /// Source, sender or receiver.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The graph.
+        graph: String,
+        /// A node that exists.
+        example: String,
+    },
+    /// A list is empty, or all that it names is the source.
+    #[error("nobody has anything to send to another; name at least one sender and another receiver")]
+    NothingToSend,
+    /// A receiver cannot be reached.
+    #[error("nothing leads from {from} to {to} in {graph} with these faults; take a fault away, or {to} out")]
+    Unreachable {
+        /// The sender.
+        from: String,
+        /// The receiver.
+        to: String,
+        /// The graph.
+        graph: String,
+    },
+    /// Too large an excess.
+    #[error("an excess of {0} is too large; give 0 to {EXCESS_MAX}")]
+    Excess(u8),
+    /// Blocks out of range.
+    #[error("{0} blocks are out of range; give 1 to {BLOCKS_MAX}")]
+    Blocks(u32),
+    /// Blocks where there is no one-to-all broadcast.
+    #[error("only a one-to-all broadcast (oab) is cut into blocks; leave the blocks of {0} out")]
+    NeedlessBlocks(Collective),
+    /// More than a search can do.
+    #[error("{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}")]
+    TooLarge(usize),
+}
+
+/// A request on a graph, valid: every sender reaches every receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    graph: Topology,
+    request: Request,
+    source: Option<Node>,
+    senders: Vec<Node>,
+    receivers: Vec<Node>,
+}
+
+impl Problem {
+    /// The request on a graph that its faults were taken out of.
+    pub fn new(graph: Topology, request: Request) -> Result<Self, ProblemError> {
+        let collective = request.collective;
+        check_numbers(&request)?;
+        let source = source(&graph, &request)?;
+        let mut senders = participants(&graph, request.senders.as_deref(), "sender")?;
+        let mut receivers = participants(&graph, request.receivers.as_deref(), "receiver")?;
+        if let Some(source) = source {
+            let (side, what, is_listed) = match collective {
+                Collective::Aog => (&mut receivers, "receiver", request.receivers.is_some()),
+                _ => (&mut senders, "sender", request.senders.is_some()),
+            };
+            if is_listed {
+                return Err(ProblemError::NeedlessList { collective, what });
+            }
+            *side = vec![source];
+        }
+        let problem = Self {
+            graph,
+            request,
+            source,
+            senders,
+            receivers,
+        };
+        problem.check_size()?;
+        problem.check_ways()?;
+        Ok(problem)
+    }
+
+    /// The graph without what is faulty.
+    pub const fn graph(&self) -> &Topology {
+        &self.graph
+    }
+
+    /// What was asked for.
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The source, or the root of a gather.
+    pub const fn source(&self) -> Option<Node> {
+        self.source
+    }
+
+    /// Who sends, in ascending order.
+    pub fn senders(&self) -> &[Node] {
+        &self.senders
+    }
+
+    /// Who receives, in ascending order.
+    pub fn receivers(&self) -> &[Node] {
+        &self.receivers
+    }
+
+    /// Whether all healthy nodes send and receive.
+    pub fn is_complete(&self) -> bool {
+        let healthy = self.graph.healthy_nodes().count();
+        self.senders.len() == healthy && self.receivers.len() == healthy
+    }
+
+    /// Each (origin, destination) with something to send; blocks not counted.
+    pub fn pairs(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
+        let from = self.senders.iter().copied();
+        from.flat_map(|from| {
+            let to = self.receivers.iter().copied();
+            to.filter(move |to| *to != from).map(move |to| (from, to))
+        })
+    }
+
+    /// A gather as the scatter from its root with all channels turned round.
+    pub fn turned(&self) -> Self {
+        let mut turned = self.clone();
+        turned.graph = self.graph.reversed();
+        turned.request.collective = Collective::Oas;
+        std::mem::swap(&mut turned.senders, &mut turned.receivers);
+        turned
+    }
+
+    /// A schedule of this problem from its moves.
+    pub(super) fn schedule(&self, steps: u32, mut moves: Vec<Move>) -> Schedule {
+        moves.sort_unstable();
+        let request = &self.request;
+        Schedule {
+            graph: self.graph.name().to_owned(),
+            collective: request.collective,
+            source: request.source.clone(),
+            faults: self.graph.faults().to_vec(),
+            model: request.model,
+            ports: request.ports,
+            excess: request.excess,
+            blocks: request.blocks,
+            senders: request.senders.clone(),
+            receivers: request.receivers.clone(),
+            steps,
+            moves,
+        }
+    }
+
+    /// One move by node numbers. `origin` and `destination` are those of the
+    /// message, which is `block` where there are several.
+    pub(super) fn step_move(
+        &self,
+        step: usize,
+        path: &[Node],
+        (origin, destination): (Node, Node),
+        block: usize,
+    ) -> Move {
+        let name = |node: Node| self.graph.node_name(node).to_owned();
+        let request = &self.request;
+        let is_broadcast = request.collective.is_broadcast();
+        let message = match request.model {
+            _ if request.blocks > 1 => Message::Block(block as u32),
+            Model::StoreForward if !is_broadcast => {
+                Message::Between(name(origin), name(destination))
+            }
+            _ => Message::Of(name(origin)),
+        };
+        Move {
+            step: step as u32 + 1,
+            from: path.first().map_or_else(String::new, |node| name(*node)),
+            to: path.last().map_or_else(String::new, |node| name(*node)),
+            path: path.iter().map(|node| name(*node)).collect(),
+            message,
+        }
+    }
+
+    fn check_size(&self) -> Result<(), ProblemError> {
+        let pairs = self.pairs().count();
+        let deliveries = pairs.saturating_mul(self.request.blocks as usize);
+        match deliveries {
+            0 => Err(ProblemError::NothingToSend),
+            1..=DELIVERIES_MAX => Ok(()),
+            _ => Err(ProblemError::TooLarge(deliveries)),
+        }
+    }
+
+    fn check_ways(&self) -> Result<(), ProblemError> {
+        for from in &self.senders {
+            let distances = self.graph.distances_from(*from);
+            if let Some(to) = self.receivers.iter().find(|to| distances[**to].is_none()) {
+                return Err(ProblemError::Unreachable {
+                    from: self.graph.node_name(*from).to_owned(),
+                    to: self.graph.node_name(*to).to_owned(),
+                    graph: self.graph.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_numbers(request: &Request) -> Result<(), ProblemError> {
+    if request.excess > EXCESS_MAX {
+        return Err(ProblemError::Excess(request.excess));
+    }
+    match (request.blocks, request.collective) {
+        (1, _) | (2..=BLOCKS_MAX, Collective::Oab) => Ok(()),
+        (2..=BLOCKS_MAX, other) => Err(ProblemError::NeedlessBlocks(other)),
+        (blocks, _) => Err(ProblemError::Blocks(blocks)),
+    }
+}
+
+fn source(graph: &Topology, request: &Request) -> Result<Option<Node>, ProblemError> {
+    match (&request.source, request.collective.has_source()) {
+        (Some(name), true) => Ok(Some(healthy(graph, name, "source")?)),
+        (None, true) => Err(ProblemError::NoSource {
+            collective: request.collective,
+            example: graph.node_name(0).to_owned(),
+        }),
+        (Some(_), false) => Err(ProblemError::NeedlessSource(request.collective)),
+        (None, false) => Ok(None),
+    }
+}
+
+fn participants(
+    graph: &Topology,
+    names: Option<&[String]>,
+    what: &'static str,
+) -> Result<Vec<Node>, ProblemError> {
+    let Some(names) = names else {
+        return Ok(graph.healthy_nodes().collect());
+    };
+    let nodes = names.iter().map(|name| healthy(graph, name, what));
+    let mut nodes = nodes.collect::<Result<Vec<Node>, _>>()?;
+    nodes.sort_unstable();
+    nodes.dedup();
+    Ok(nodes)
+}
+
+fn healthy(graph: &Topology, name: &str, what: &'static str) -> Result<Node, ProblemError> {
+    let node = graph.node(name).filter(|node| !graph.is_faulty(*node));
+    node.ok_or_else(|| ProblemError::NoNode {
+        what,
+        name: name.chars().take(80).collect(),
+        graph: graph.name().to_owned(),
+        example: graph.node_name(graph.healthy_nodes().next().unwrap_or(0)).to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(name: &str, faults: &[&str], request: Request) -> Result<Problem, ProblemError> {
+        let faults: Vec<_> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+        let graph = Topology::generate(name).unwrap().with_faults(&faults).unwrap();
+        Problem::new(graph, request)
+    }
+
+    fn from(collective: Collective, source: &str) -> Request {
+        Request::paper(collective, Some(source.to_owned()))
+    }
+
+    #[test]
+    fn others_than_senders_and_receivers_only_relay() {
+        let some = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let request = Request {
+            senders: some(&["0", "2"]),
+            receivers: some(&["2", "3", "3"]),
+            ..Request::paper(Collective::Aas, None)
+        };
+        let pairs = problem("ring:5", &[], request).unwrap();
+        assert_eq!(pairs.pairs().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 3)]);
+        assert!(!pairs.is_complete());
+    }
+
+    #[test]
+    fn faulty_nodes_take_no_part() {
+        let all = problem("mesh:4x4", &["node:11"], Request::paper(Collective::Aab, None)).unwrap();
+        assert_eq!((all.senders().len(), all.is_complete()), (15, true));
+        let error = problem("mesh:4x4", &["node:11"], from(Collective::Oab, "11")).unwrap_err();
+        assert!(error.to_string().contains("\"11\""), "{error}");
+    }
+
+    #[test]
+    fn a_cut_off_receiver_is_named_unless_it_takes_no_part() {
+        let faults = ["link:00-01", "link:00-10"];
+        let error = problem("mesh:4x4", &faults, from(Collective::Oab, "33")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "nothing leads from 33 to 00 in mesh:4x4 with these faults; take a fault away, or 00 out"
+        );
+        let request = Request {
+            receivers: Some(vec!["11".to_owned()]),
+            ..from(Collective::Oab, "33")
+        };
+        assert!(problem("mesh:4x4", &faults, request).is_ok());
+    }
+
+    #[test]
+    fn requests_that_make_no_sense_are_refused() {
+        let aab = Request::paper(Collective::Aab, None);
+        let oab = from(Collective::Oab, "0");
+        let listed = Some(vec!["0".to_owned()]);
+        for request in [
+            Request::paper(Collective::Oab, None),
+            from(Collective::Aas, "0"),
+            from(Collective::Oab, "9"),
+            Request { excess: 4, ..aab.clone() },
+            Request { blocks: 2, ..aab.clone() },
+            Request { blocks: 0, ..aab.clone() },
+            Request { blocks: 1025, ..oab.clone() },
+            Request { senders: listed.clone(), ..oab.clone() },
+            Request { receivers: listed, ..oab },
+            Request { receivers: Some(vec![]), ..aab },
+            Request::paper(Collective::Aog, None),
+        ] {
+            assert!(problem("ring:5", &[], request.clone()).is_err(), "{request:?}");
+        }
+    }
+}

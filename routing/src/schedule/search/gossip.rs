@@ -1,0 +1,304 @@
+//! Greedy broadcasts: in every step, whoever can learn something learns it.
+//!
+//! First over single channels. Per receiver a matching gives its channels to the
+//! messages that it lacks and that a neighbour holds, the rarest first. Then, in the
+//! wormhole model, over the channels that are left: from any holder along the
+//! shortest free path that is allowed. It always comes to an end; what it finds is
+//! often the optimum and never proven to be.
+
+use binomesh_overlay::noise::Noise;
+
+use super::super::plan::{Model, Move, Ports};
+use super::super::problem::Problem;
+use super::super::topology::Node;
+use super::paths::{Paths, shuffle};
+
+/// A broadcast of several messages, as it goes.
+pub(super) struct Gossip<'a> {
+    problem: &'a Problem,
+    paths: &'a Paths<'a>,
+    noise: Noise,
+    /// What is told: the origin and the block.
+    tokens: Vec<(Node, usize)>,
+    /// By token and node, whether the node holds it since an earlier step.
+    holds: Vec<Vec<bool>>,
+    /// By token and node, whether the node is to be told; relays may be as well.
+    lacks: Vec<Vec<bool>>,
+    /// By token how many nodes hold it.
+    holders: Vec<usize>,
+    missing: usize,
+    moves: Vec<Move>,
+}
+
+/// What one step has left.
+struct Step {
+    number: usize,
+    is_free: Vec<bool>,
+    sends: Vec<bool>,
+    receives: Vec<bool>,
+    learnt: Vec<(usize, Node)>,
+    /// The same, by token and node.
+    is_told: Vec<bool>,
+}
+
+impl Step {
+    fn has_told(&self, token: usize, to: Node) -> bool {
+        self.is_told[token * self.sends.len() + to]
+    }
+}
+
+/// Tell everybody everything; the steps that it took and the moves. `None` if it
+/// takes more than `most` steps.
+pub(super) fn broadcast(
+    problem: &Problem,
+    paths: &Paths<'_>,
+    seed: u64,
+    most: usize,
+) -> Option<(usize, Vec<Move>)> {
+    let mut gossip = Gossip::new(problem, paths, seed);
+    let mut steps = 0;
+    while gossip.missing > 0 {
+        if steps == most || !gossip.step(steps) {
+            return None;
+        }
+        steps += 1;
+    }
+    Some((steps, gossip.moves))
+}
+
+impl<'a> Gossip<'a> {
+    fn new(problem: &'a Problem, paths: &'a Paths<'a>, seed: u64) -> Self {
+        let nodes = problem.graph().node_count();
+        let blocks = problem.request().blocks as usize;
+        let senders = problem.senders().iter();
+        let tokens = senders.flat_map(|from| (0..blocks).map(move |block| (*from, block)));
+        let tokens: Vec<(Node, usize)> = tokens.collect();
+        let mut holds = vec![vec![false; nodes]; tokens.len()];
+        let mut lacks = vec![vec![false; nodes]; tokens.len()];
+        let mut missing = 0;
+        for (token, (origin, _)) in tokens.iter().enumerate() {
+            holds[token][*origin] = true;
+            for to in problem.receivers().iter().filter(|to| *to != origin) {
+                lacks[token][*to] = true;
+                missing += 1;
+            }
+        }
+        Self {
+            problem,
+            paths,
+            noise: Noise::new(seed),
+            holders: vec![1; tokens.len()],
+            tokens,
+            holds,
+            lacks,
+            missing,
+            moves: Vec::new(),
+        }
+    }
+
+    /// One step; whether anybody learnt anything.
+    fn step(&mut self, number: usize) -> bool {
+        let nodes = self.problem.graph().node_count();
+        let mut step = Step {
+            number,
+            is_free: vec![true; self.problem.graph().channels().len()],
+            sends: vec![false; nodes],
+            receives: vec![false; nodes],
+            learnt: Vec::new(),
+            is_told: vec![false; nodes * self.tokens.len()],
+        };
+        let mut receivers: Vec<Node> = self.problem.graph().healthy_nodes().collect();
+        shuffle(&mut receivers, &mut self.noise);
+        for to in receivers {
+            self.tell_over_channels(to, &mut step);
+        }
+        match self.problem.request().model {
+            Model::Wormhole => self.tell_over_paths(&mut step),
+            Model::StoreForward if step.learnt.is_empty() => self.tell_relays(&mut step),
+            Model::StoreForward => {}
+        }
+        for (token, node) in &step.learnt {
+            self.holds[*token][*node] = true;
+            self.holders[*token] += 1;
+            self.missing -= usize::from(std::mem::take(&mut self.lacks[*token][*node]));
+        }
+        !step.learnt.is_empty()
+    }
+
+    /// The tokens that nobody or few hold first, in random order among equals.
+    fn rarest(&mut self, tokens: &mut [usize]) {
+        shuffle(tokens, &mut self.noise);
+        tokens.sort_by_key(|token| self.holders[*token]);
+    }
+
+    /// A matching of a receiver's channels and what it lacks.
+    fn tell_over_channels(&mut self, to: Node, step: &mut Step) {
+        let graph = self.problem.graph();
+        let is_one_port = self.problem.request().ports == Ports::One;
+        let usable = |channel: &usize| {
+            let from = graph.channels()[*channel].0;
+            step.is_free[*channel] && !(is_one_port && step.sends[from])
+        };
+        let mut channels: Vec<usize> = graph.into(to).iter().copied().filter(usable).collect();
+        shuffle(&mut channels, &mut self.noise);
+        let mut wanted: Vec<usize> = (0..self.tokens.len())
+            .filter(|token| self.lacks[*token][to])
+            .collect();
+        self.rarest(&mut wanted);
+        let mut matched: Vec<Option<usize>> = vec![None; channels.len()];
+        let most = if is_one_port { 1 } else { channels.len() };
+        let mut count = 0;
+        for token in wanted {
+            if count == most {
+                break;
+            }
+            let mut seen = vec![false; channels.len()];
+            count += usize::from(self.matches(token, &channels, &mut matched, &mut seen));
+        }
+        for (channel, token) in channels.into_iter().zip(matched) {
+            if let Some(token) = token {
+                let from = graph.channels()[channel].0;
+                self.tell(token, &[from, to], step);
+            }
+        }
+    }
+
+    /// Give a token a channel, moving others if need be. The depth is at most the
+    /// number of channels.
+    fn matches(
+        &self,
+        token: usize,
+        channels: &[usize],
+        matched: &mut [Option<usize>],
+        seen: &mut [bool],
+    ) -> bool {
+        for (place, channel) in channels.iter().enumerate() {
+            let from = self.problem.graph().channels()[*channel].0;
+            if seen[place] || !self.holds[token][from] {
+                continue;
+            }
+            seen[place] = true;
+            let is_free = match matched[place] {
+                Some(other) => self.matches(other, channels, matched, seen),
+                None => true,
+            };
+            if is_free {
+                matched[place] = Some(token);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Who still lacks something, along free channels; the rarest first.
+    fn tell_over_paths(&mut self, step: &mut Step) {
+        let mut tokens: Vec<usize> = (0..self.tokens.len()).collect();
+        self.rarest(&mut tokens);
+        for token in tokens {
+            let nodes = 0..self.problem.graph().node_count();
+            let mut lacking: Vec<Node> = nodes.filter(|node| self.lacks[token][*node]).collect();
+            shuffle(&mut lacking, &mut self.noise);
+            for to in lacking {
+                if step.has_told(token, to) {
+                    continue;
+                }
+                if let Some(path) = self.free_path(token, to, step) {
+                    self.tell(token, &path, step);
+                }
+            }
+        }
+    }
+
+    /// A shortest free path from a holder, if it is short enough: backwards from the
+    /// receiver, breadth first.
+    fn free_path(&self, token: usize, to: Node, step: &Step) -> Option<Vec<Node>> {
+        let graph = self.problem.graph();
+        let is_one_port = self.problem.request().ports == Ports::One;
+        let excess = usize::from(self.problem.request().excess);
+        if is_one_port && step.receives[to] {
+            return None;
+        }
+        let mut next = vec![None; graph.node_count()];
+        let mut level = vec![to];
+        next[to] = Some(to);
+        for hops in 1..=graph.node_count() {
+            let mut above = Vec::new();
+            for node in level {
+                for channel in graph.into(node).iter().filter(|channel| step.is_free[**channel]) {
+                    let from = graph.channels()[*channel].0;
+                    if next[from].is_some() {
+                        continue;
+                    }
+                    next[from] = Some(node);
+                    above.push(from);
+                    let is_near = self.paths.hops(from, to)? + excess >= hops;
+                    let can_send = self.holds[token][from] && !(is_one_port && step.sends[from]);
+                    if is_near && can_send {
+                        return Some(follow(from, to, &next));
+                    }
+                }
+            }
+            if above.is_empty() {
+                break;
+            }
+            level = above;
+        }
+        None
+    }
+
+    /// Store-forward, and nobody who lacks anything has a neighbour that can help:
+    /// one node nearer to each.
+    fn tell_relays(&mut self, step: &mut Step) {
+        let graph = self.problem.graph();
+        for token in 0..self.tokens.len() {
+            let nodes = 0..graph.node_count();
+            let lacking: Vec<Node> = nodes.filter(|node| self.lacks[token][*node]).collect();
+            for to in lacking {
+                let holders = (0..graph.node_count()).filter(|node| self.holds[token][*node]);
+                let nearest = holders.min_by_key(|node| self.paths.hops(*node, to));
+                let Some(from) = nearest else { continue };
+                let nearer = graph.out(from).iter().find(|channel| {
+                    let next = graph.channels()[**channel].1;
+                    self.paths.hops(next, to) < self.paths.hops(from, to)
+                });
+                let Some(channel) = nearer.copied() else { continue };
+                let next = graph.channels()[channel].1;
+                let is_one_port = self.problem.request().ports == Ports::One;
+                let is_busy = is_one_port && (step.sends[from] || step.receives[next]);
+                let is_told = step.has_told(token, next);
+                if step.is_free[channel] && !is_busy && !is_told {
+                    self.tell(token, &[from, next], step);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, token: usize, path: &[Node], step: &mut Step) {
+        let graph = self.problem.graph();
+        for pair in path.windows(2) {
+            if let Some(channel) = graph.channel(pair[0], pair[1]) {
+                step.is_free[channel] = false;
+            }
+        }
+        let to = path[path.len() - 1];
+        step.sends[path[0]] = true;
+        step.receives[to] = true;
+        step.learnt.push((token, to));
+        let place = token * step.sends.len() + to;
+        step.is_told[place] = true;
+        let (origin, block) = self.tokens[token];
+        let one = self.problem.step_move(step.number, path, (origin, to), block);
+        self.moves.push(one);
+    }
+}
+
+/// From a node along what comes next.
+fn follow(from: Node, to: Node, next: &[Option<Node>]) -> Vec<Node> {
+    let mut path = vec![from];
+    let mut node = from;
+    while node != to && path.len() <= next.len() {
+        node = next[node].unwrap_or(to);
+        path.push(node);
+    }
+    path
+}

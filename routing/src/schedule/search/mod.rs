@@ -1,0 +1,148 @@
+//! Searches for schedules with as few steps as possible.
+//!
+//! | method | finds | for |
+//! |---|---|---|
+//! | `flow` | the optimum | one-to-all scatter, gather |
+//! | `gossip` | a good broadcast at once | oab, aab |
+//! | `packing` | a good scatter at once | wormhole scatter |
+//! | `relay` | a good scatter at once | store-forward aas |
+//! | `tabu` | better ones, one conflict at a time | all but store-forward scatter |
+//! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
+//! | `umda` | what the paper's evolutionary search finds | as `tabu` |
+//!
+//! A greedy method gives a first schedule. Then the others try the lower bound and
+//! one step less than the best so far, in turn, with ever more patience, until the
+//! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
+//! instead, and has nothing to show before it is done).
+
+mod driver;
+mod gossip;
+mod instance;
+mod packing;
+mod paths;
+pub(super) mod scatter;
+mod symmetry;
+mod tabu;
+#[cfg(test)]
+mod tests;
+mod umda;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::plan::Schedule;
+use super::problem::Problem;
+
+/// Which search found a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// A flow through copies of the graph; exact.
+    Flow,
+    /// Whoever can learn something in a step learns it.
+    Gossip,
+    /// Every message in the first step with room.
+    Packing,
+    /// The messages with the farthest to go move first.
+    Relay,
+    /// Tabu search.
+    Tabu,
+    /// Tabu search for a schedule that looks the same under symmetries.
+    Orbits,
+    /// The evolutionary search of [EVO].
+    Umda,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flow => "flow",
+            Self::Gossip => "gossip",
+            Self::Packing => "packing",
+            Self::Relay => "relay",
+            Self::Tabu => "tabu",
+            Self::Orbits => "orbits",
+            Self::Umda => "umda",
+        })
+    }
+}
+
+/// How to search.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Fixes all that is drawn: the same seed, start and number of evaluations give
+    /// the same schedule.
+    pub seed: u64,
+    /// A schedule to begin from, such as that of the graph before a fault. What it
+    /// says of channels that are gone is left out.
+    pub start: Option<Schedule>,
+    /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`] or
+    /// [`Method::Umda`]; `None`: by tabu search with and without symmetries.
+    pub method: Option<Method>,
+    /// Stop at the first occasion after so many evaluations: (path, step) pairs that
+    /// tabu search weighed, or chromosomes.
+    pub evaluations_max: u64,
+}
+
+impl Options {
+    /// From scratch, with all methods and no limit but the caller's.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            start: None,
+            method: None,
+            evaluations_max: u64::MAX,
+        }
+    }
+}
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The steps of the best schedule so far, if there is one.
+    pub steps: Option<u32>,
+    /// No schedule has fewer.
+    pub lower_bound: u32,
+    /// The steps of the schedule that is being looked for.
+    pub trying: u32,
+    /// By this method.
+    pub method: Method,
+    /// How much was evaluated so far.
+    pub evaluations: u64,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The best schedule.
+    pub schedule: Schedule,
+    /// No schedule has fewer steps.
+    pub lower_bound: u32,
+    /// What found it.
+    pub method: Method,
+    /// How much was evaluated: see [`Options::evaluations_max`].
+    pub evaluations: u64,
+}
+
+impl Found {
+    /// Whether the bound proves that there is nothing better.
+    pub const fn is_optimal(&self) -> bool {
+        self.schedule.steps == self.lower_bound
+    }
+}
+
+/// No method found any schedule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no schedule was found; give more time, or another method")]
+pub struct NotFound;
+
+/// The best schedule that is found before `goes_on` denies, which is asked several
+/// times a second.
+pub fn find(
+    problem: &Problem,
+    options: &Options,
+    goes_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Found, NotFound> {
+    driver::find(problem, options, goes_on)
+}

@@ -1,0 +1,139 @@
+//! The paths between two nodes that a message may take ([EVO] §3.1).
+
+use binomesh_overlay::noise::Noise;
+
+use super::super::problem::Problem;
+use super::super::topology::{Node, Topology};
+
+/// How many nodes a search for the paths of one length looks at.
+const VISITS_MAX: usize = 4000;
+
+/// Hops from each node to each.
+pub(super) struct Paths<'a> {
+    graph: &'a Topology,
+    hops: Vec<Vec<Option<usize>>>,
+    excess: usize,
+}
+
+impl<'a> Paths<'a> {
+    /// The paths that are allowed in a problem.
+    pub(super) fn new(problem: &'a Problem) -> Self {
+        let graph = problem.graph();
+        let hops = (0..graph.node_count()).map(|node| graph.distances_from(node));
+        Self {
+            graph,
+            hops: hops.collect(),
+            excess: usize::from(problem.request().excess),
+        }
+    }
+
+    /// How many hops a shortest path has.
+    pub(super) fn hops(&self, from: Node, to: Node) -> Option<usize> {
+        self.hops[from][to]
+    }
+
+    /// At most `most` paths, short ones first; drawn where there are more.
+    pub(super) fn between(
+        &self,
+        from: Node,
+        to: Node,
+        most: usize,
+        noise: &mut Noise,
+    ) -> Vec<Vec<Node>> {
+        let Some(shortest) = self.hops[from][to] else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for length in shortest..=shortest + self.excess {
+            let mut walk = Walk {
+                paths: self,
+                to,
+                most,
+                visits: VISITS_MAX,
+                way: vec![from],
+                found: &mut found,
+                noise,
+            };
+            walk.extend(from, length);
+        }
+        found
+    }
+}
+
+/// A depth-first search for simple paths of one length.
+struct Walk<'a, 'b> {
+    paths: &'a Paths<'b>,
+    to: Node,
+    most: usize,
+    visits: usize,
+    way: Vec<Node>,
+    found: &'a mut Vec<Vec<Node>>,
+    noise: &'a mut Noise,
+}
+
+impl Walk<'_, '_> {
+    /// Complete the way from its last node with so many hops. The depth is at most
+    /// the number of nodes.
+    fn extend(&mut self, node: Node, left: usize) {
+        if node == self.to {
+            if left == 0 {
+                self.found.push(self.way.clone());
+            }
+            return;
+        }
+        if left == 0 || self.visits == 0 {
+            return;
+        }
+        self.visits -= 1;
+        let graph = self.paths.graph;
+        let next = graph.out(node).iter().map(|channel| graph.channels()[*channel].1);
+        let mut next: Vec<Node> = next.collect();
+        shuffle(&mut next, self.noise);
+        for node in next {
+            let rest = self.paths.hops[node][self.to];
+            let is_near = rest.is_some_and(|rest| rest < left);
+            if is_near && !self.way.contains(&node) && self.found.len() < self.most {
+                self.way.push(node);
+                self.extend(node, left - 1);
+                self.way.pop();
+            }
+        }
+    }
+}
+
+/// Bring a list into random order.
+pub(super) fn shuffle<T>(list: &mut [T], noise: &mut Noise) {
+    for place in (1..list.len()).rev() {
+        list.swap(place, below(place + 1, noise));
+    }
+}
+
+/// A random number below `count`, and 0 below 0.
+pub(super) fn below(count: usize, noise: &mut Noise) -> usize {
+    (noise.next() % count.max(1) as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::plan::Collective;
+    use super::super::super::problem::Request;
+    use super::*;
+
+    #[test]
+    fn a_mesh_has_as_many_shortest_paths_as_binomial_coefficients_say() {
+        let graph = Topology::generate("mesh:4x4").unwrap();
+        let mut request = Request::paper(Collective::Aas, None);
+        let mut count = |excess, from, to| {
+            request.excess = excess;
+            let problem = Problem::new(graph.clone(), request.clone()).unwrap();
+            let paths = Paths::new(&problem).between(from, to, 1000, &mut Noise::new(1));
+            let distinct: std::collections::BTreeSet<_> = paths.iter().collect();
+            assert_eq!(distinct.len(), paths.len());
+            paths.len()
+        };
+        assert_eq!(count(0, 0, 15), 20);
+        assert_eq!(count(0, 0, 3), 1);
+        // Down and up again in columns 0 to 1, 1 to 2, ..: six ways of two hops more.
+        assert_eq!(count(2, 0, 3), 7);
+    }
+}

@@ -1,0 +1,265 @@
+//! Symmetries of a graph: a search for one schedule instead of many.
+//!
+//! A symmetry renames the nodes so that channels stay channels. If a group of them
+//! moves every node (none but the identity keeps any node in place), a schedule that
+//! looks the same under all of the group is fixed by one delivery of each orbit: in
+//! BMG(64), turned by every number of places, by those of node 0. The search is
+//! smaller by the size of the group, and what it finds is a schedule like any other.
+
+use std::collections::BTreeSet;
+
+use binomesh_overlay::noise::Noise;
+
+use super::super::problem::Problem;
+use super::super::topology::{Node, Topology};
+use super::paths::{below, shuffle};
+
+/// The most nodes of a graph whose symmetries are looked for: the tests for
+/// adjacency take their square.
+const NODES_MAX: usize = 256;
+/// How many nodes the search for one symmetry tries.
+const TRIES_MAX: usize = 20_000;
+/// How many random symmetries are drawn.
+const DRAWS: usize = 60;
+
+/// A group of symmetries in which only the identity keeps a node in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Each as the image of every node; the identity is the first.
+    elements: Vec<Vec<Node>>,
+}
+
+impl Group {
+    /// The identity alone.
+    pub(super) fn trivial(nodes: usize) -> Self {
+        Self {
+            elements: vec![(0..nodes).collect()],
+        }
+    }
+
+    /// All symmetries of the group.
+    pub(super) fn elements(&self) -> &[Vec<Node>] {
+        &self.elements
+    }
+
+    /// Whether the node has the smallest number of its orbit.
+    pub(super) fn is_first(&self, node: Node) -> bool {
+        self.elements.iter().all(|image| image[node] >= node)
+    }
+
+    /// Distinct groups, the largest first; the trivial one is not among them. Empty
+    /// unless all healthy nodes send and receive.
+    pub(super) fn of(problem: &Problem, seed: u64) -> Vec<Self> {
+        let graph = problem.graph();
+        let is_possible = problem.is_complete() && problem.source().is_none();
+        if !is_possible || graph.node_count() > NODES_MAX {
+            return Vec::new();
+        }
+        let mut noise = Noise::new(seed);
+        let search = Search::new(graph);
+        let healthy: Vec<Node> = graph.healthy_nodes().collect();
+        let mut groups: Vec<Self> = Vec::new();
+        for _ in 0..DRAWS {
+            let image = healthy[below(healthy.len(), &mut noise)];
+            let Some(drawn) = search.symmetry(image, &mut noise) else {
+                continue;
+            };
+            let known = groups.clone();
+            let base = match below(known.len() + 1, &mut noise) {
+                0 => Self::trivial(graph.node_count()),
+                place => known[place - 1].clone(),
+            };
+            for power in powers(&drawn, healthy.len()) {
+                let larger = base.with(&power, &healthy);
+                let larger = larger.filter(|larger| !groups.contains(larger));
+                groups.extend(larger.filter(|larger| larger.elements.len() > 1));
+            }
+            if groups.len() > DRAWS {
+                break;
+            }
+        }
+        groups.sort_by_key(|group| std::cmp::Reverse(group.elements.len()));
+        groups
+    }
+
+    /// The least group with this symmetry in it, if it still moves every node.
+    fn with(&self, symmetry: &[Node], healthy: &[Node]) -> Option<Self> {
+        let mut elements = BTreeSet::new();
+        let mut waiting = vec![self.elements[0].clone()];
+        let generators = [&self.elements[..], &[symmetry.to_vec()]].concat();
+        while let Some(element) = waiting.pop() {
+            if elements.contains(&element) {
+                continue;
+            }
+            let is_identity = element == self.elements[0];
+            let is_moving = healthy.iter().all(|node| element[*node] != *node);
+            let is_full = elements.len() >= healthy.len();
+            if is_full || !(is_identity || is_moving) {
+                return None;
+            }
+            let products = generators.iter().map(|one| after(&element, one));
+            waiting.extend(products.filter(|product| !elements.contains(product)));
+            elements.insert(element);
+        }
+        Some(Self {
+            elements: elements.into_iter().collect(),
+        })
+    }
+}
+
+/// First one, then the other.
+fn after(first: &[Node], then: &[Node]) -> Vec<Node> {
+    first.iter().map(|node| then[*node]).collect()
+}
+
+/// The symmetry and its powers, up to the identity or as many as there are nodes.
+fn powers(symmetry: &[Node], most: usize) -> Vec<Vec<Node>> {
+    let mut powers = vec![symmetry.to_vec()];
+    let mut last = symmetry.to_vec();
+    for _ in 1..most {
+        last = after(&last, symmetry);
+        if last.iter().enumerate().all(|(node, image)| node == *image) {
+            break;
+        }
+        powers.push(last.clone());
+    }
+    powers
+}
+
+/// A search for symmetries by trying images node by node.
+struct Search<'a> {
+    graph: &'a Topology,
+    /// The healthy nodes, each after the first with a neighbour before it.
+    order: Vec<Node>,
+    is_joined: Vec<bool>,
+}
+
+impl<'a> Search<'a> {
+    fn new(graph: &'a Topology) -> Self {
+        let count = graph.node_count();
+        let mut is_joined = vec![false; count * count];
+        for (from, to) in graph.channels() {
+            is_joined[from * count + to] = true;
+        }
+        let mut order: Vec<Node> = graph.healthy_nodes().take(1).collect();
+        let mut place = 0;
+        while place < order.len() {
+            for next in neighbours(graph, order[place]) {
+                if !order.contains(&next) {
+                    order.push(next);
+                }
+            }
+            place += 1;
+        }
+        Self {
+            graph,
+            order,
+            is_joined,
+        }
+    }
+
+    /// A random symmetry that takes the first node there.
+    fn symmetry(&self, there: Node, noise: &mut Noise) -> Option<Vec<Node>> {
+        if self.order.len() != self.graph.healthy_nodes().count() {
+            return None;
+        }
+        let mut images: Vec<Node> = (0..self.graph.node_count()).collect();
+        let mut taken = vec![false; images.len()];
+        // Per node in order the images still to be tried.
+        let mut open = vec![vec![there]];
+        let mut tries = TRIES_MAX;
+        while let Some(candidates) = open.last_mut() {
+            let place = open.len() - 1;
+            let Some(image) = candidates.pop() else {
+                open.pop();
+                let before = open.len().checked_sub(1)?;
+                taken[images[self.order[before]]] = false;
+                continue;
+            };
+            tries = tries.checked_sub(1)?;
+            if taken[image] || !self.fits(place, image, &images) {
+                continue;
+            }
+            images[self.order[place]] = image;
+            if place + 1 == self.order.len() {
+                return Some(images);
+            }
+            taken[image] = true;
+            open.push(self.candidates(place + 1, &images, noise));
+        }
+        None
+    }
+
+    /// Neighbours of the image of a neighbour.
+    fn candidates(&self, place: usize, images: &[Node], noise: &mut Noise) -> Vec<Node> {
+        let node = self.order[place];
+        let before = self.order[..place].iter();
+        let known = before.copied().find(|other| self.joined(*other, node) || self.joined(node, *other));
+        let mut candidates = known.map_or_else(Vec::new, |known| neighbours(self.graph, images[known]));
+        shuffle(&mut candidates, noise);
+        candidates
+    }
+
+    fn fits(&self, place: usize, image: Node, images: &[Node]) -> bool {
+        let node = self.order[place];
+        let graph = self.graph;
+        let has_degree = graph.out(node).len() == graph.out(image).len()
+            && graph.into(node).len() == graph.into(image).len();
+        has_degree
+            && self.order[..place].iter().all(|other| {
+                let there = images[*other];
+                self.joined(node, *other) == self.joined(image, there)
+                    && self.joined(*other, node) == self.joined(there, image)
+            })
+    }
+
+    fn joined(&self, from: Node, to: Node) -> bool {
+        self.is_joined[from * self.graph.node_count() + to]
+    }
+}
+
+/// Nodes with a channel to or from this one, each once.
+fn neighbours(graph: &Topology, node: Node) -> Vec<Node> {
+    let out = graph.out(node).iter().map(|channel| graph.channels()[*channel].1);
+    let into = graph.into(node).iter().map(|channel| graph.channels()[*channel].0);
+    let mut neighbours: Vec<Node> = out.chain(into).collect();
+    neighbours.sort_unstable();
+    neighbours.dedup();
+    neighbours
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::plan::Collective;
+    use super::super::super::problem::Request;
+    use super::*;
+
+    fn largest(name: &str) -> usize {
+        let graph = Topology::generate(name).unwrap();
+        let problem = Problem::new(graph.clone(), Request::paper(Collective::Aas, None)).unwrap();
+        let groups = Group::of(&problem, 1);
+        for group in &groups {
+            for image in group.elements() {
+                for (from, to) in graph.channels() {
+                    assert!(graph.channel(image[*from], image[*to]).is_some());
+                }
+            }
+        }
+        groups.first().map_or(1, |group| group.elements().len())
+    }
+
+    #[test]
+    fn groups_are_as_large_as_the_graph_where_it_looks_the_same_from_each_node() {
+        for (name, size) in [
+            ("ring:8", 8),
+            ("bmg:12", 12),
+            ("bmg:16", 16),
+            ("hypercube:4", 16),
+            ("kautz:3,2", 12),
+            ("mesh:4x4", 4),
+            ("mesh:3x3", 1),
+        ] {
+            assert_eq!(largest(name), size, "{name}");
+        }
+    }
+}

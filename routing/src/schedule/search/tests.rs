@@ -1,0 +1,153 @@
+use super::super::plan::{Model, Ports};
+use super::super::problem::Request;
+use super::super::topology::Topology;
+use super::super::verify::verify;
+use super::super::Collective;
+use super::*;
+
+fn graph(name: &str) -> Topology {
+    Topology::generate(name).unwrap()
+}
+
+fn search(name: &str, faults: &[&str], request: Request, options: &Options) -> Found {
+    let faults: Vec<_> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+    let rest = graph(name).with_faults(&faults).unwrap();
+    let problem = Problem::new(rest, request).unwrap();
+    let found = find(&problem, options, &mut |_| true).unwrap();
+    verify(&found.schedule, &graph(name)).unwrap();
+    found
+}
+
+fn limited(evaluations_max: u64) -> Options {
+    Options {
+        evaluations_max,
+        ..Options::new(1)
+    }
+}
+
+fn paper(name: &str, source: &str) -> [u32; 4] {
+    let from = |collective| Request::paper(collective, Some(source.to_owned()));
+    let all = |collective| Request::paper(collective, None);
+    let steps = |request| search(name, &[], request, &limited(20_000_000)).schedule.steps;
+    [
+        steps(from(Collective::Oab)),
+        steps(all(Collective::Aab)),
+        steps(from(Collective::Oas)),
+        steps(all(Collective::Aas)),
+    ]
+}
+
+#[test]
+fn the_graphs_of_table_2_take_as_few_steps_as_the_paper_says() {
+    assert_eq!(paper("kautz:3,2", "01"), [2, 4, 4, 7]);
+    assert_eq!(paper("mesh:4x4", "00"), [3, 8, 8, 16]);
+    assert_eq!(paper("mesh:4x4", "11"), [2, 8, 4, 16]);
+    assert_eq!(paper("hypercube:3", "0"), [2, 3, 3, 4]);
+}
+
+#[test]
+fn every_collective_is_scheduled_in_every_model() {
+    for (model, ports) in [
+        (Model::Wormhole, Ports::All),
+        (Model::Wormhole, Ports::One),
+        (Model::StoreForward, Ports::All),
+        (Model::StoreForward, Ports::One),
+    ] {
+        for collective in [
+            Collective::Oab,
+            Collective::Aab,
+            Collective::Oas,
+            Collective::Aas,
+            Collective::Aog,
+        ] {
+            for (name, source, fault) in [
+                ("kautz:2,2", "01", "link:01-12"),
+                ("mesh:3x3", "01", "node:11"),
+                ("sibling:2,7", "0", "link:1-2"),
+            ] {
+                for excess in [0, 2] {
+                    let request = Request {
+                        model,
+                        ports,
+                        excess,
+                        ..Request::paper(
+                            collective,
+                            collective.has_source().then(|| source.to_owned()),
+                        )
+                    };
+                    for faults in [&[][..], &[fault]] {
+                        search(name, faults, request.clone(), &limited(300_000));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn others_than_senders_and_receivers_relay_without_taking_part() {
+    let names = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect());
+    for model in [Model::Wormhole, Model::StoreForward] {
+        for collective in [Collective::Aab, Collective::Aas] {
+            let request = Request {
+                model,
+                senders: names(&["00", "33"]),
+                receivers: names(&["03", "30", "33"]),
+                ..Request::paper(collective, None)
+            };
+            search("mesh:4x4", &[], request, &limited(300_000));
+        }
+    }
+}
+
+#[test]
+fn a_broadcast_may_be_cut_into_blocks() {
+    for model in [Model::Wormhole, Model::StoreForward] {
+        let request = Request {
+            model,
+            ports: Ports::One,
+            blocks: 4,
+            ..Request::paper(Collective::Oab, Some("0".to_owned()))
+        };
+        let found = search("bmg:8", &[], request, &limited(5_000_000));
+        assert!(found.schedule.steps <= 7, "{}", found.schedule.steps);
+    }
+}
+
+#[test]
+fn a_search_begins_from_the_old_schedule_after_a_fault() {
+    for collective in [Collective::Aab, Collective::Aas] {
+        let request = Request::paper(collective, None);
+        let old = search("kautz:3,2", &[], request.clone(), &limited(50_000_000));
+        let options = Options {
+            start: Some(old.schedule),
+            ..limited(50_000_000)
+        };
+        let new = search("kautz:3,2", &["link:01-10"], request, &options);
+        assert!(new.is_optimal(), "{collective}: {}", new.schedule.steps);
+    }
+}
+
+#[test]
+fn the_same_seed_finds_the_same_schedule() {
+    for method in [None, Some(Method::Tabu), Some(Method::Umda)] {
+        let options = Options {
+            method,
+            ..limited(200_000)
+        };
+        let request = Request::paper(Collective::Aas, None);
+        let one = search("kautz:3,2", &[], request.clone(), &options);
+        assert_eq!(one, search("kautz:3,2", &[], request, &options));
+    }
+}
+
+#[test]
+fn the_evolutionary_search_of_the_paper_finds_schedules() {
+    let options = Options {
+        method: Some(Method::Umda),
+        ..limited(60_000)
+    };
+    let request = Request::paper(Collective::Oas, Some("01".to_owned()));
+    let found = search("kautz:3,2", &[], request, &options);
+    assert_eq!((found.method, found.schedule.steps), (Method::Umda, 4));
+}

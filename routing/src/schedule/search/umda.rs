@@ -1,0 +1,237 @@
+//! The paper's evolutionary search: UMDA, an estimation of distribution without
+//! gene dependencies ([EVO] §3).
+//!
+//! A chromosome has a gene per delivery: path and step, for a broadcast also the
+//! source (§3.2). Fitness is the number of conflicts (§3.3). Per generation the
+//! better half is chosen by binary tournament, the new half is drawn from the
+//! marginal distributions of the chosen, mutated, repaired, and replaces the worse
+//! half (§3.5).
+//!
+//! Departure: [EVO] draws "the worse half of the population" by an order that it
+//! does not give; here it is the order of fitness.
+
+use binomesh_overlay::noise::Noise;
+
+use super::instance::{Instance, Teller};
+use super::paths::{below, shuffle};
+use super::tabu::Gene;
+
+/// [EVO] §3.5.
+const POPULATION: usize = 60;
+/// [EVO] §3.5: 90 % of the chromosomes are mutated.
+const MUTATED_PERCENT: usize = 90;
+/// Of its genes a mutated chromosome changes one in so many, at least one. Guess:
+/// the paper does not say how many.
+const GENES_PER_MUTATION: usize = 64;
+
+/// A population for one number of steps.
+pub(super) struct Umda<'a> {
+    instance: &'a Instance,
+    steps: usize,
+    /// The fitness and the genes of each, the best first.
+    population: Vec<(u32, Vec<Gene>)>,
+    /// Items of one sender, for the heuristic of §3.4.
+    by_sender: Vec<Vec<usize>>,
+    /// How many messages that sender can send per step.
+    width: Vec<usize>,
+    noise: Noise,
+    /// By resource and step who uses it; empty between evaluations.
+    load: Vec<u16>,
+}
+
+impl<'a> Umda<'a> {
+    /// A random population; some of it as given.
+    pub(super) fn new(
+        instance: &'a Instance,
+        steps: usize,
+        width: &dyn Fn(usize) -> usize,
+        start: &[Option<Gene>],
+        seed: u64,
+    ) -> Self {
+        let mut senders = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+        for item in 0..instance.items.len() {
+            senders.entry(instance.origin(item)).or_default().push(item);
+        }
+        let mut umda = Self {
+            instance,
+            steps,
+            population: Vec::new(),
+            width: senders.keys().map(|sender| width(*sender)).collect(),
+            by_sender: senders.into_values().collect(),
+            noise: Noise::new(seed),
+            load: vec![0; instance.resources * steps],
+        };
+        for number in 0..POPULATION {
+            // The first is as given; the others differ.
+            let genes = (0..instance.items.len()).map(|item| {
+                let given = start.get(item).copied().flatten();
+                let given = given.filter(|(choice, step)| {
+                    *step < steps && instance.items[item].choices().contains(choice)
+                });
+                match given {
+                    Some(gene) if number == 0 || below(8, &mut umda.noise) > 0 => gene,
+                    _ => umda.draw(item),
+                }
+            });
+            let mut genes: Vec<Gene> = genes.collect::<Vec<_>>();
+            umda.restore(&mut genes);
+            let fitness = umda.conflicts(&genes);
+            umda.population.push((fitness, genes));
+        }
+        umda.population.sort_by_key(|(fitness, _)| *fitness);
+        umda
+    }
+
+    /// Generations until there is no conflict, `most` chromosomes are evaluated or
+    /// `goes_on` denies. Whether there is a schedule.
+    pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        let mut evaluations = POPULATION as u64;
+        while self.least_conflicts() > 0 {
+            if evaluations >= most || !goes_on(POPULATION as u64 / 2) {
+                return false;
+            }
+            self.generation();
+            evaluations += POPULATION as u64 / 2;
+        }
+        true
+    }
+
+    /// The fitness of the best.
+    pub(super) fn least_conflicts(&self) -> u32 {
+        self.population.first().map_or(0, |(fitness, _)| *fitness)
+    }
+
+    /// The genes of the best.
+    pub(super) fn genes(&self) -> &[Gene] {
+        self.population.first().map_or(&[], |(_, genes)| genes)
+    }
+
+    fn generation(&mut self) {
+        let parents: Vec<usize> = (0..POPULATION / 2).map(|_| self.tournament()).collect();
+        let mut children = Vec::with_capacity(POPULATION / 2);
+        for _ in 0..POPULATION / 2 {
+            let mut genes = self.sample(&parents);
+            if below(100, &mut self.noise) < MUTATED_PERCENT {
+                self.mutate(&mut genes);
+            }
+            self.restore(&mut genes);
+            children.push((self.conflicts(&genes), genes));
+        }
+        self.population.truncate(POPULATION - children.len());
+        self.population.extend(children);
+        self.population.sort_by_key(|(fitness, _)| *fitness);
+    }
+
+    /// The better of two.
+    fn tournament(&mut self) -> usize {
+        let one = below(POPULATION, &mut self.noise);
+        one.min(below(POPULATION, &mut self.noise))
+    }
+
+    /// Drawing a part of a gene from a random parent is drawing it from the
+    /// marginal distribution of the parents.
+    fn sample(&mut self, parents: &[usize]) -> Vec<Gene> {
+        let noise = &mut self.noise;
+        let mut parent = || parents[below(parents.len(), noise)];
+        let genes = (0..self.instance.items.len()).map(|item| {
+            let choice = self.population[parent()].1[item].0;
+            (choice, self.population[parent()].1[item].1)
+        });
+        genes.collect()
+    }
+
+    /// §3.4: the steps of two deliveries change places, other paths are tried.
+    fn mutate(&mut self, genes: &mut [Gene]) {
+        for _ in 0..genes.len().div_ceil(GENES_PER_MUTATION) {
+            let one = below(genes.len(), &mut self.noise);
+            let other = below(genes.len(), &mut self.noise);
+            (genes[one].1, genes[other].1) = (genes[other].1, genes[one].1);
+            let changed = below(genes.len(), &mut self.noise);
+            genes[changed].0 = self.draw(changed).0;
+        }
+    }
+
+    fn restore(&mut self, genes: &mut [Gene]) {
+        match self.instance.is_broadcast() {
+            true => self.restore_trees(genes),
+            false => self.restore_ports(genes),
+        }
+    }
+
+    /// §3.4, scatter: no node sends more messages in a step than it has channels;
+    /// those beyond go to random steps with room.
+    fn restore_ports(&mut self, genes: &mut [Gene]) {
+        for sender in 0..self.by_sender.len() {
+            let mut room = vec![self.width[sender]; self.steps];
+            let mut beyond = Vec::new();
+            let mut items = self.by_sender[sender].clone();
+            shuffle(&mut items, &mut self.noise);
+            for item in items {
+                match room[genes[item].1].checked_sub(1) {
+                    Some(left) => room[genes[item].1] = left,
+                    None => beyond.push(item),
+                }
+            }
+            for item in beyond {
+                let open = (0..self.steps).filter(|step| room[*step] > 0);
+                let open: Vec<usize> = open.collect();
+                if let Some(step) = open.get(below(open.len(), &mut self.noise)) {
+                    genes[item].1 = *step;
+                    room[*step] -= 1;
+                }
+            }
+        }
+    }
+
+    /// §3.4, broadcast: step by step, a source that does not hold the message is
+    /// replaced by a random node that does.
+    fn restore_trees(&mut self, genes: &mut [Gene]) {
+        let mut order: Vec<usize> = (0..genes.len()).collect();
+        order.sort_by_key(|item| genes[*item].1);
+        for item in order {
+            let step = genes[item].1;
+            if self.is_told_before(item, genes[item].0, step, genes) {
+                continue;
+            }
+            let choices = self.instance.items[item].choices();
+            let able: Vec<usize> = choices
+                .filter(|choice| self.is_told_before(item, *choice, step, genes))
+                .collect();
+            if let Some(choice) = able.get(below(able.len(), &mut self.noise)) {
+                genes[item].0 = *choice;
+            }
+        }
+    }
+
+    fn is_told_before(&self, item: usize, choice: usize, step: usize, genes: &[Gene]) -> bool {
+        match self.instance.teller(item, choice) {
+            Teller::Origin => true,
+            Teller::Item(told) => genes[told].1 < step,
+            Teller::Nobody => false,
+        }
+    }
+
+    /// §3.3: pairs of messages on one channel in one step.
+    fn conflicts(&mut self, genes: &[Gene]) -> u32 {
+        let mut conflicts = 0;
+        for (choice, step) in genes {
+            for resource in &self.instance.choices[*choice].resources {
+                let load = &mut self.load[*resource as usize * self.steps + step];
+                conflicts += u32::from(*load);
+                *load += 1;
+            }
+        }
+        for (choice, step) in genes {
+            for resource in &self.instance.choices[*choice].resources {
+                self.load[*resource as usize * self.steps + step] = 0;
+            }
+        }
+        conflicts
+    }
+
+    fn draw(&mut self, item: usize) -> Gene {
+        let choices = self.instance.items[item].choices();
+        let choice = choices.start + below(choices.len(), &mut self.noise);
+        (choice, below(self.steps, &mut self.noise))
+    }
+}

@@ -1,0 +1,456 @@
+//! The judge of schedules. It knows the file and the graph, and nothing of how a
+//! schedule was found.
+//!
+//! Rules, in the order in which they are checked: the header makes sense on the
+//! graph; per move: its step exists, its nodes exist and are healthy, its path is
+//! one of the graph and not too long, its message exists, its ends take part; per
+//! step: a channel carries one message, a port serves one; over the steps: whoever
+//! sends holds the message since an earlier step, nobody gets what it has, every
+//! receiver gets everything, and no step is empty ([EVO] §2, §3.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fault::FaultError;
+use super::plan::{Collective, Message, Model, Move, Ports, Schedule};
+use super::problem::{Problem, ProblemError, Request};
+use super::topology::{Node, Topology};
+
+/// A rule that a schedule breaks. `number` counts the moves of the file from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// The schedule is for another graph.
+    #[error("the schedule is for the graph {schedule}, not for {given}")]
+    OtherGraph {
+        /// Of the schedule.
+        schedule: String,
+        /// The graph that was given.
+        given: String,
+    },
+    /// A fault of the header does not exist.
+    #[error("faults: {0}")]
+    Fault(#[from] FaultError),
+    /// The header makes no sense.
+    #[error("{0}")]
+    Header(#[from] ProblemError),
+    /// A move is in no step of the schedule.
+    #[error("move {number} is in step {step}; the steps are 1 to {steps}")]
+    NoStep {
+        /// Which move.
+        number: usize,
+        /// Its step.
+        step: u32,
+        /// How many there are.
+        steps: u32,
+    },
+    /// A node of a path does not exist or is faulty.
+    #[error("move {number}: {node:?} is no healthy node of the graph")]
+    NoNode {
+        /// Which move.
+        number: usize,
+        /// The name.
+        node: String,
+    },
+    /// A path does not begin at the sender and end at the receiver.
+    #[error("move {number}: its path does not lead from {from} to {to}")]
+    Ends {
+        /// Which move.
+        number: usize,
+        /// The sender.
+        from: String,
+        /// The receiver.
+        to: String,
+    },
+    /// Two nodes of a path are not joined.
+    #[error("move {number}: no healthy channel leads from {from} to {to}")]
+    NoChannel {
+        /// Which move.
+        number: usize,
+        /// One node.
+        from: String,
+        /// The next one.
+        to: String,
+    },
+    /// A path comes to a node twice.
+    #[error("move {number}: its path comes to {node} twice")]
+    Loop {
+        /// Which move.
+        number: usize,
+        /// The node.
+        node: String,
+    },
+    /// A path is too long.
+    #[error("move {number}: its path has {channels} channels; at most {most} are allowed")]
+    TooLong {
+        /// Which move.
+        number: usize,
+        /// How long it is.
+        channels: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// A message that the collective does not have.
+    #[error("move {number}: there is no message {message:?} in this collective")]
+    NoMessage {
+        /// Which move.
+        number: usize,
+        /// What it carries.
+        message: Message,
+    },
+    /// A message goes to a node that does not take part, or is not its destination.
+    #[error("move {number}: this message is not for {to}")]
+    NotFor {
+        /// Which move.
+        number: usize,
+        /// The receiver.
+        to: String,
+    },
+    /// Two messages are on one channel at once.
+    #[error("moves {first} and {second} both use the channel from {from} to {to} in step {step}")]
+    Conflict {
+        /// One move.
+        first: usize,
+        /// The other.
+        second: usize,
+        /// The step.
+        step: u32,
+        /// Where the channel begins.
+        from: String,
+        /// Where it ends.
+        to: String,
+    },
+    /// A node with one port sends or receives twice at once.
+    #[error("moves {first} and {second}: {node} {does} twice in step {step} and has one port")]
+    Port {
+        /// One move.
+        first: usize,
+        /// The other.
+        second: usize,
+        /// The node.
+        node: String,
+        /// `sends` or `receives`.
+        does: &'static str,
+        /// The step.
+        step: u32,
+    },
+    /// A node sends what it does not hold yet.
+    #[error("move {number}: {from} does not hold the message before step {step}")]
+    NotHeld {
+        /// Which move.
+        number: usize,
+        /// The sender.
+        from: String,
+        /// The step.
+        step: u32,
+    },
+    /// A node gets a message for the second time.
+    #[error("move {number}: {to} has this message already, or gets it in the same step")]
+    Twice {
+        /// Which move.
+        number: usize,
+        /// The receiver.
+        to: String,
+    },
+    /// A receiver lacks a message at the end.
+    #[error("{to} never gets {message:?}")]
+    Missing {
+        /// The receiver.
+        to: String,
+        /// What it lacks.
+        message: Message,
+    },
+    /// A step without a move.
+    #[error("step {0} has no move")]
+    EmptyStep(u32),
+}
+
+/// Whether a schedule does what its header says, on this graph without faults.
+pub fn verify(schedule: &Schedule, graph: &Topology) -> Result<(), Defect> {
+    if schedule.graph != graph.name() || !graph.faults().is_empty() {
+        return Err(Defect::OtherGraph {
+            schedule: schedule.graph.clone(),
+            given: graph.name().to_owned(),
+        });
+    }
+    let graph = graph.with_faults(&schedule.faults)?;
+    let problem = Problem::new(graph, request(schedule))?;
+    let judge = Judge {
+        schedule,
+        graph: problem.graph(),
+        problem: &problem,
+    };
+    let mut moves = Vec::with_capacity(schedule.moves.len());
+    let mut distances = BTreeMap::new();
+    for (number, one) in (1..).zip(&schedule.moves) {
+        let read = judge.read(number, one)?;
+        let (from, hops) = (read.path[0], read.path.len() - 1);
+        let known = distances
+            .entry(from)
+            .or_insert_with(|| judge.graph.distances_from(from));
+        judge.check_length(number, hops, known[read.to()])?;
+        moves.push(read);
+    }
+    moves.sort_by_key(|one| (one.step, one.number));
+    judge.check_resources(&moves)?;
+    judge.check_holders(&moves)?;
+    let used: BTreeSet<u32> = moves.iter().map(|one| one.step).collect();
+    match (1..=schedule.steps).find(|step| !used.contains(step)) {
+        Some(step) => Err(Defect::EmptyStep(step)),
+        None => Ok(()),
+    }
+}
+
+/// What is sent: the origin, the destination (scatter and gather), the block.
+type Content = (Node, Option<Node>, u32);
+
+/// A move by node numbers.
+struct Read {
+    number: usize,
+    step: u32,
+    path: Vec<Node>,
+    content: Content,
+}
+
+impl Read {
+    fn from(&self) -> Node {
+        self.path[0]
+    }
+
+    fn to(&self) -> Node {
+        self.path[self.path.len() - 1]
+    }
+}
+
+struct Judge<'a> {
+    schedule: &'a Schedule,
+    graph: &'a Topology,
+    problem: &'a Problem,
+}
+
+fn request(schedule: &Schedule) -> Request {
+    Request {
+        collective: schedule.collective,
+        source: schedule.source.clone(),
+        senders: schedule.senders.clone(),
+        receivers: schedule.receivers.clone(),
+        model: schedule.model,
+        ports: schedule.ports,
+        excess: schedule.excess,
+        blocks: schedule.blocks,
+    }
+}
+
+impl Judge<'_> {
+    /// The rules that one move can break alone, its length apart.
+    fn read(&self, number: usize, one: &Move) -> Result<Read, Defect> {
+        if !(1..=self.schedule.steps).contains(&one.step) {
+            return Err(Defect::NoStep {
+                number,
+                step: one.step,
+                steps: self.schedule.steps,
+            });
+        }
+        let mut path = Vec::new();
+        for name in &one.path {
+            let node = self.node(name).ok_or_else(|| Defect::NoNode {
+                number,
+                node: name.chars().take(80).collect(),
+            })?;
+            if path.contains(&node) {
+                let node = name.clone();
+                return Err(Defect::Loop { number, node });
+            }
+            path.push(node);
+        }
+        if path.len() < 2 || one.path.first() != Some(&one.from) || one.path.last() != Some(&one.to)
+        {
+            return Err(Defect::Ends {
+                number,
+                from: one.from.chars().take(80).collect(),
+                to: one.to.chars().take(80).collect(),
+            });
+        }
+        if let Some(gap) = path.windows(2).find(|pair| !self.is_channel(pair)) {
+            return Err(Defect::NoChannel {
+                number,
+                from: self.graph.node_name(gap[0]).to_owned(),
+                to: self.graph.node_name(gap[1]).to_owned(),
+            });
+        }
+        let content = self.content(number, one, &path)?;
+        let read = Read {
+            number,
+            step: one.step,
+            path,
+            content,
+        };
+        match self.is_for(&read) {
+            true => Ok(read),
+            false => Err(Defect::NotFor {
+                number,
+                to: one.to.clone(),
+            }),
+        }
+    }
+
+    fn node(&self, name: &str) -> Option<Node> {
+        let node = self.graph.node(name)?;
+        (!self.graph.is_faulty(node)).then_some(node)
+    }
+
+    fn is_channel(&self, pair: &[Node]) -> bool {
+        self.graph.channel(pair[0], pair[1]).is_some()
+    }
+
+    /// What the move carries, if the collective has such a message.
+    fn content(&self, number: usize, one: &Move, path: &[Node]) -> Result<Content, Defect> {
+        let schedule = self.schedule;
+        let is_pair = !schedule.collective.is_broadcast();
+        let origin = |name: &str| {
+            let node = self.node(name);
+            node.filter(|node| self.problem.senders().contains(node))
+        };
+        let alone = |name: &str| match is_pair {
+            false => origin(name).map(|from| (from, None, 0)),
+            // The path's end is the destination; a relay learns nothing to pass on.
+            true => origin(name).map(|from| (from, path.last().copied(), 0)),
+        };
+        let is_relayed = is_pair && schedule.model == Model::StoreForward;
+        let content = match &one.message {
+            Message::Block(block) if schedule.blocks > 1 => {
+                let is_one = *block < schedule.blocks;
+                let source = self.problem.source().filter(|_| is_one);
+                source.map(|source| (source, None, *block))
+            }
+            _ if schedule.blocks > 1 => None,
+            // Where there are no blocks a number is the name of a node.
+            Message::Block(name) if !is_relayed => alone(&name.to_string()),
+            Message::Of(name) if !is_relayed => alone(name),
+            Message::Between(from, to) if is_relayed => {
+                let ends = origin(from).zip(self.node(to));
+                let ends = ends.filter(|(from, to)| {
+                    from != to && self.problem.receivers().contains(to)
+                });
+                ends.map(|(from, to)| (from, Some(to), 0))
+            }
+            _ => None,
+        };
+        content.ok_or_else(|| Defect::NoMessage {
+            number,
+            message: one.message.clone(),
+        })
+    }
+
+    /// Relays may learn in `store-forward`; else paths end at receivers.
+    fn is_for(&self, one: &Read) -> bool {
+        let (origin, _, _) = one.content;
+        let is_receiver = self.problem.receivers().contains(&one.to());
+        let is_relay = self.schedule.model == Model::StoreForward;
+        one.to() != origin && (is_receiver || is_relay)
+    }
+
+    fn check_length(
+        &self,
+        number: usize,
+        channels: usize,
+        shortest: Option<usize>,
+    ) -> Result<(), Defect> {
+        let most = match self.schedule.model {
+            Model::Wormhole => shortest.unwrap_or(0) + usize::from(self.schedule.excess),
+            Model::StoreForward => 1,
+        };
+        match channels <= most {
+            true => Ok(()),
+            false => Err(Defect::TooLong {
+                number,
+                channels,
+                most,
+            }),
+        }
+    }
+
+    /// One message per channel and step, and per port.
+    fn check_resources(&self, moves: &[Read]) -> Result<(), Defect> {
+        let mut channels = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        for one in moves {
+            for pair in one.path.windows(2) {
+                let key = (one.step, pair[0], pair[1]);
+                if let Some(first) = channels.insert(key, one.number) {
+                    return Err(Defect::Conflict {
+                        first,
+                        second: one.number,
+                        step: one.step,
+                        from: self.graph.node_name(pair[0]).to_owned(),
+                        to: self.graph.node_name(pair[1]).to_owned(),
+                    });
+                }
+            }
+            if self.schedule.ports == Ports::All {
+                continue;
+            }
+            for (node, does) in [(one.from(), "sends"), (one.to(), "receives")] {
+                if let Some(first) = ports.insert((one.step, node, does), one.number) {
+                    return Err(Defect::Port {
+                        first,
+                        second: one.number,
+                        node: self.graph.node_name(node).to_owned(),
+                        does,
+                        step: one.step,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Who sends holds; nobody gets a message twice; nothing is missing.
+    fn check_holders(&self, moves: &[Read]) -> Result<(), Defect> {
+        // From which step on a node can send a message.
+        let mut since: BTreeMap<(Content, Node), u32> = BTreeMap::new();
+        for one in moves {
+            let (origin, _, _) = one.content;
+            let start = since.get(&(one.content, one.from())).copied();
+            let start = if one.from() == origin { Some(0) } else { start };
+            if start.is_none_or(|start| start > one.step) {
+                return Err(Defect::NotHeld {
+                    number: one.number,
+                    from: self.graph.node_name(one.from()).to_owned(),
+                    step: one.step,
+                });
+            }
+            let next = one.step + 1;
+            if since.insert((one.content, one.to()), next).is_some() {
+                return Err(Defect::Twice {
+                    number: one.number,
+                    to: self.graph.node_name(one.to()).to_owned(),
+                });
+            }
+        }
+        for (origin, to) in self.problem.pairs() {
+            let destination = (!self.schedule.collective.is_broadcast()).then_some(to);
+            for block in 0..self.schedule.blocks {
+                if !since.contains_key(&((origin, destination, block), to)) {
+                    return Err(self.missing(origin, to, block));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&self, origin: Node, to: Node, block: u32) -> Defect {
+        let name = |node: Node| self.graph.node_name(node).to_owned();
+        let is_pair = !matches!(self.schedule.collective, Collective::Oab | Collective::Aab);
+        let message = match self.schedule.blocks {
+            1 if is_pair => Message::Between(name(origin), name(to)),
+            1 => Message::Of(name(origin)),
+            _ => Message::Block(block),
+        };
+        Defect::Missing {
+            to: name(to),
+            message,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
