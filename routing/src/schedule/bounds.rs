@@ -87,7 +87,9 @@ fn one_to_all(problem: &Problem) -> usize {
     };
     let last = (blocks - 1) / width(problem, problem.graph().out(source).len());
     let growth = growth(problem, source) + last;
-    growth.max(endpoints(problem)).max(deliveries.div_ceil(room.max(1)))
+    growth
+        .max(endpoints(problem))
+        .max(deliveries.div_ceil(room.max(1)))
 }
 
 /// Steps until everybody is told one message if nothing stands in the way but the
@@ -129,7 +131,9 @@ fn all_to_all(problem: &Problem) -> usize {
         Ports::One => graph.healthy_nodes().count(),
         Ports::All => graph.channels().len(),
     };
-    let cuts = balls(problem).into_iter().map(|inside| entering(problem, &inside));
+    let cuts = balls(problem)
+        .into_iter()
+        .map(|inside| entering(problem, &inside));
     let cuts = cuts.max().unwrap_or(0);
     growth
         .max(endpoints(problem))
@@ -160,7 +164,9 @@ fn entering(problem: &Problem, inside: &[bool]) -> usize {
     let is_wanted = problem.receivers().iter().any(|node| inside[*node]);
     let outside = problem.senders().iter().filter(|node| !inside[**node]);
     let channels = problem.graph().channels().iter();
-    let entrances = channels.filter(|(from, to)| !inside[*from] && inside[*to]).count();
+    let entrances = channels
+        .filter(|(from, to)| !inside[*from] && inside[*to])
+        .count();
     match is_wanted {
         true => outside.count().div_ceil(entrances.max(1)),
         false => 0,

@@ -95,7 +95,9 @@ mod tests {
         for text in ["link:01-10", "node:11", "link:10.3-10.4"] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
-        for text in ["", "link", "link:", "link:01", "link:-1", "node:", "arc:0-1", "01-10"] {
+        for text in [
+            "", "link", "link:", "link:01", "link:-1", "node:", "arc:0-1", "01-10",
+        ] {
             assert!(text.parse::<Fault>().is_err(), "{text:?}");
         }
     }

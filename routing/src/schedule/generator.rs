@@ -116,7 +116,9 @@ fn kautz(graph: &str, degree: u32, length: u32) -> Result<Topology, TopologyErro
             channels.extend(numbers.get(&next).map(|to| (from, *to)));
         }
     }
-    let names = words.into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());
+    let names = words
+        .into_iter()
+        .map(|word| String::from_utf8_lossy(&word).into_owned());
     Topology::build(graph, names.collect(), true, channels)
 }
 
@@ -146,7 +148,9 @@ fn grid(graph: &str, (rows, columns): (u32, u32), wraps: bool) -> Result<Topolog
 /// Nodes 0 .. 2^dimension; neighbours differ in one bit.
 fn hypercube(graph: &str, dimension: u32) -> Result<Topology, TopologyError> {
     let count = 1u32.checked_shl(dimension).unwrap_or(u32::MAX);
-    numbered(graph, count, |i| (0..dimension).map(|bit| i ^ (1 << bit)).collect())
+    numbered(graph, count, |i| {
+        (0..dimension).map(|bit| i ^ (1 << bit)).collect()
+    })
 }
 
 /// A ring of an even number of nodes in which each also knows the opposite one.
@@ -172,7 +176,12 @@ fn shaped(graph: &str, n: u32, fanout: u32, links: Links) -> Result<Topology, To
         });
     };
     let shape = Shape::new(population, fanout);
-    numbered(graph, n, |i| shape.neighbours(Rank(i), links).map(|rank| rank.0).collect())
+    numbered(graph, n, |i| {
+        shape
+            .neighbours(Rank(i), links)
+            .map(|rank| rank.0)
+            .collect()
+    })
 }
 
 /// An undirected graph of nodes 0 .. n with these neighbours.
@@ -199,7 +208,9 @@ fn check_size(graph: &str, count: u64) -> Result<(), TopologyError> {
 }
 
 fn both_ways(links: Vec<(Node, Node)>) -> impl Iterator<Item = (Node, Node)> {
-    links.into_iter().flat_map(|(one, other)| [(one, other), (other, one)])
+    links
+        .into_iter()
+        .flat_map(|(one, other)| [(one, other), (other, one)])
 }
 
 #[cfg(test)]
@@ -226,7 +237,11 @@ mod tests {
             ("spidergon:12", 12, 36),
         ] {
             let graph = generate(name).unwrap();
-            assert_eq!((graph.node_count(), graph.channels().len()), (nodes, channels), "{name}");
+            assert_eq!(
+                (graph.node_count(), graph.channels().len()),
+                (nodes, channels),
+                "{name}"
+            );
         }
     }
 
@@ -234,7 +249,10 @@ mod tests {
     fn kautz_words_have_no_equal_neighbours() {
         let graph = generate("kautz:3,2").unwrap();
         let here = graph.node("01").unwrap();
-        let next = graph.out(here).iter().map(|channel| graph.node_name(graph.channels()[*channel].1));
+        let next = graph
+            .out(here)
+            .iter()
+            .map(|channel| graph.node_name(graph.channels()[*channel].1));
         assert_eq!(next.collect::<Vec<_>>(), ["10", "12", "13"]);
         assert_eq!(graph.node("11"), None);
     }
@@ -248,9 +266,25 @@ mod tests {
     #[test]
     fn names_that_are_no_graph_are_refused() {
         for name in [
-            "", "mesh", "mesh:4", "mesh:0x4", "mesh:4000000000x4000000000", "kautz:3", "kautz:0,2",
-            "kautz:40,2", "kautz:3,99", "hypercube:40", "hypercube:0", "ring:1", "ring:1025", "bmg:0",
-            "sibling:1,5", "spidergon:7", "star:5", "ring:-1", "ring:99999999999",
+            "",
+            "mesh",
+            "mesh:4",
+            "mesh:0x4",
+            "mesh:4000000000x4000000000",
+            "kautz:3",
+            "kautz:0,2",
+            "kautz:40,2",
+            "kautz:3,99",
+            "hypercube:40",
+            "hypercube:0",
+            "ring:1",
+            "ring:1025",
+            "bmg:0",
+            "sibling:1,5",
+            "spidergon:7",
+            "star:5",
+            "ring:-1",
+            "ring:99999999999",
         ] {
             assert!(generate(name).is_err(), "{name:?}");
         }
@@ -261,9 +295,18 @@ mod tests {
         let graph = from_edges("file:x", "# a triangle\na b\n\nb c\nc > a\n").unwrap();
         assert_eq!((graph.node_count(), graph.channels().len()), (3, 5));
         assert!(graph.is_directed());
-        for (text, line) in [("a b\na", 2), ("a a", 1), ("a - b", 1), ("a b c d e", 1), ("a-b c", 1)] {
+        for (text, line) in [
+            ("a b\na", 2),
+            ("a a", 1),
+            ("a - b", 1),
+            ("a b c d e", 1),
+            ("a-b c", 1),
+        ] {
             let error = from_edges("file:x", text).unwrap_err();
-            assert!(error.to_string().contains(&format!("line {line}")), "{error}");
+            assert!(
+                error.to_string().contains(&format!("line {line}")),
+                "{error}"
+            );
         }
         assert!(from_edges("file:x", "").is_err());
     }

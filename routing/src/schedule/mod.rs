@@ -16,6 +16,7 @@
 
 pub mod bounds;
 mod fault;
+mod flow;
 mod generator;
 mod plan;
 mod problem;

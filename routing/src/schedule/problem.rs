@@ -71,7 +71,9 @@ pub enum ProblemError {
         what: &'static str,
     },
     /// No healthy node has this name.
-    #[error("{what} {name:?} is no healthy node of {graph}; its nodes have names such as {example:?}")]
+    #[error(
+        "{what} {name:?} is no healthy node of {graph}; its nodes have names such as {example:?}"
+    )]
     NoNode {
         /// Source, sender or receiver.
         what: &'static str,
@@ -83,10 +85,14 @@ pub enum ProblemError {
         example: String,
     },
     /// A list is empty, or all that it names is the source.
-    #[error("nobody has anything to send to another; name at least one sender and another receiver")]
+    #[error(
+        "nobody has anything to send to another; name at least one sender and another receiver"
+    )]
     NothingToSend,
     /// A receiver cannot be reached.
-    #[error("nothing leads from {from} to {to} in {graph} with these faults; take a fault away, or {to} out")]
+    #[error(
+        "nothing leads from {from} to {to} in {graph} with these faults; take a fault away, or {to} out"
+    )]
     Unreachable {
         /// The sender.
         from: String,
@@ -105,7 +111,9 @@ pub enum ProblemError {
     #[error("only a one-to-all broadcast (oab) is cut into blocks; leave the blocks of {0} out")]
     NeedlessBlocks(Collective),
     /// More than a search can do.
-    #[error("{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}")]
+    #[error(
+        "{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}"
+    )]
     TooLarge(usize),
 }
 
@@ -315,7 +323,9 @@ fn healthy(graph: &Topology, name: &str, what: &'static str) -> Result<Node, Pro
         what,
         name: name.chars().take(80).collect(),
         graph: graph.name().to_owned(),
-        example: graph.node_name(graph.healthy_nodes().next().unwrap_or(0)).to_owned(),
+        example: graph
+            .node_name(graph.healthy_nodes().next().unwrap_or(0))
+            .to_owned(),
     })
 }
 
@@ -325,7 +335,10 @@ mod tests {
 
     fn problem(name: &str, faults: &[&str], request: Request) -> Result<Problem, ProblemError> {
         let faults: Vec<_> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
-        let graph = Topology::generate(name).unwrap().with_faults(&faults).unwrap();
+        let graph = Topology::generate(name)
+            .unwrap()
+            .with_faults(&faults)
+            .unwrap();
         Problem::new(graph, request)
     }
 
@@ -348,7 +361,12 @@ mod tests {
 
     #[test]
     fn faulty_nodes_take_no_part() {
-        let all = problem("mesh:4x4", &["node:11"], Request::paper(Collective::Aab, None)).unwrap();
+        let all = problem(
+            "mesh:4x4",
+            &["node:11"],
+            Request::paper(Collective::Aab, None),
+        )
+        .unwrap();
         assert_eq!((all.senders().len(), all.is_complete()), (15, true));
         let error = problem("mesh:4x4", &["node:11"], from(Collective::Oab, "11")).unwrap_err();
         assert!(error.to_string().contains("\"11\""), "{error}");
@@ -378,16 +396,40 @@ mod tests {
             Request::paper(Collective::Oab, None),
             from(Collective::Aas, "0"),
             from(Collective::Oab, "9"),
-            Request { excess: 4, ..aab.clone() },
-            Request { blocks: 2, ..aab.clone() },
-            Request { blocks: 0, ..aab.clone() },
-            Request { blocks: 1025, ..oab.clone() },
-            Request { senders: listed.clone(), ..oab.clone() },
-            Request { receivers: listed, ..oab },
-            Request { receivers: Some(vec![]), ..aab },
+            Request {
+                excess: 4,
+                ..aab.clone()
+            },
+            Request {
+                blocks: 2,
+                ..aab.clone()
+            },
+            Request {
+                blocks: 0,
+                ..aab.clone()
+            },
+            Request {
+                blocks: 1025,
+                ..oab.clone()
+            },
+            Request {
+                senders: listed.clone(),
+                ..oab.clone()
+            },
+            Request {
+                receivers: listed,
+                ..oab
+            },
+            Request {
+                receivers: Some(vec![]),
+                ..aab
+            },
             Request::paper(Collective::Aog, None),
         ] {
-            assert!(problem("ring:5", &[], request.clone()).is_err(), "{request:?}");
+            assert!(
+                problem("ring:5", &[], request.clone()).is_err(),
+                "{request:?}"
+            );
         }
     }
 }

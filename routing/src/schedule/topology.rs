@@ -162,7 +162,11 @@ impl Topology {
     /// here.
     pub fn reversed(&self) -> Self {
         let mut turned = self.clone();
-        turned.channels = self.channels.iter().map(|(from, to)| (*to, *from)).collect();
+        turned.channels = self
+            .channels
+            .iter()
+            .map(|(from, to)| (*to, *from))
+            .collect();
         turned.channels.sort_unstable();
         turned.index();
         turned
@@ -311,8 +315,13 @@ mod tests {
 
     #[test]
     fn a_fault_that_does_not_exist_is_named_with_one_that_does() {
-        let error = faulty("kautz:3,2", &["link:01-20"]).unwrap_err().to_string();
-        assert!(error.contains("link:01-20") && error.contains("link:01-10"), "{error}");
+        let error = faulty("kautz:3,2", &["link:01-20"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("link:01-20") && error.contains("link:01-10"),
+            "{error}"
+        );
         let error = faulty("kautz:3,2", &["node:44"]).unwrap_err().to_string();
         assert!(error.contains("44") && error.contains("01"), "{error}");
     }

@@ -327,9 +327,8 @@ impl Judge<'_> {
             Message::Of(name) if !is_relayed => alone(name),
             Message::Between(from, to) if is_relayed => {
                 let ends = origin(from).zip(self.node(to));
-                let ends = ends.filter(|(from, to)| {
-                    from != to && self.problem.receivers().contains(to)
-                });
+                let ends =
+                    ends.filter(|(from, to)| from != to && self.problem.receivers().contains(to));
                 ends.map(|(from, to)| (from, Some(to), 0))
             }
             _ => None,

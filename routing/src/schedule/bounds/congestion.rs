@@ -72,7 +72,8 @@ fn sends(problem: &Problem) -> usize {
         let to = problem.receivers().iter().filter_map(|to| distances[*to]);
         to.sum::<usize>()
     });
-    hops.sum::<usize>().div_ceil(graph.healthy_nodes().count().max(1))
+    hops.sum::<usize>()
+        .div_ceil(graph.healthy_nodes().count().max(1))
 }
 
 /// Sends all messages along paths of least length.
@@ -135,7 +136,9 @@ impl<'a> Router<'a> {
         let mut distances = vec![u64::MAX; hops.len()];
         let mut last = vec![None; hops.len()];
         distances[from] = 0;
-        let mut order: Vec<Node> = (0..hops.len()).filter(|node| hops[*node].is_some()).collect();
+        let mut order: Vec<Node> = (0..hops.len())
+            .filter(|node| hops[*node].is_some())
+            .collect();
         order.sort_by_key(|node| hops[*node]);
         for node in &order {
             for channel in self.graph.out(*node) {

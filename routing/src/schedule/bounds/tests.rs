@@ -4,7 +4,10 @@ use super::*;
 
 fn bound(graph: &str, faults: &[&str], request: Request) -> u32 {
     let faults: Vec<_> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
-    let graph = Topology::generate(graph).unwrap().with_faults(&faults).unwrap();
+    let graph = Topology::generate(graph)
+        .unwrap()
+        .with_faults(&faults)
+        .unwrap();
     lower_bound(&Problem::new(graph, request).unwrap())
 }
 
@@ -34,7 +37,17 @@ fn without_faults_they_are_those_of_table_1() {
 fn longer_paths_lower_the_bound_of_a_scatter_from_an_edge_of_the_mesh() {
     let request = Request::paper(Collective::Oas, Some("01".to_owned()));
     assert_eq!(bound("mesh:4x4", &[], request.clone()), 6);
-    assert_eq!(bound("mesh:4x4", &[], Request { excess: 2, ..request }), 5);
+    assert_eq!(
+        bound(
+            "mesh:4x4",
+            &[],
+            Request {
+                excess: 2,
+                ..request
+            }
+        ),
+        5
+    );
 }
 
 #[test]
@@ -52,11 +65,23 @@ fn ports_and_hops_bound_as_well() {
         ports: Ports::One,
         ..Request::paper(collective, source.map(str::to_owned))
     };
-    assert_eq!(bound("hypercube:3", &[], request(Collective::Oab, Some("0"))), 3);
+    assert_eq!(
+        bound("hypercube:3", &[], request(Collective::Oab, Some("0"))),
+        3
+    );
     assert_eq!(bound("ring:8", &[], request(Collective::Oab, Some("0"))), 4);
     assert_eq!(bound("hypercube:3", &[], request(Collective::Aab, None)), 7);
-    assert_eq!(bound("hypercube:3", &[], request(Collective::Aas, None)), 12);
-    assert_eq!(bound("hypercube:3", &[], request(Collective::Aog, Some("0"))), 7);
-    let blocks = Request { blocks: 9, ..request(Collective::Oab, Some("0")) };
+    assert_eq!(
+        bound("hypercube:3", &[], request(Collective::Aas, None)),
+        12
+    );
+    assert_eq!(
+        bound("hypercube:3", &[], request(Collective::Aog, Some("0"))),
+        7
+    );
+    let blocks = Request {
+        blocks: 9,
+        ..request(Collective::Oab, Some("0"))
+    };
     assert_eq!(bound("hypercube:3", &[], blocks), 11);
 }

@@ -175,7 +175,9 @@ impl Driver<'_> {
             let seed = self.seed(trial);
             if let Some(instance) = &instance {
                 let (steps, genes) = packing::first_fit(instance, seed);
-                self.keep(steps, Method::Packing, || instance.moves(self.problem, &genes));
+                self.keep(steps, Method::Packing, || {
+                    instance.moves(self.problem, &genes)
+                });
             } else if request.collective.is_broadcast() {
                 if let Some((steps, moves)) =
                     gossip::broadcast(self.problem, self.paths, seed, most)
@@ -301,7 +303,9 @@ impl Driver<'_> {
     fn pack(&mut self, instance: &Instance) {
         if !instance.is_broadcast() && !self.is_done() {
             let (steps, genes) = packing::first_fit(instance, self.seed(0));
-            self.keep(steps, Method::Orbits, || instance.moves(self.problem, &genes));
+            self.keep(steps, Method::Orbits, || {
+                instance.moves(self.problem, &genes)
+            });
         }
     }
 
@@ -314,7 +318,8 @@ impl Driver<'_> {
             return;
         }
         let next = |best: &Option<(u32, Method, Vec<Move>)>| {
-            best.as_ref().map_or(bound + 1, |(steps, _, _)| *steps as usize - 1)
+            best.as_ref()
+                .map_or(bound + 1, |(steps, _, _)| *steps as usize - 1)
         };
         while next(&self.best) > bound && !self.is_done() {
             let steps = next(&self.best);
@@ -389,6 +394,8 @@ fn squeeze(genes: Vec<Gene>, steps: usize) -> (Vec<Gene>, usize) {
         })
         .collect();
     let count = is_used.iter().filter(|is_used| **is_used).count();
-    let genes = genes.into_iter().map(|(choice, step)| (choice, numbers[step]));
+    let genes = genes
+        .into_iter()
+        .map(|(choice, step)| (choice, numbers[step]));
     (genes.collect(), count)
 }

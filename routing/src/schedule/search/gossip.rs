@@ -224,7 +224,11 @@ impl<'a> Gossip<'a> {
         for hops in 1..=graph.node_count() {
             let mut above = Vec::new();
             for node in level {
-                for channel in graph.into(node).iter().filter(|channel| step.is_free[**channel]) {
+                for channel in graph
+                    .into(node)
+                    .iter()
+                    .filter(|channel| step.is_free[**channel])
+                {
                     let from = graph.channels()[*channel].0;
                     if next[from].is_some() {
                         continue;
@@ -261,7 +265,9 @@ impl<'a> Gossip<'a> {
                     let next = graph.channels()[**channel].1;
                     self.paths.hops(next, to) < self.paths.hops(from, to)
                 });
-                let Some(channel) = nearer.copied() else { continue };
+                let Some(channel) = nearer.copied() else {
+                    continue;
+                };
                 let next = graph.channels()[channel].1;
                 let is_one_port = self.problem.request().ports == Ports::One;
                 let is_busy = is_one_port && (step.sends[from] || step.receives[next]);
@@ -287,7 +293,9 @@ impl<'a> Gossip<'a> {
         let place = token * step.sends.len() + to;
         step.is_told[place] = true;
         let (origin, block) = self.tokens[token];
-        let one = self.problem.step_move(step.number, path, (origin, to), block);
+        let one = self
+            .problem
+            .step_move(step.number, path, (origin, to), block);
         self.moves.push(one);
     }
 }

@@ -31,7 +31,9 @@ pub(super) fn first_fit(instance: &Instance, seed: u64) -> (usize, Vec<Gene>) {
             })
         };
         let fitting = used.iter().enumerate();
-        let fitting = fitting.filter_map(|(number, step)| Some((free(step)?, number))).next();
+        let fitting = fitting
+            .filter_map(|(number, step)| Some((free(step)?, number)))
+            .next();
         let gene = fitting.unwrap_or_else(|| {
             used.push(vec![false; instance.resources]);
             (instance.items[item].choices().start, used.len() - 1)
@@ -57,8 +59,10 @@ pub(super) fn relay(
     let is_one_port = problem.request().ports == Ports::One;
     let mut noise = Noise::new(seed);
     // Where each message is, with its origin and destination.
-    let mut waiting: Vec<(Node, (Node, Node))> =
-        problem.pairs().map(|(from, to)| (from, (from, to))).collect();
+    let mut waiting: Vec<(Node, (Node, Node))> = problem
+        .pairs()
+        .map(|(from, to)| (from, (from, to)))
+        .collect();
     let mut moves = Vec::new();
     let mut step = 0;
     while !waiting.is_empty() {

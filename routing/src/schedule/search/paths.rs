@@ -86,7 +86,10 @@ impl Walk<'_, '_> {
         }
         self.visits -= 1;
         let graph = self.paths.graph;
-        let next = graph.out(node).iter().map(|channel| graph.channels()[*channel].1);
+        let next = graph
+            .out(node)
+            .iter()
+            .map(|channel| graph.channels()[*channel].1);
         let mut next: Vec<Node> = next.collect();
         shuffle(&mut next, self.noise);
         for node in next {

@@ -134,7 +134,7 @@ impl Flow {
             Ports::All => Network::UNLIMITED,
         };
         for _ in 0..steps {
-            let mut port = |network: &mut Network, is_out: bool, at: usize| {
+            let port = |network: &mut Network, is_out: bool, at: usize| {
                 let door = network.node();
                 match is_out {
                     true => network.edge(at, door, at_once),
@@ -149,7 +149,8 @@ impl Flow {
             let channels = channels.map(|(from, to)| Some(network.edge(out[*from], into[*to], 1)));
             self.channels.push(channels.collect());
             let stays = now.iter().zip(&next);
-            let stays = stays.map(|(now, next)| Some(network.edge(*now, *next, Network::UNLIMITED)));
+            let stays =
+                stays.map(|(now, next)| Some(network.edge(*now, *next, Network::UNLIMITED)));
             self.stays.push(stays.collect());
             now = next;
         }
@@ -193,7 +194,9 @@ impl Flow {
     fn relayed_moves(&self, problem: &Problem, source: Node) -> Vec<Move> {
         let graph = problem.graph();
         let units = |edges: &Vec<Option<usize>>| -> Vec<u32> {
-            let flows = edges.iter().map(|edge| edge.map_or(0, |edge| self.network.flow(edge)));
+            let flows = edges
+                .iter()
+                .map(|edge| edge.map_or(0, |edge| self.network.flow(edge)));
             flows.collect()
         };
         let mut channels: Vec<Vec<u32>> = self.channels.iter().map(units).collect();

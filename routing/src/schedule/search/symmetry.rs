@@ -168,9 +168,8 @@ impl<'a> Search<'a> {
         // Per node in order the images still to be tried.
         let mut open = vec![vec![there]];
         let mut tries = TRIES_MAX;
-        while let Some(candidates) = open.last_mut() {
-            let place = open.len() - 1;
-            let Some(image) = candidates.pop() else {
+        while let Some(place) = open.len().checked_sub(1) {
+            let Some(image) = open[place].pop() else {
                 open.pop();
                 let before = open.len().checked_sub(1)?;
                 taken[images[self.order[before]]] = false;
@@ -194,8 +193,11 @@ impl<'a> Search<'a> {
     fn candidates(&self, place: usize, images: &[Node], noise: &mut Noise) -> Vec<Node> {
         let node = self.order[place];
         let before = self.order[..place].iter();
-        let known = before.copied().find(|other| self.joined(*other, node) || self.joined(node, *other));
-        let mut candidates = known.map_or_else(Vec::new, |known| neighbours(self.graph, images[known]));
+        let known = before
+            .copied()
+            .find(|other| self.joined(*other, node) || self.joined(node, *other));
+        let mut candidates =
+            known.map_or_else(Vec::new, |known| neighbours(self.graph, images[known]));
         shuffle(&mut candidates, noise);
         candidates
     }
@@ -220,8 +222,14 @@ impl<'a> Search<'a> {
 
 /// Nodes with a channel to or from this one, each once.
 fn neighbours(graph: &Topology, node: Node) -> Vec<Node> {
-    let out = graph.out(node).iter().map(|channel| graph.channels()[*channel].1);
-    let into = graph.into(node).iter().map(|channel| graph.channels()[*channel].0);
+    let out = graph
+        .out(node)
+        .iter()
+        .map(|channel| graph.channels()[*channel].1);
+    let into = graph
+        .into(node)
+        .iter()
+        .map(|channel| graph.channels()[*channel].0);
     let mut neighbours: Vec<Node> = out.chain(into).collect();
     neighbours.sort_unstable();
     neighbours.dedup();

@@ -194,7 +194,11 @@ impl<'a> Tabu<'a> {
     /// A broadcast has few steps and is not to come back to a choice at once; a
     /// scatter has many and is not to come back to a step.
     fn memory(&self, item: usize, (choice, step): Gene) -> usize {
-        let part = if self.instance.is_broadcast() { choice + 1 } else { 0 };
+        let part = if self.instance.is_broadcast() {
+            choice + 1
+        } else {
+            0
+        };
         let key = (item * self.steps + step).wrapping_add(part.wrapping_mul(0x9e37_79b1));
         key % MEMORY
     }
@@ -211,7 +215,10 @@ impl<'a> Tabu<'a> {
         }
         let mut choices = choices.clone();
         let able = choices.find(|choice| self.instance.teller(item, *choice) != Teller::Nobody);
-        (able.unwrap_or(self.instance.items[item].choices().start), step)
+        (
+            able.unwrap_or(self.instance.items[item].choices().start),
+            step,
+        )
     }
 
     fn put(&mut self, item: usize, (choice, step): Gene) {

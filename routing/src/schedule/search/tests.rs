@@ -1,8 +1,8 @@
+use super::super::Collective;
 use super::super::plan::{Model, Ports};
 use super::super::problem::Request;
 use super::super::topology::Topology;
 use super::super::verify::verify;
-use super::super::Collective;
 use super::*;
 
 fn graph(name: &str) -> Topology {
@@ -28,7 +28,11 @@ fn limited(evaluations_max: u64) -> Options {
 fn paper(name: &str, source: &str) -> [u32; 4] {
     let from = |collective| Request::paper(collective, Some(source.to_owned()));
     let all = |collective| Request::paper(collective, None);
-    let steps = |request| search(name, &[], request, &limited(20_000_000)).schedule.steps;
+    let steps = |request| {
+        search(name, &[], request, &limited(20_000_000))
+            .schedule
+            .steps
+    };
     [
         steps(from(Collective::Oab)),
         steps(all(Collective::Aab)),

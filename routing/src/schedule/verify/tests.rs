@@ -1,0 +1,498 @@
+use binomesh_overlay::noise::Noise;
+
+use super::super::search::{Options, find};
+use super::*;
+
+/// A broadcast from node 0 of a ring of four, in two steps.
+const BROADCAST: &str = r#"{"graph":"ring:4","collective":"oab","source":"0","faults":[],
+    "model":"wormhole","ports":"all","excess":0,"blocks":1,"steps":2,"moves":[
+    [1,"0","1",["0","1"],"0"],[1,"0","3",["0","3"],"0"],[2,"1","2",["1","2"],"0"]]}"#;
+
+/// A scatter from node 0, hop by hop.
+const RELAYED: &str = r#"{"graph":"ring:4","collective":"oas","source":"0","faults":[],
+    "model":"store-forward","ports":"one","excess":0,"blocks":1,"steps":3,"moves":[
+    [1,"0","1",["0","1"],["0","2"]],[2,"1","2",["1","2"],["0","2"]],
+    [2,"0","3",["0","3"],["0","3"]],[3,"0","1",["0","1"],["0","1"]]]}"#;
+
+fn read(text: &str) -> Schedule {
+    serde_json::from_str(text).unwrap()
+}
+
+fn judge(schedule: &Schedule) -> Result<(), Defect> {
+    verify(schedule, &Topology::generate("ring:4").unwrap())
+}
+
+/// The defect of a schedule after one change.
+fn broken(text: &str, change: impl FnOnce(&mut Schedule)) -> Defect {
+    let mut schedule = read(text);
+    judge(&schedule).unwrap();
+    change(&mut schedule);
+    judge(&schedule).unwrap_err()
+}
+
+fn path(schedule: &mut Schedule, place: usize, nodes: &[&str]) {
+    let one = &mut schedule.moves[place];
+    one.path = nodes.iter().map(|node| (*node).to_owned()).collect();
+    one.from = one.path.first().cloned().unwrap_or_default();
+    one.to = one.path.last().cloned().unwrap_or_default();
+}
+
+#[test]
+fn a_file_is_written_as_it_is_read_and_numbers_are_names() {
+    for text in [BROADCAST, RELAYED] {
+        let compact: String = text.split_whitespace().collect();
+        assert_eq!(serde_json::to_string(&read(text)).unwrap(), compact);
+    }
+    let numbers = BROADCAST
+        .replace(r#"["0","1"],"0""#, "[0,1],0")
+        .replace(r#""source":"0""#, r#""source":0"#);
+    judge(&read(&numbers)).unwrap();
+    assert!(serde_json::from_str::<Schedule>(&BROADCAST.replace("blocks", "block")).is_err());
+}
+
+#[test]
+fn rule_the_graph_is_that_of_the_header() {
+    let defect = broken(BROADCAST, |one| one.graph = "ring:5".to_owned());
+    assert!(matches!(defect, Defect::OtherGraph { .. }), "{defect}");
+    let graph = Topology::generate("ring:4").unwrap();
+    let faulty = graph.with_faults(&["link:1-2".parse().unwrap()]).unwrap();
+    assert!(verify(&read(BROADCAST), &faulty).is_err());
+}
+
+#[test]
+fn rule_the_header_makes_sense() {
+    let defect = broken(BROADCAST, |one| {
+        one.faults = vec!["node:7".parse().unwrap()]
+    });
+    assert!(matches!(defect, Defect::Fault(_)), "{defect}");
+    let defect = broken(BROADCAST, |one| one.source = None);
+    assert!(matches!(defect, Defect::Header(_)), "{defect}");
+}
+
+#[test]
+fn rule_steps_are_from_1_to_their_number() {
+    let defect = broken(BROADCAST, |one| one.moves[2].step = 3);
+    assert!(
+        matches!(
+            defect,
+            Defect::NoStep {
+                number: 3,
+                step: 3,
+                steps: 2
+            }
+        ),
+        "{defect}"
+    );
+    let defect = broken(BROADCAST, |one| one.moves[0].step = 0);
+    assert!(
+        matches!(defect, Defect::NoStep { number: 1, .. }),
+        "{defect}"
+    );
+}
+
+#[test]
+fn rule_no_step_is_empty() {
+    let defect = broken(BROADCAST, |one| {
+        one.steps = 3;
+        one.moves[2].step = 3;
+    });
+    assert_eq!(defect, Defect::EmptyStep(2));
+    // A number of steps that no list could hold.
+    let defect = broken(BROADCAST, |one| one.steps = u32::MAX);
+    assert_eq!(defect, Defect::EmptyStep(3));
+}
+
+#[test]
+fn rule_nodes_exist_and_are_healthy() {
+    let defect = broken(BROADCAST, |one| path(one, 0, &["0", "9", "1"]));
+    assert!(
+        matches!(defect, Defect::NoNode { number: 1, .. }),
+        "{defect}"
+    );
+    let defect = broken(BROADCAST, |one| {
+        one.faults = vec!["node:2".parse().unwrap()]
+    });
+    assert!(
+        matches!(defect, Defect::NoNode { number: 3, .. }),
+        "{defect}"
+    );
+}
+
+#[test]
+fn rule_a_path_has_both_ends() {
+    let defect = broken(BROADCAST, |one| one.moves[0].path = vec!["1".to_owned()]);
+    assert!(matches!(defect, Defect::Ends { number: 1, .. }), "{defect}");
+    let defect = broken(BROADCAST, |one| one.moves[0].path.truncate(1));
+    assert!(matches!(defect, Defect::Ends { number: 1, .. }), "{defect}");
+    let defect = broken(BROADCAST, |one| one.moves[0].path.clear());
+    assert!(matches!(defect, Defect::Ends { number: 1, .. }), "{defect}");
+    let defect = broken(BROADCAST, |one| one.moves[0].to = "2".to_owned());
+    assert!(matches!(defect, Defect::Ends { number: 1, .. }), "{defect}");
+}
+
+#[test]
+fn rule_a_path_follows_healthy_channels() {
+    let defect = broken(BROADCAST, |one| path(one, 2, &["0", "2"]));
+    assert!(
+        matches!(defect, Defect::NoChannel { number: 3, .. }),
+        "{defect}"
+    );
+    let defect = broken(BROADCAST, |one| {
+        one.faults = vec!["link:2-1".parse().unwrap()]
+    });
+    assert!(
+        matches!(defect, Defect::NoChannel { number: 3, .. }),
+        "{defect}"
+    );
+}
+
+#[test]
+fn rule_a_path_comes_to_no_node_twice() {
+    let defect = broken(BROADCAST, |one| path(one, 2, &["1", "0", "1", "2"]));
+    assert!(matches!(defect, Defect::Loop { number: 3, .. }), "{defect}");
+}
+
+#[test]
+fn rule_a_path_is_as_long_as_the_excess_allows() {
+    let longer = |one: &mut Schedule| path(one, 2, &["1", "0", "3", "2"]);
+    let defect = broken(BROADCAST, longer);
+    assert_eq!(
+        defect,
+        Defect::TooLong {
+            number: 3,
+            channels: 3,
+            most: 1
+        }
+    );
+    let mut schedule = read(BROADCAST);
+    longer(&mut schedule);
+    schedule.excess = 2;
+    assert_eq!(judge(&schedule), Ok(()));
+    schedule.excess = 1;
+    assert!(judge(&schedule).is_err());
+    // One hop per step, whatever the excess.
+    let defect = broken(RELAYED, |one| {
+        one.excess = 3;
+        path(one, 0, &["0", "1", "2"]);
+    });
+    assert_eq!(
+        defect,
+        Defect::TooLong {
+            number: 1,
+            channels: 2,
+            most: 1
+        }
+    );
+}
+
+#[test]
+fn rule_the_message_is_one_of_the_collective() {
+    for message in [
+        Message::Of("1".to_owned()),
+        Message::Of("9".to_owned()),
+        Message::Block(1),
+        Message::Between("0".to_owned(), "1".to_owned()),
+    ] {
+        let defect = broken(BROADCAST, |one| one.moves[0].message = message);
+        assert!(
+            matches!(defect, Defect::NoMessage { number: 1, .. }),
+            "{defect}"
+        );
+    }
+    for message in [
+        Message::Of("0".to_owned()),
+        Message::Between("1".to_owned(), "2".to_owned()),
+        Message::Between("0".to_owned(), "0".to_owned()),
+        Message::Between("0".to_owned(), "9".to_owned()),
+    ] {
+        let defect = broken(RELAYED, |one| one.moves[0].message = message);
+        assert!(
+            matches!(defect, Defect::NoMessage { number: 1, .. }),
+            "{defect}"
+        );
+    }
+}
+
+#[test]
+fn rule_a_message_goes_to_those_that_it_is_for() {
+    let defect = broken(BROADCAST, |one| {
+        one.receivers = Some(vec!["1".to_owned(), "2".to_owned()]);
+    });
+    assert!(
+        matches!(defect, Defect::NotFor { number: 2, .. }),
+        "{defect}"
+    );
+    let defect = broken(BROADCAST, |one| {
+        one.moves[2].step = 1;
+        path(one, 2, &["1", "0"]);
+    });
+    assert!(
+        matches!(defect, Defect::NotFor { number: 3, .. }),
+        "{defect}"
+    );
+}
+
+#[test]
+fn rule_a_channel_carries_one_message_per_step() {
+    let defect = broken(BROADCAST, |one| {
+        path(one, 2, &["0", "1", "2"]);
+        one.moves[2].step = 1;
+    });
+    let (from, to) = ("0".to_owned(), "1".to_owned());
+    assert_eq!(
+        defect,
+        Defect::Conflict {
+            first: 1,
+            second: 3,
+            step: 1,
+            from,
+            to
+        }
+    );
+}
+
+#[test]
+fn rule_a_node_with_one_port_sends_and_receives_once_per_step() {
+    let defect = broken(BROADCAST, |one| one.ports = Ports::One);
+    assert!(
+        matches!(defect, Defect::Port { does: "sends", .. }),
+        "{defect}"
+    );
+    let defect = broken(RELAYED, |one| one.moves[2].step = 1);
+    assert!(
+        matches!(defect, Defect::Port { does: "sends", .. }),
+        "{defect}"
+    );
+    let both = r#"{"graph":"ring:4","collective":"aog","source":"0","faults":[],
+        "model":"wormhole","ports":"one","excess":0,"blocks":1,"steps":1,"senders":["1","3"],
+        "moves":[[1,"1","0",["1","0"],"1"],[1,"3","0",["3","0"],"3"]]}"#;
+    let defect = judge(&read(both)).unwrap_err();
+    assert!(
+        matches!(
+            defect,
+            Defect::Port {
+                does: "receives",
+                ..
+            }
+        ),
+        "{defect}"
+    );
+    assert_eq!(
+        judge(&read(&both.replace(r#""ports":"one""#, r#""ports":"all""#))),
+        Ok(())
+    );
+}
+
+#[test]
+fn rule_a_sender_holds_the_message_since_an_earlier_step() {
+    let defect = broken(BROADCAST, |one| one.moves[2].step = 1);
+    assert!(
+        matches!(
+            defect,
+            Defect::NotHeld {
+                number: 3,
+                step: 1,
+                ..
+            }
+        ),
+        "{defect}"
+    );
+    // In a wormhole scatter nobody but the origin ever does.
+    let relayed = read(&RELAYED.replace("store-forward", "wormhole"));
+    assert!(matches!(judge(&relayed), Err(Defect::NoMessage { .. })));
+}
+
+#[test]
+fn rule_nobody_gets_a_message_twice() {
+    let defect = broken(BROADCAST, |one| {
+        let mut again = one.moves[0].clone();
+        again.step = 2;
+        one.moves.push(again);
+    });
+    assert!(
+        matches!(defect, Defect::Twice { number: 4, .. }),
+        "{defect}"
+    );
+}
+
+#[test]
+fn rule_every_receiver_gets_everything() {
+    let defect = broken(BROADCAST, |one| {
+        one.moves.remove(1);
+    });
+    let message = Message::Of("0".to_owned());
+    assert_eq!(
+        defect,
+        Defect::Missing {
+            to: "3".to_owned(),
+            message
+        }
+    );
+    let defect = broken(RELAYED, |one| {
+        one.moves.pop();
+        one.steps = 2;
+    });
+    assert!(matches!(defect, Defect::Missing { .. }), "{defect}");
+}
+
+/// Valid schedules of several kinds.
+fn samples() -> Vec<(Topology, Schedule)> {
+    let mut samples = Vec::new();
+    for (graph, source) in [("kautz:2,2", "01"), ("mesh:3x3", "00"), ("ring:5", "2")] {
+        for (model, ports) in [
+            (Model::Wormhole, Ports::All),
+            (Model::Wormhole, Ports::One),
+            (Model::StoreForward, Ports::All),
+            (Model::StoreForward, Ports::One),
+        ] {
+            for collective in [
+                Collective::Oab,
+                Collective::Aab,
+                Collective::Oas,
+                Collective::Aas,
+                Collective::Aog,
+            ] {
+                let graph = Topology::generate(graph).unwrap();
+                let request = Request {
+                    model,
+                    ports,
+                    ..Request::paper(
+                        collective,
+                        collective.has_source().then(|| source.to_owned()),
+                    )
+                };
+                let problem = Problem::new(graph.clone(), request).unwrap();
+                let options = Options {
+                    evaluations_max: 1,
+                    ..Options::new(3)
+                };
+                let found = find(&problem, &options, &mut |_| true).unwrap();
+                verify(&found.schedule, &graph).unwrap();
+                samples.push((graph, found.schedule));
+            }
+        }
+    }
+    samples
+}
+
+/// Break a rule by construction; what was done, or `None` if it does not apply here.
+fn mutate(
+    schedule: &mut Schedule,
+    kind: u64,
+    place: usize,
+    noise: &mut Noise,
+) -> Option<&'static str> {
+    let count = schedule.moves.len();
+    let place = place % count;
+    match kind {
+        0 => {
+            // Each delivery is needed, and so is each hop to it.
+            schedule.moves.remove(place);
+            Some("a move is missing")
+        }
+        1 => {
+            let again = schedule.moves[place].clone();
+            schedule.moves.push(again);
+            Some("a move is there twice")
+        }
+        2 => {
+            schedule.moves[place].step += schedule.steps;
+            Some("a step too late")
+        }
+        3 => {
+            schedule.moves[place].step = 0;
+            Some("a step before the first")
+        }
+        4 => {
+            schedule.steps += 1;
+            Some("an empty last step")
+        }
+        5 => {
+            let one = &mut schedule.moves[place];
+            one.path.reverse();
+            Some("a path the wrong way")
+        }
+        6 => {
+            let one = &mut schedule.moves[place];
+            one.path[0] = "nobody".to_owned();
+            Some("a node that does not exist")
+        }
+        7 => {
+            let one = &mut schedule.moves[place];
+            let end = one.path.pop()?;
+            one.path.extend([one.path[0].clone(), end]);
+            Some("a node twice on a path")
+        }
+        8 => {
+            let [from, to] = [
+                &schedule.moves[place].path[0],
+                &schedule.moves[place].path[1],
+            ];
+            let fault = format!("link:{from}-{to}").parse().unwrap();
+            schedule.faults.push(fault);
+            Some("a channel in use is faulty")
+        }
+        9 => {
+            let node = schedule.moves[place].to.clone();
+            schedule
+                .faults
+                .push(format!("node:{node}").parse().unwrap());
+            Some("a receiver is faulty")
+        }
+        10 => {
+            // Another move of the step takes this one's path.
+            let step = schedule.moves[place].step;
+            let mut others =
+                (0..count).filter(|other| *other != place && schedule.moves[*other].step == step);
+            let other = others.nth((noise.next() % 3) as usize)?;
+            let (from, to, path) = {
+                let one = &schedule.moves[place];
+                (one.from.clone(), one.to.clone(), one.path.clone())
+            };
+            let one = &mut schedule.moves[other];
+            (one.from, one.to, one.path) = (from, to, path);
+            Some("two messages on one path")
+        }
+        11 => {
+            // What is passed on is passed on before it comes.
+            let told = schedule.moves.iter().find(|one| {
+                schedule
+                    .moves
+                    .iter()
+                    .any(|next| next.from == one.to && next.message == one.message)
+            });
+            let (node, message, step) =
+                told.map(|one| (one.to.clone(), one.message.clone(), one.step))?;
+            let next = schedule
+                .moves
+                .iter_mut()
+                .find(|next| next.from == node && next.message == message)?;
+            next.step = step;
+            Some("passed on in the step in which it comes")
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn of_1000_schedules_with_a_rule_broken_none_passes() {
+    let samples = samples();
+    let mut noise = Noise::new(37);
+    let (mut rejected, mut kinds) = (0, BTreeMap::new());
+    while rejected < 1000 {
+        let (graph, schedule) = &samples[(noise.next() % samples.len() as u64) as usize];
+        let mut mutant = schedule.clone();
+        let (kind, place) = (noise.next() % 12, noise.next() as usize);
+        let Some(what) = mutate(&mut mutant, kind, place, &mut noise) else {
+            continue;
+        };
+        let file = serde_json::to_string(&mutant).unwrap();
+        assert!(verify(&read(&file), graph).is_err(), "{what}: {file}");
+        *kinds.entry(what).or_insert(0) += 1;
+        rejected += 1;
+    }
+    assert!(
+        kinds.len() == 12 && kinds.values().all(|count| *count >= 20),
+        "{kinds:?}"
+    );
+}
