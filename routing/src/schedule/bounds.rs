@@ -15,6 +15,8 @@
 
 mod congestion;
 
+use std::collections::BTreeSet;
+
 use super::plan::{Collective, Model, Ports};
 use super::problem::Problem;
 use super::search::scatter::{Ways, least_steps};
@@ -131,7 +133,7 @@ fn all_to_all(problem: &Problem) -> usize {
         Ports::One => graph.healthy_nodes().count(),
         Ports::All => graph.channels().len(),
     };
-    let cuts = balls(problem)
+    let cuts = regions(problem)
         .into_iter()
         .map(|inside| entering(problem, &inside));
     let cuts = cuts.max().unwrap_or(0);
@@ -142,21 +144,29 @@ fn all_to_all(problem: &Problem) -> usize {
 }
 
 /// Sets of nodes with few channels into them, often: the nodes within so many hops
-/// of one, and the others.
-fn balls(problem: &Problem) -> Vec<Vec<bool>> {
+/// of one, those that are nearer to one end of a channel than to the other, and the
+/// rest of each.
+fn regions(problem: &Problem) -> Vec<Vec<bool>> {
     let graph = problem.graph();
-    let mut sets = Vec::new();
+    let nodes = 0..graph.node_count();
+    let distances: Vec<Vec<Option<usize>>> =
+        nodes.clone().map(|node| graph.distances_from(node)).collect();
+    let mut sets = BTreeSet::new();
     for center in graph.healthy_nodes() {
-        let distances = graph.distances_from(center);
-        let farthest = distances.iter().flatten().copied().max().unwrap_or(0);
-        for radius in 0..farthest {
+        let farthest = distances[center].iter().flatten().copied().max();
+        for radius in 0..farthest.unwrap_or(0) {
             let inside = |hops: &Option<usize>| hops.is_some_and(|hops| hops <= radius);
-            let ball: Vec<bool> = distances.iter().map(inside).collect();
-            sets.push(ball.iter().map(|is_inside| !is_inside).collect());
-            sets.push(ball);
+            sets.insert(distances[center].iter().map(inside).collect::<Vec<bool>>());
         }
     }
-    sets
+    for (one, other) in graph.channels() {
+        let is_near = |node: Node| distances[node][*one] < distances[node][*other];
+        sets.insert(nodes.clone().map(is_near).collect());
+    }
+    let rests = sets.iter().map(|set| set.iter().map(|is_inside| !is_inside).collect());
+    let rests: Vec<Vec<bool>> = rests.collect();
+    sets.extend(rests);
+    sets.into_iter().collect()
 }
 
 /// Steps until every message from outside has entered a set of nodes once.

@@ -19,7 +19,9 @@ use super::super::problem::Problem;
 use super::super::topology::{Channel, Node, Topology};
 
 /// How often lengths are multiplied. Guess: the bound stands still long before.
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 400;
+/// How much longer the busiest channel gets per round. Guess.
+const RATE: f64 = 0.1;
 /// Rounds times messages times nodes at most so much: a second or so.
 const WORK_MAX: usize = 400_000_000;
 /// The length that the longest channel gets.
@@ -30,7 +32,7 @@ pub(super) fn bound(problem: &Problem) -> usize {
     let count = graph.channels().len();
     let mut router = Router::new(problem);
     let mut best = router.bound(&vec![1; count]).0;
-    for inside in super::balls(problem) {
+    for inside in super::regions(problem) {
         let leaves = |(from, to): &(Node, Node)| u64::from(inside[*from] && !inside[*to]);
         let lengths: Vec<u64> = graph.channels().iter().map(leaves).collect();
         best = best.max(router.bound(&lengths).0);
@@ -39,7 +41,7 @@ pub(super) fn bound(problem: &Problem) -> usize {
         }
     }
     let mut weights = vec![1.0f64; count];
-    for round in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         let heaviest = weights.iter().copied().fold(0.0, f64::max);
         let lengths: Vec<u64> = weights
             .iter()
@@ -51,10 +53,8 @@ pub(super) fn bound(problem: &Problem) -> usize {
             break;
         }
         let busiest = load.iter().copied().max().unwrap_or(1).max(1) as f64;
-        // Smaller steps later on, as the lengths settle.
-        let rate = 0.5 / (1.0 + round as f64 / 10.0);
         for (weight, load) in weights.iter_mut().zip(load) {
-            *weight = (*weight / heaviest) * (1.0 + rate * load as f64 / busiest);
+            *weight = (*weight / heaviest) * (1.0 + RATE * load as f64 / busiest);
         }
     }
     best.max(sends(problem))

@@ -95,11 +95,16 @@ impl Driver<'_> {
         if !self.is_done() && self.can_be_improved() && self.options.start.is_some() {
             self.restart();
         }
-        if !self.is_done() {
+        // A method that is asked for is to show what it can do alone.
+        let is_chosen = self.options.method.is_some() && self.can_be_improved();
+        if !self.is_done() && !is_chosen {
             self.greedy();
         }
         if self.can_be_improved() {
             self.improve();
+        }
+        if self.best.is_none() {
+            self.greedy();
         }
     }
 
@@ -279,7 +284,7 @@ impl Driver<'_> {
                 let instance = self.instance(groups[place].clone(), u64::from(round));
                 if instance.has_choices() {
                     self.pack(&instance);
-                    self.attempts(Method::Orbits, &instance, patience);
+                    self.attempts(Method::Orbits, &instance, patience, round);
                 }
             }
             if method != Some(Method::Orbits) || groups.is_empty() {
@@ -289,9 +294,10 @@ impl Driver<'_> {
                 };
                 match method {
                     Some(Method::Umda) => {
-                        self.attempts(Method::Umda, &instance, FIRST_GENERATIONS << round.min(20));
+                        let most = FIRST_GENERATIONS << round.min(20);
+                        self.attempts(Method::Umda, &instance, most, round);
                     }
-                    _ => self.attempts(Method::Tabu, &instance, patience),
+                    _ => self.attempts(Method::Tabu, &instance, patience, round),
                 }
                 alone = Some(instance);
             }
@@ -309,7 +315,7 @@ impl Driver<'_> {
         }
     }
 
-    fn attempts(&mut self, method: Method, instance: &Instance, patience: u64) {
+    fn attempts(&mut self, method: Method, instance: &Instance, patience: u64, round: u32) {
         if self.is_done() {
             return;
         }
@@ -317,9 +323,10 @@ impl Driver<'_> {
         if self.attempt(method, instance, bound, &[], patience) {
             return;
         }
+        // Without any schedule yet: ever more steps, as in [EVO] §3.3.
         let next = |best: &Option<(u32, Method, Vec<Move>)>| {
-            best.as_ref()
-                .map_or(bound + 1, |(steps, _, _)| *steps as usize - 1)
+            let before = best.as_ref().map(|(steps, _, _)| *steps as usize - 1);
+            before.unwrap_or(bound + 1 + round as usize)
         };
         while next(&self.best) > bound && !self.is_done() {
             let steps = next(&self.best);
