@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod live;
 pub mod peers;
 pub mod route;
+pub mod schedule;
 pub mod verify;
 
 use std::process::ExitCode;
@@ -55,6 +56,8 @@ pub enum Command {
     Route(route::Route),
     /// Degree, distances, connectivity and random failures of the graphs one could use.
     Graph(graph::Graph),
+    /// Find and verify conflict-free schedules of collective communications.
+    Schedule(schedule::ScheduleArguments),
     /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
     Figures(figures::Figures),
 }
@@ -73,6 +76,7 @@ impl Arguments {
             Command::Peers(peers) => peers.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
+            Command::Schedule(schedule) => schedule.run(),
             Command::Figures(figures) => figures.run(),
         };
         match finding {

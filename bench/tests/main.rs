@@ -9,5 +9,6 @@ mod figures;
 mod graph_worlds;
 mod heal;
 mod relay_worlds;
+mod schedules;
 mod single_faults;
 mod small_worlds;

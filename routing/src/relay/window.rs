@@ -391,7 +391,10 @@ mod tests {
             delivered.insert(9, sequence..sequence + 1, &config);
         }
         for sequence in [1, 3, 5, 7, 9] {
-            assert_eq!(delivered.insert(2, sequence..sequence + 1, &config), [0u64; 0]);
+            assert_eq!(
+                delivered.insert(2, sequence..sequence + 1, &config),
+                [0u64; 0]
+            );
         }
         let has = |sequence| delivered.has(2, sequence);
         assert!([3, 5, 7, 9].into_iter().all(has));
@@ -412,7 +415,11 @@ mod tests {
         assert_eq!(delivered.insert(1, 22..34, &config), known);
         assert_eq!(delivered.intervals, [((1, 5), 34)].into());
         assert_eq!(delivered.insert(1, 5..34, &config).len(), 29);
-        assert_eq!(delivered.insert(2, 5..34, &config), [0u64; 0], "another boot");
+        assert_eq!(
+            delivered.insert(2, 5..34, &config),
+            [0u64; 0],
+            "another boot"
+        );
     }
 
     #[test]

@@ -149,8 +149,10 @@ fn all_to_all(problem: &Problem) -> usize {
 fn regions(problem: &Problem) -> Vec<Vec<bool>> {
     let graph = problem.graph();
     let nodes = 0..graph.node_count();
-    let distances: Vec<Vec<Option<usize>>> =
-        nodes.clone().map(|node| graph.distances_from(node)).collect();
+    let distances: Vec<Vec<Option<usize>>> = nodes
+        .clone()
+        .map(|node| graph.distances_from(node))
+        .collect();
     let mut sets = BTreeSet::new();
     for center in graph.healthy_nodes() {
         let farthest = distances[center].iter().flatten().copied().max();
@@ -163,7 +165,9 @@ fn regions(problem: &Problem) -> Vec<Vec<bool>> {
         let is_near = |node: Node| distances[node][*one] < distances[node][*other];
         sets.insert(nodes.clone().map(is_near).collect());
     }
-    let rests = sets.iter().map(|set| set.iter().map(|is_inside| !is_inside).collect());
+    let rests = sets
+        .iter()
+        .map(|set| set.iter().map(|is_inside| !is_inside).collect());
     let rests: Vec<Vec<bool>> = rests.collect();
     sets.extend(rests);
     sets.into_iter().collect()

@@ -1,0 +1,435 @@
+//! `binomesh-bench schedule`: conflict-free schedules of collective communications
+//! ([EVO]), found and verified.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use binomesh_routing::schedule::search::{self, Found, Method, NotFound, Options, Progress};
+use binomesh_routing::schedule::{
+    self, BLOCKS_MAX, Collective, EXCESS_MAX, Fault, Model, Ports, Problem, Request, Schedule,
+    Topology,
+};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{Failure, Finding};
+use crate::parallel;
+use crate::record::{self, Stopwatch};
+
+/// The most bytes of a graph's or schedule's file.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Find and verify conflict-free schedules of collective communications.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench schedule --graph kautz:3,2 --collective aas --json
+  binomesh-bench schedule --graph mesh:4x4 --collective oas --source 01 --excess 2
+  binomesh-bench schedule --graph kautz:3,2 --collective aab --fault link:01-10 --out aab.json
+  binomesh-bench schedule --verify aab.json
+  binomesh-bench schedule --graph bmg:16 --collective oab --source 0 --model store-forward \\
+      --ports one --blocks 8
+
+Graphs: kautz:D,K  mesh:AxB  torus:AxB  ring:N  hypercube:D  bmg:N  sibling:K,N  spidergon:N
+file:PATH, where PATH has an edge 'a b' (both directions) or 'a > b' (one) per line.
+Nodes: words such as 01 (kautz), row and column such as 03 (mesh and torus; 3.11 if one side
+is longer than 10), the names of the file, else numbers from 0.
+
+Collectives: oab and aab, one-to-all and all-to-all broadcast; oas and aas, scatter; aog,
+gather: there --source is the root. Messages are never combined.
+
+The search stops when the lower bound is met: then 'optimal' is true, which is a proof. Else
+it stops after --seconds. One thread with the same --seed finds the same schedule, if it is
+not stopped by time; with more threads the first one to meet the bound stops the others.
+Exit status: 0 all right, 1 a schedule that breaks a rule, or none found, 2 usage.")]
+pub struct ScheduleArguments {
+    /// The graph; see below.
+    #[arg(long, required_unless_present = "verify")]
+    pub graph: Option<String>,
+    /// Who tells whom.
+    #[arg(
+        long,
+        value_enum,
+        required_unless_present = "verify",
+        conflicts_with = "verify"
+    )]
+    pub collective: Option<CollectiveName>,
+    /// Who has the message or messages of oab and oas; whom aog is for.
+    #[arg(long, value_name = "NODE")]
+    pub source: Option<String>,
+    /// Who sends, of aab, aas and aog; others only relay [default: all healthy nodes].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub senders: Option<Vec<String>>,
+    /// Who receives, of all but aog; others only relay [default: all healthy nodes].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub receivers: Option<Vec<String>>,
+    /// What is out of order: link:A-B (of an undirected graph both directions) or node:A.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<Fault>,
+    /// How a message crosses the network: over a whole path in one step, or one hop per step.
+    #[arg(long, value_enum, default_value = "wormhole")]
+    pub model: ModelName,
+    /// Whether a node sends and receives one message per step, or as many as it has channels.
+    #[arg(long, value_enum, default_value = "all")]
+    pub ports: PortsName,
+    /// How many channels a path may have more than a shortest one.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(EXCESS_MAX)))]
+    pub excess: u8,
+    /// Into how many blocks the message of oab is cut.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCKS_MAX)))]
+    pub blocks: u32,
+    /// Stop searching after so many seconds.
+    #[arg(long, default_value_t = 20.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Stop searching after so many evaluations, per thread.
+    #[arg(long)]
+    pub evaluations: Option<u64>,
+    /// Fixes what is drawn.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How many threads search, each with a seed of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: u8,
+    /// Improve by this method alone [default: tabu and orbits after a greedy start].
+    #[arg(long, value_enum)]
+    pub method: Option<MethodName>,
+    /// Begin from the schedule in this file, such as that of the graph before a fault.
+    #[arg(long, value_name = "FILE")]
+    pub start: Option<PathBuf>,
+    /// Write the schedule to this file.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Verify the schedule in this file instead of searching for one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "start", "source", "senders", "receivers", "faults"])]
+    pub verify: Option<PathBuf>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident as $type:ty { $($(#[$help:meta])* $one:ident => $value:path),+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+        pub enum $name { $($(#[$help])* $one),+ }
+
+        impl From<$name> for $type {
+            fn from(name: $name) -> Self {
+                match name { $($name::$one => $value),+ }
+            }
+        }
+    };
+}
+
+names!(
+    /// Who tells whom.
+    CollectiveName as Collective {
+        /// One-to-all broadcast.
+        Oab => Collective::Oab,
+        /// All-to-all broadcast.
+        Aab => Collective::Aab,
+        /// One-to-all scatter.
+        Oas => Collective::Oas,
+        /// All-to-all scatter.
+        Aas => Collective::Aas,
+        /// All-to-one gather.
+        Aog => Collective::Aog
+    }
+);
+names!(
+    /// How a message crosses the network.
+    ModelName as Model {
+        /// A whole path in one step; relays learn nothing.
+        Wormhole => Model::Wormhole,
+        /// One hop per step; relays learn.
+        StoreForward => Model::StoreForward
+    }
+);
+names!(
+    /// How much a node does at once.
+    PortsName as Ports {
+        /// One message sent and one received per step.
+        One => Ports::One,
+        /// As many as there are channels.
+        All => Ports::All
+    }
+);
+names!(
+    /// A search that can be asked for alone.
+    MethodName as Method {
+        /// Tabu search.
+        Tabu => Method::Tabu,
+        /// Tabu search for schedules that look the same under symmetries.
+        Orbits => Method::Orbits,
+        /// The evolutionary search of [EVO].
+        Umda => Method::Umda
+    }
+);
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number such as 20")?;
+    match (0.0..=1e6).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("give 0 to 1000000 seconds".to_owned()),
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The graph.
+    pub graph: String,
+    /// Who tells whom.
+    pub collective: Collective,
+    /// The source, or the root of a gather.
+    pub source: Option<String>,
+    /// How many steps the schedule has.
+    pub steps: u32,
+    /// No schedule has fewer.
+    pub lower_bound: u32,
+    /// Whether these are equal.
+    pub optimal: bool,
+    /// What found it.
+    pub method: Method,
+    /// Real time for the bound and the search.
+    pub seconds: f64,
+    /// How many (path, step) pairs or chromosomes the thread that found it weighed.
+    pub evaluations: u64,
+    /// How many moves it has.
+    pub moves: usize,
+    /// What was out of order.
+    pub faults: Vec<Fault>,
+    /// How a message crosses the network.
+    pub model: Model,
+    /// How much a node does at once.
+    pub ports: Ports,
+    /// How many channels a path may have more than a shortest one.
+    pub excess: u8,
+    /// Into how many blocks the message is cut.
+    pub blocks: u32,
+    /// Fixed what was drawn.
+    pub seed: u64,
+    /// How many threads searched.
+    pub threads: u8,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+/// What the verifier says of a file.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// The graph.
+    pub graph: String,
+    /// Who tells whom.
+    pub collective: Collective,
+    /// The source, or the root of a gather.
+    pub source: Option<String>,
+    /// How many steps it has.
+    pub steps: u32,
+    /// How many moves it has.
+    pub moves: usize,
+    /// Whether it keeps all rules.
+    pub valid: bool,
+    /// The first rule that it breaks.
+    pub defect: Option<String>,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+impl ScheduleArguments {
+    /// Search or verify, and print the row.
+    pub fn run(self) -> Result<Finding, Failure> {
+        if let Some(file) = &self.verify {
+            let verdict = self.verdict(file)?;
+            self.print(&verdict)?;
+            return Ok(Finding::good_if(verdict.valid));
+        }
+        let (row, found) = self.measure()?;
+        record::progress_done();
+        if let Some(file) = &self.out {
+            let text = serde_json::to_string(&found).map_err(Failure::run)?;
+            std::fs::write(file, text + "\n").map_err(|error| {
+                let file = file.display();
+                Failure::Run(format!(
+                    "--out {file}: {error}; name a file that can be written"
+                ))
+            })?;
+        }
+        self.print(&row)?;
+        Ok(Finding::Good)
+    }
+
+    /// The best schedule found, and its row.
+    pub fn measure(&self) -> Result<(Row, Schedule), Failure> {
+        let problem = self.problem()?;
+        let options = self.options()?;
+        let watch = Stopwatch::start();
+        let found = self.search(&problem, &options, &watch);
+        let found = found.map_err(Failure::run)?;
+        let schedule = found.schedule.clone();
+        let row = Row {
+            graph: schedule.graph.clone(),
+            collective: schedule.collective,
+            source: schedule.source.clone(),
+            steps: schedule.steps,
+            lower_bound: found.lower_bound,
+            optimal: found.is_optimal(),
+            method: found.method,
+            seconds: watch.elapsed().as_secs_f64(),
+            evaluations: found.evaluations,
+            moves: schedule.moves.len(),
+            faults: schedule.faults.clone(),
+            model: schedule.model,
+            ports: schedule.ports,
+            excess: schedule.excess,
+            blocks: schedule.blocks,
+            seed: self.seed,
+            threads: self.threads,
+            version: record::VERSION,
+        };
+        Ok((row, schedule))
+    }
+
+    /// Whether the schedule in a file keeps all rules.
+    pub fn verdict(&self, file: &Path) -> Result<Verdict, Failure> {
+        let schedule = read_schedule("--verify", file)?;
+        let graph = self.graph.as_ref().unwrap_or(&schedule.graph);
+        let defect = schedule::verify(&schedule, &topology(graph)?).err();
+        Ok(Verdict {
+            graph: schedule.graph,
+            collective: schedule.collective,
+            source: schedule.source,
+            steps: schedule.steps,
+            moves: schedule.moves.len(),
+            valid: defect.is_none(),
+            defect: defect.map(|defect| defect.to_string()),
+            version: record::VERSION,
+        })
+    }
+
+    fn problem(&self) -> Result<Problem, Failure> {
+        let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+        let name = self.graph.as_deref().unwrap_or_default();
+        let collective = self.collective;
+        let collective = collective.ok_or_else(|| usage(&"--collective: name one"))?;
+        let graph = topology(name)?.with_faults(&self.faults);
+        let graph = graph.map_err(|error| usage(&format!("--fault: {error}")))?;
+        let request = Request {
+            collective: collective.into(),
+            source: self.source.clone(),
+            senders: self.senders.clone(),
+            receivers: self.receivers.clone(),
+            model: self.model.into(),
+            ports: self.ports.into(),
+            excess: self.excess,
+            blocks: self.blocks,
+        };
+        Problem::new(graph, request).map_err(|error| usage(&error))
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let start = self.start.as_ref();
+        let start = start
+            .map(|file| read_schedule("--start", file))
+            .transpose()?;
+        Ok(Options {
+            seed: self.seed,
+            start,
+            method: self.method.map(Method::from),
+            evaluations_max: self.evaluations.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Each thread with a seed of its own, until one meets the bound.
+    fn search(
+        &self,
+        problem: &Problem,
+        options: &Options,
+        watch: &Stopwatch,
+    ) -> Result<Found, NotFound> {
+        let is_met = AtomicBool::new(false);
+        let search = |number: u64| {
+            let options = Options {
+                seed: options.seed.wrapping_add(number),
+                ..options.clone()
+            };
+            let mut goes_on = |progress: &Progress| {
+                if number == 0 {
+                    tell(progress, watch);
+                }
+                let is_early = watch.elapsed().as_secs_f64() < self.seconds;
+                is_early && !is_met.load(Ordering::Relaxed)
+            };
+            let found = search::find(problem, &options, &mut goes_on);
+            let is_optimal = found.as_ref().is_ok_and(Found::is_optimal);
+            is_met.fetch_or(is_optimal, Ordering::Relaxed);
+            found
+        };
+        let count = u64::from(self.threads);
+        let found = parallel::map(count, self.threads, search, |_| false, |_| {});
+        let found = found.into_values().flatten();
+        found
+            .min_by_key(|found| found.schedule.steps)
+            .ok_or(NotFound)
+    }
+
+    fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
+        if self.json {
+            record::print_json(row)?;
+        } else {
+            record::print_table(row)?;
+        }
+        Ok(())
+    }
+}
+
+fn tell(progress: &Progress, watch: &Stopwatch) {
+    let Progress {
+        lower_bound,
+        trying,
+        method,
+        evaluations,
+        ..
+    } = progress;
+    let best = progress
+        .steps
+        .map_or("none".to_owned(), |steps| steps.to_string());
+    let seconds = watch.elapsed().as_secs();
+    record::progress(format_args!(
+        "{seconds} s: best {best} steps, bound {lower_bound}; {method} tries {trying}, \
+         {evaluations} evaluations"
+    ));
+}
+
+/// A graph by its name; a file's from its edges.
+fn topology(name: &str) -> Result<Topology, Failure> {
+    let built = match name.strip_prefix("file:") {
+        Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
+        None => Topology::generate(name),
+    };
+    built.map_err(|error| Failure::Usage(format!("--graph: {error}")))
+}
+
+fn read_schedule(flag: &str, file: &Path) -> Result<Schedule, Failure> {
+    let text = read(flag, file)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let file = file.display();
+        Failure::Usage(format!(
+            "{flag} {file}: {error}; name a file that --out has written"
+        ))
+    })
+}
+
+fn read(flag: &str, file: &Path) -> Result<String, Failure> {
+    let refuse = |reason: String| {
+        let file = file.display();
+        Failure::Usage(format!("{flag} {file}: {reason}"))
+    };
+    let about = std::fs::metadata(file);
+    let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return Err(refuse("name a file of at most 64 MiB".to_owned()));
+    }
+    let text = std::fs::read_to_string(file);
+    text.map_err(|error| refuse(format!("{error}; name a file that can be read")))
+}
