@@ -46,6 +46,8 @@ impl Item {
 pub(super) struct Choice {
     pub(super) path: Vec<Node>,
     pub(super) resources: Vec<u32>,
+    /// How many channels it has more than a shortest path.
+    pub(super) extra: u32,
 }
 
 /// From when on the sender of a choice can send.
@@ -227,9 +229,15 @@ impl Instance {
     }
 
     fn add_choices(&mut self, paths: Vec<Vec<Node>>, needs: &mut Needs<'_>) {
+        let shortest = paths.iter().map(Vec::len).min().unwrap_or(0);
         let choices = paths.into_iter().filter_map(|path| {
             let resources = needs.of(&path)?;
-            Some(Choice { path, resources })
+            let extra = (path.len() - shortest) as u32;
+            Some(Choice {
+                path,
+                resources,
+                extra,
+            })
         });
         self.choices.extend(choices);
     }

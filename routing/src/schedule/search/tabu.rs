@@ -16,8 +16,12 @@ use super::paths::below;
 /// A choice and a step from 0.
 pub(super) type Gene = (usize, usize);
 
-/// What a sender without the message counts, beside 1 for a channel used twice.
-const LATE: u32 = 2;
+/// What a channel used twice counts, beside 1 for each channel that a path has more
+/// than the shortest one: of two ways with as many conflicts the shorter one leaves
+/// more room.
+const CROWDED: u32 = 4;
+/// What a sender without the message counts.
+const LATE: u32 = 2 * CROWDED;
 /// How many (delivery, choice, step) are remembered as tabu; a power of two. Two may
 /// share a place, which does no harm.
 const MEMORY: usize = 1 << 18;
@@ -156,7 +160,10 @@ impl<'a> Tabu<'a> {
         let mut costs = vec![0; steps];
         let (mut best, mut least, mut ties) = (old, u32::MAX, 0);
         for choice in self.instance.items[item].choices() {
-            costs.copy_from_slice(&base);
+            let extra = self.instance.choices[choice].extra;
+            for (cost, base) in costs.iter_mut().zip(&base) {
+                *cost = base + extra;
+            }
             match self.instance.teller(item, choice) {
                 Teller::Origin => {}
                 Teller::Item(told) => {
@@ -169,7 +176,7 @@ impl<'a> Tabu<'a> {
                 let cells = *resource as usize * steps;
                 let load = &self.load[cells..cells + steps];
                 for (cost, load) in costs.iter_mut().zip(load) {
-                    *cost += u32::from(*load);
+                    *cost += CROWDED * u32::from(*load);
                 }
             }
             self.evaluations += steps as u64;
