@@ -4,7 +4,7 @@
 //! | collective | the bound is the largest of |
 //! |---|---|
 //! | all | distance (store-forward); one message per port and step (one-port) |
-//! | oab | growth: who is told tells as many others as it has channels |
+//! | oab | growth: who is told tells as many others as it has channels; where few sets of nodes can be told, all of them are tried |
 //! | aab | what a receiver takes in over its channels; cuts; growth for each sender |
 //! | oas, aog | the flow that serves all receivers: exact, see `search/scatter.rs` |
 //! | aas | congestion: the length of all paths over the room of all channels, for lengths found by linear-programming duality |
@@ -13,12 +13,14 @@
 //! 4 × 4 mesh with a corner that has lost a link, the one channel into the corner
 //! forces 15 steps of an all-to-all broadcast.
 
+mod broadcast;
 mod congestion;
 
 use std::collections::BTreeSet;
 
 use super::plan::{Collective, Model, Ports};
 use super::problem::Problem;
+use super::search::exhaustion;
 use super::search::scatter::{Ways, least_steps};
 use super::topology::Node;
 
@@ -88,45 +90,20 @@ fn one_to_all(problem: &Problem) -> usize {
         Ports::All => problem.graph().channels().len(),
     };
     let last = (blocks - 1) / width(problem, problem.graph().out(source).len());
-    let growth = growth(problem, source) + last;
+    let growth = broadcast::growth(problem, source) + last;
+    let tried = exhaustion::bound(problem, source, broadcast::growth(problem, source));
+    let growth = growth.max(tried.unwrap_or(0));
     growth
         .max(endpoints(problem))
         .max(deliveries.div_ceil(room.max(1)))
 }
 
-/// Steps until everybody is told one message if nothing stands in the way but the
-/// number of channels of those who are told: the best ones first ([EVO] §2).
-fn growth(problem: &Problem, source: Node) -> usize {
-    let graph = problem.graph();
-    let is_relayed = problem.request().model == Model::StoreForward;
-    let distances = graph.distances_from(source);
-    let channels = |node: Node| width(problem, graph.out(node).len());
-    let tellers: Vec<Node> = match is_relayed {
-        true => graph.healthy_nodes().collect(),
-        false => problem.receivers().to_vec(),
-    };
-    let mut tellers: Vec<Node> = tellers.into_iter().filter(|node| *node != source).collect();
-    tellers.sort_by_key(|node| (std::cmp::Reverse(channels(*node)), *node));
-    let goal = problem.pairs().filter(|(from, _)| *from == source).count();
-    let (mut told, mut sum, mut steps) = (0, channels(source), 0);
-    while told < goal && steps < graph.node_count() {
-        steps += 1;
-        // Store-forward: only who is near enough can be told yet.
-        let near = |node: &&Node| distances[**node].is_some_and(|hops| hops <= steps);
-        let reachable = match is_relayed {
-            true => tellers.iter().filter(near).count(),
-            false => tellers.len(),
-        };
-        told = (told + sum).min(reachable);
-        let best = tellers.iter().take(told).map(|node| channels(*node));
-        sum = channels(source) + best.sum::<usize>();
-    }
-    steps
-}
-
 fn all_to_all(problem: &Problem) -> usize {
     let graph = problem.graph();
-    let growth = problem.senders().iter().map(|from| growth(problem, *from));
+    let growth = problem
+        .senders()
+        .iter()
+        .map(|from| broadcast::growth(problem, *from));
     let growth = growth.max().unwrap_or(0);
     let deliveries = problem.pairs().count();
     let room = match problem.request().ports {

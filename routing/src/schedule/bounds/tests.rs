@@ -85,3 +85,20 @@ fn ports_and_hops_bound_as_well() {
     };
     assert_eq!(bound("hypercube:3", &[], blocks), 11);
 }
+
+#[test]
+fn trying_everything_proves_what_growth_does_not() {
+    // Five nodes that all know each other, and a chain of five more. Each step one
+    // message enters the chain, whose nodes tell two neighbours: 1, then 4 of them.
+    let clique = (0..5).flat_map(|one| (one + 1..5).map(move |other| (one, other)));
+    let chain = (4..9).map(|one| (one, one + 1));
+    let edges = clique
+        .chain(chain)
+        .map(|(one, other)| format!("{one} {other}\n"));
+    let graph = Topology::from_edges("file:x", &edges.collect::<String>()).unwrap();
+    let request = Request::paper(Collective::Oab, Some("0".to_owned()));
+    let problem = Problem::new(graph, request).unwrap();
+    let source = problem.source().unwrap();
+    assert_eq!(broadcast::growth(&problem, source), 2);
+    assert_eq!(lower_bound(&problem), 3);
+}

@@ -10,7 +10,7 @@ use super::scatter::{self, Ways};
 use super::symmetry::Group;
 use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
-use super::{Found, Method, NotFound, Options, Progress, gossip, packing};
+use super::{Found, Method, NotFound, Options, Progress, exhaustion, gossip, packing};
 
 /// How often a greedy method is tried. Guess.
 const GREEDY_TRIALS: u64 = 24;
@@ -99,6 +99,7 @@ impl Driver<'_> {
         let is_chosen = self.options.method.is_some() && self.can_be_improved();
         if !self.is_done() && !is_chosen {
             self.greedy();
+            self.exhaust();
         }
         if self.can_be_improved() {
             self.improve();
@@ -201,6 +202,20 @@ impl Driver<'_> {
         }
     }
 
+    /// One-to-all broadcast: try everything, if that is little.
+    fn exhaust(&mut self) {
+        let is_broadcast = self.problem.request().collective == Collective::Oab;
+        if !is_broadcast || self.is_done() {
+            return;
+        }
+        let steps = self.bound as usize;
+        let source = self.problem.source();
+        let moves = source.and_then(|source| exhaustion::moves(self.problem, source, steps));
+        if let Some(moves) = moves {
+            self.keep(steps, Method::Exhaustion, || moves);
+        }
+    }
+
     /// More steps than any greedy method takes: one delivery and hop at a time.
     fn steps_max(&self) -> usize {
         let blocks = self.problem.request().blocks as usize;
@@ -279,6 +294,9 @@ impl Driver<'_> {
             if self.is_done() {
                 return;
             }
+            if method.is_none() && round > 0 {
+                self.gossip_again(round);
+            }
             for place in 0..GROUPS_PER_ROUND.min(groups.len()) {
                 let place = (round as usize * GROUPS_PER_ROUND + place) % groups.len();
                 let instance = self.instance(groups[place].clone(), u64::from(round));
@@ -302,6 +320,25 @@ impl Driver<'_> {
                 alone = Some(instance);
             }
             patience += patience / 2;
+        }
+    }
+
+    /// More greedy broadcasts: each is a new chance, and costs little.
+    fn gossip_again(&mut self, round: u32) {
+        for trial in 0..GREEDY_TRIALS {
+            let most = match &self.best {
+                Some((steps, _, _)) if self.problem.request().collective.is_broadcast() => {
+                    *steps as usize - 1
+                }
+                _ => return,
+            };
+            let seed = self.seed(u64::from(round) * GREEDY_TRIALS + trial);
+            if let Some((steps, moves)) = gossip::broadcast(self.problem, self.paths, seed, most) {
+                self.keep(steps, Method::Gossip, || moves);
+            }
+            if self.is_done() || !self.asks(Method::Gossip, most, 1) {
+                return;
+            }
         }
     }
 

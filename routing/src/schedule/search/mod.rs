@@ -3,6 +3,7 @@
 //! | method | finds | for |
 //! |---|---|---|
 //! | `flow` | the optimum | one-to-all scatter, gather |
+//! | `exhaustion` | the optimum | oab on small graphs |
 //! | `gossip` | a good broadcast at once | oab, aab |
 //! | `packing` | a good scatter at once | wormhole scatter |
 //! | `relay` | a good scatter at once | store-forward aas |
@@ -16,6 +17,7 @@
 //! instead, and has nothing to show before it is done).
 
 mod driver;
+pub(super) mod exhaustion;
 mod gossip;
 mod instance;
 mod packing;
@@ -40,6 +42,8 @@ use super::problem::Problem;
 pub enum Method {
     /// A flow through copies of the graph; exact.
     Flow,
+    /// All ways are tried; exact.
+    Exhaustion,
     /// Whoever can learn something in a step learns it.
     Gossip,
     /// Every message in the first step with room.
@@ -58,6 +62,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Flow => "flow",
+            Self::Exhaustion => "exhaustion",
             Self::Gossip => "gossip",
             Self::Packing => "packing",
             Self::Relay => "relay",

@@ -20,7 +20,9 @@ const NODES_MAX: usize = 256;
 /// How many nodes the search for one symmetry tries.
 const TRIES_MAX: usize = 20_000;
 /// How many random symmetries are drawn.
-const DRAWS: usize = 60;
+const DRAWS: usize = 400;
+/// How many groups are kept.
+const GROUPS_MAX: usize = 48;
 
 /// A group of symmetries in which only the identity keeps a node in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,17 +66,21 @@ impl Group {
             let Some(drawn) = search.symmetry(image, &mut noise) else {
                 continue;
             };
-            let known = groups.clone();
-            let base = match below(known.len() + 1, &mut noise) {
-                0 => Self::trivial(graph.node_count()),
-                place => known[place - 1].clone(),
+            // Half of the time the largest group so far is made larger.
+            let largest = groups.iter().max_by_key(|group| group.elements.len());
+            let base = match below(4, &mut noise) {
+                0 => None,
+                1 => groups.get(below(groups.len(), &mut noise)),
+                _ => largest,
             };
+            let base = base.cloned();
+            let base = base.unwrap_or_else(|| Self::trivial(graph.node_count()));
             for power in powers(&drawn, healthy.len()) {
                 let larger = base.with(&power, &healthy);
                 let larger = larger.filter(|larger| !groups.contains(larger));
                 groups.extend(larger.filter(|larger| larger.elements.len() > 1));
             }
-            if groups.len() > DRAWS {
+            if groups.len() >= GROUPS_MAX {
                 break;
             }
         }

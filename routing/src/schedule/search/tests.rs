@@ -155,3 +155,13 @@ fn the_evolutionary_search_of_the_paper_finds_schedules() {
     let found = search("kautz:3,2", &[], request, &options);
     assert_eq!((found.method, found.schedule.steps), (Method::Umda, 4));
 }
+
+#[test]
+fn a_broadcast_that_leaves_no_channel_unused_is_found_by_trying_everything() {
+    let request = Request::paper(Collective::Oab, Some("0".to_owned()));
+    let found = search("sibling:2,15", &[], request, &limited(1));
+    assert_eq!(
+        (found.method, found.schedule.steps),
+        (Method::Exhaustion, 2)
+    );
+}

@@ -1,0 +1,261 @@
+//! One-to-all broadcast on a small graph: all ways are tried.
+//!
+//! For each set of nodes that the source can tell in the first step, each that those
+//! can tell in the second and so on: can all others be told in the last? The sets that
+//! can be told at once over paths of any length are those that a flow serves, and only
+//! sets of the largest size matter: every smaller one is part of one of these, and who
+//! knows more can tell more.
+//!
+//! As a bound, paths of any length count before the last step, which can only help:
+//! a "no" is a proof. As a search, every step must be done with allowed paths.
+
+use binomesh_overlay::noise::Noise;
+
+use super::super::flow::Network;
+use super::super::plan::{Model, Move, Ports};
+use super::super::problem::Problem;
+use super::super::topology::Node;
+use super::paths::Paths;
+
+/// How many flows or choices may be tried, times the number of channels: a second or
+/// two.
+const WORK_MAX: usize = 5_000_000;
+/// With more allowed paths between two nodes nothing is known of a step.
+const PATHS_MAX: usize = 1000;
+
+/// Below how many steps there is no broadcast, from `first` up; `None` if it takes too
+/// long to find out.
+pub(in super::super) fn bound(problem: &Problem, source: Node, first: usize) -> Option<usize> {
+    let mut spread = Spread::new(problem, false)?;
+    for steps in first..problem.graph().node_count() {
+        match spread.reaches_all(&mut vec![source], steps) {
+            Some(false) => {}
+            Some(true) => return Some(steps),
+            None => return (steps > first).then_some(steps),
+        }
+    }
+    None
+}
+
+/// The moves of a broadcast in so many steps, if one is found.
+pub(super) fn moves(problem: &Problem, source: Node, steps: usize) -> Option<Vec<Move>> {
+    let mut spread = Spread::new(problem, true)?;
+    if spread.reaches_all(&mut vec![source], steps) != Some(true) {
+        return None;
+    }
+    let mut moves = Vec::new();
+    for (step, paths) in spread.plan.iter().enumerate() {
+        for path in paths {
+            let to = path.last().copied().unwrap_or(source);
+            moves.push(problem.step_move(step, path, (source, to), 0));
+        }
+    }
+    Some(moves)
+}
+
+struct Spread<'a> {
+    problem: &'a Problem,
+    paths: Paths<'a>,
+    /// Whether every step must be done with allowed paths.
+    is_search: bool,
+    /// Those paths, step by step.
+    plan: Vec<Vec<Vec<Node>>>,
+    /// How many flows or choices may still be tried.
+    work: usize,
+}
+
+/// Whether some nodes can tell some others in one step.
+enum Step {
+    /// Over these paths.
+    Paths(Vec<Vec<Node>>),
+    Impossible,
+    /// There are too many paths or channels.
+    Unknown,
+}
+
+impl<'a> Spread<'a> {
+    fn new(problem: &'a Problem, is_search: bool) -> Option<Self> {
+        let request = problem.request();
+        let is_possible = request.model == Model::Wormhole && request.blocks == 1;
+        is_possible.then(|| Self {
+            problem,
+            paths: Paths::new(problem),
+            is_search,
+            plan: Vec::new(),
+            work: WORK_MAX / problem.graph().channels().len().max(1),
+        })
+    }
+
+    /// Whether those who are told can tell all others in so many steps; `None` if
+    /// that takes too long to find out. The depth is the number of steps.
+    fn reaches_all(&mut self, told: &mut Vec<Node>, steps: usize) -> Option<bool> {
+        let receivers = self.problem.receivers().iter().copied();
+        let others: Vec<Node> = receivers.filter(|node| !told.contains(node)).collect();
+        let most = self.told_at_most(told, &others)?;
+        if steps <= 1 {
+            return match most == others.len() {
+                true => self.tells(told, &others, true),
+                false => Some(false),
+            };
+        }
+        let mut chosen = Vec::new();
+        match most {
+            0 => Some(others.is_empty()),
+            _ => self.chooses(told, &others, most, &mut chosen, steps),
+        }
+    }
+
+    /// Whether one step tells these; a search notes how.
+    fn tells(&mut self, told: &[Node], others: &[Node], is_last: bool) -> Option<bool> {
+        if !is_last && !self.is_search {
+            return Some(true);
+        }
+        match self.step(told, others)? {
+            Step::Paths(paths) => self.plan.push(paths),
+            Step::Impossible => return Some(false),
+            Step::Unknown => return Some(!self.is_search),
+        }
+        Some(true)
+    }
+
+    /// Go through the sets of `most` of the others that can be told at once.
+    fn chooses(
+        &mut self,
+        told: &mut Vec<Node>,
+        others: &[Node],
+        most: usize,
+        chosen: &mut Vec<Node>,
+        steps: usize,
+    ) -> Option<bool> {
+        if chosen.len() == most {
+            let (count, planned) = (told.len(), self.plan.len());
+            if !self.tells(told, chosen, false)? {
+                return Some(false);
+            }
+            told.extend(chosen.iter().copied());
+            let reaches = self.reaches_all(told, steps - 1)?;
+            told.truncate(count);
+            if !reaches {
+                self.plan.truncate(planned);
+            }
+            return Some(reaches);
+        }
+        for (place, node) in others.iter().enumerate() {
+            if others.len() - place < most - chosen.len() {
+                break;
+            }
+            chosen.push(*node);
+            let is_possible = self.told_at_most(told, chosen)? == chosen.len();
+            if is_possible && self.chooses(told, &others[place + 1..], most, chosen, steps)? {
+                return Some(true);
+            }
+            chosen.pop();
+        }
+        Some(false)
+    }
+
+    /// How many of these can be told in one step.
+    fn told_at_most(&mut self, told: &[Node], others: &[Node]) -> Option<usize> {
+        self.work = self.work.checked_sub(1)?;
+        let graph = self.problem.graph();
+        let mut network = Network::default();
+        let nodes: Vec<usize> = (0..graph.node_count()).map(|_| network.node()).collect();
+        let (start, end) = (network.node(), network.node());
+        let at_once = match self.problem.request().ports {
+            Ports::One => 1,
+            Ports::All => Network::UNLIMITED,
+        };
+        for node in told {
+            network.edge(start, nodes[*node], at_once);
+        }
+        for (from, to) in graph.channels() {
+            if self.is_onward(told, *from, *to) {
+                network.edge(nodes[*from], nodes[*to], 1);
+            }
+        }
+        for node in others {
+            network.edge(nodes[*node], end, 1);
+        }
+        Some(network.maximize(start, end) as usize)
+    }
+
+    /// Whether a channel leads away from one of these, where only shortest paths are
+    /// allowed.
+    fn is_onward(&self, told: &[Node], from: Node, to: Node) -> bool {
+        let hops = |start: Node, end: Node| self.paths.hops(start, end);
+        let leads_on = |start: &Node| hops(*start, from).map(|hops| hops + 1) == hops(*start, to);
+        self.problem.request().excess > 0 || told.iter().any(leads_on)
+    }
+
+    /// Whether allowed paths from these to all of those fit into one step.
+    fn step(&mut self, told: &[Node], others: &[Node]) -> Option<Step> {
+        let graph = self.problem.graph();
+        if graph.channels().len() > u128::BITS as usize {
+            return Some(Step::Unknown);
+        }
+        let mut noise = Noise::new(0);
+        let mut ways = Vec::with_capacity(others.len());
+        for to in others {
+            let mut all = Vec::new();
+            for from in told {
+                let paths = self.paths.between(*from, *to, PATHS_MAX, &mut noise);
+                if paths.len() >= PATHS_MAX {
+                    return Some(Step::Unknown);
+                }
+                all.extend(paths.into_iter().map(|path| {
+                    let pairs = path.windows(2);
+                    let channels = pairs.filter_map(|pair| graph.channel(pair[0], pair[1]));
+                    let channels = channels.fold(0, |all, channel| all | 1u128 << channel);
+                    Way { channels, path }
+                }));
+            }
+            ways.push(all);
+        }
+        let mut chosen = vec![None; ways.len()];
+        let fits = self.fits(&ways, &mut chosen, 0)?;
+        let paths = ways.into_iter().zip(chosen);
+        let paths = paths.filter_map(|(ways, place)| Some(ways.get(place?)?.path.clone()));
+        Some(match fits {
+            true => Step::Paths(paths.collect()),
+            false => Step::Impossible,
+        })
+    }
+
+    /// Whether a way of each of those left is free; those with the fewest first. The
+    /// depth is the number of receivers.
+    fn fits(
+        &mut self,
+        ways: &[Vec<Way>],
+        chosen: &mut [Option<usize>],
+        used: u128,
+    ) -> Option<bool> {
+        self.work = self.work.checked_sub(1)?;
+        let mut senders = Vec::new();
+        if self.problem.request().ports == Ports::One {
+            let busy = ways.iter().zip(chosen.iter());
+            senders.extend(busy.filter_map(|(ways, place)| Some(ways[(*place)?].path[0])));
+        }
+        let is_free = |way: &Way| way.channels & used == 0 && !senders.contains(&way.path[0]);
+        let left = (0..ways.len()).filter(|place| chosen[*place].is_none());
+        let free = |place: &usize| ways[*place].iter().filter(|way| is_free(way)).count();
+        let Some(place) = left.min_by_key(free) else {
+            return Some(true);
+        };
+        for (number, way) in ways[place].iter().enumerate() {
+            if is_free(way) {
+                chosen[place] = Some(number);
+                if self.fits(ways, chosen, used | way.channels)? {
+                    return Some(true);
+                }
+            }
+        }
+        chosen[place] = None;
+        Some(false)
+    }
+}
+
+/// A path and its channels, a bit each.
+struct Way {
+    channels: u128,
+    path: Vec<Node>,
+}
