@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// The most faults of a graph. Guess: a larger graph would have fallen apart.
+pub const FAULTS_MAX: usize = 4096;
+
 /// What is permanently out of order ([EVO] §1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -21,6 +24,9 @@ pub enum FaultError {
     /// The text is no fault.
     #[error("{0:?} is no fault; expected link:A-B or node:A with the names of nodes")]
     Syntax(String),
+    /// More than one would list.
+    #[error("{0} faults are too many; give at most {FAULTS_MAX}")]
+    TooMany(usize),
     /// No node has this name.
     #[error("{graph} has no node {node:?}; its nodes have names such as {example:?}")]
     NoNode {

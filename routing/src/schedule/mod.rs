@@ -24,7 +24,7 @@ pub mod search;
 mod topology;
 mod verify;
 
-pub use fault::{Fault, FaultError};
+pub use fault::{FAULTS_MAX, Fault, FaultError};
 pub use plan::{Collective, Message, Model, Move, Ports, Schedule};
 pub use problem::{BLOCKS_MAX, DELIVERIES_MAX, EXCESS_MAX, Problem, ProblemError, Request};
 pub use topology::{CHANNELS_MAX, Channel, NODES_MAX, Node, Topology, TopologyError};

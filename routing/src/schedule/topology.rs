@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::fault::{Fault, FaultError};
+use super::fault::{FAULTS_MAX, Fault, FaultError};
 use super::generator;
 
 /// The number of a node: 0 .. the number of nodes, faulty ones included.
@@ -130,6 +130,9 @@ impl Topology {
     /// This graph without what is faulty. A faulty link of an undirected graph is
     /// faulty in both directions; a faulty node has no healthy channel.
     pub fn with_faults(&self, faults: &[Fault]) -> Result<Self, FaultError> {
+        if faults.len() > FAULTS_MAX {
+            return Err(FaultError::TooMany(faults.len()));
+        }
         let mut rest = self.clone();
         for fault in faults {
             match fault {
@@ -318,6 +321,7 @@ mod tests {
         let error = faulty("kautz:3,2", &["link:01-20"])
             .unwrap_err()
             .to_string();
+        assert!(faulty("ring:4", &["node:1"; FAULTS_MAX + 1]).is_err());
         assert!(
             error.contains("link:01-20") && error.contains("link:01-10"),
             "{error}"

@@ -19,6 +19,8 @@ use super::paths::{below, shuffle};
 const NODES_MAX: usize = 256;
 /// How many nodes the search for one symmetry tries.
 const TRIES_MAX: usize = 20_000;
+/// How many nodes the searches for all of them try: a second or so.
+const TRIES_IN_ALL: usize = 400_000;
 /// How many random symmetries are drawn.
 const DRAWS: usize = 400;
 /// How many groups are kept.
@@ -61,9 +63,10 @@ impl Group {
         let search = Search::new(graph);
         let healthy: Vec<Node> = graph.healthy_nodes().collect();
         let mut groups: Vec<Self> = Vec::new();
+        let mut tries = TRIES_IN_ALL;
         for _ in 0..DRAWS {
             let image = healthy[below(healthy.len(), &mut noise)];
-            let Some(drawn) = search.symmetry(image, &mut noise) else {
+            let Some(drawn) = search.symmetry(image, &mut tries, &mut noise) else {
                 continue;
             };
             // Half of the time the largest group so far is made larger.
@@ -164,8 +167,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A random symmetry that takes the first node there.
-    fn symmetry(&self, there: Node, noise: &mut Noise) -> Option<Vec<Node>> {
+    /// A random symmetry that takes the first node there; at most `left` tries.
+    fn symmetry(&self, there: Node, left: &mut usize, noise: &mut Noise) -> Option<Vec<Node>> {
         if self.order.len() != self.graph.healthy_nodes().count() {
             return None;
         }
@@ -182,6 +185,7 @@ impl<'a> Search<'a> {
                 continue;
             };
             tries = tries.checked_sub(1)?;
+            *left = left.checked_sub(1)?;
             if taken[image] || !self.fits(place, image, &images) {
                 continue;
             }

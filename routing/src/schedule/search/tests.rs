@@ -159,7 +159,7 @@ fn the_evolutionary_search_of_the_paper_finds_schedules() {
 #[test]
 fn a_broadcast_that_leaves_no_channel_unused_is_found_by_trying_everything() {
     let request = Request::paper(Collective::Oab, Some("0".to_owned()));
-    let found = search("sibling:2,15", &[], request, &limited(1));
+    let found = search("sibling:2,15", &[], request, &limited(1000));
     assert_eq!(
         (found.method, found.schedule.steps),
         (Method::Exhaustion, 2)
