@@ -43,11 +43,11 @@ pub enum FaultError {
         /// The graph.
         graph: String,
         /// What was asked for.
-        fault: Fault,
+        fault: String,
         /// Whether the opposite direction exists.
         hint: &'static str,
         /// A link that exists.
-        example: Fault,
+        example: String,
     },
 }
 

@@ -273,12 +273,12 @@ impl Topology {
         let (from, to) = self.channels.first().copied().unwrap_or((0, 0));
         FaultError::NoLink {
             graph: self.name.clone(),
-            fault: fault.clone(),
+            fault: fault.to_string(),
             hint: match is_other_way {
                 true => " (there is one in the other direction)",
                 false => "",
             },
-            example: Fault::Link(self.nodes[from].clone(), self.nodes[to].clone()),
+            example: format!("link:{}-{}", self.nodes[from], self.nodes[to]),
         }
     }
 }
