@@ -51,9 +51,8 @@ pub(super) struct Tabu<'a> {
 }
 
 impl<'a> Tabu<'a> {
-    /// A search that begins with these genes. Whatever is out of range or absent goes
-    /// where it is in nobody's way, and is drawn if there is no such place, or no genes
-    /// are given.
+    /// A search that begins with these genes; whatever is out of range or absent is
+    /// drawn.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
@@ -76,26 +75,14 @@ impl<'a> Tabu<'a> {
             noise: Noise::new(seed),
             evaluations: 0,
         };
-        let mut is_placed = vec![false; items];
         for item in 0..items {
             let choices = instance.items[item].choices();
             let given = start.get(item).copied().flatten();
             let given = given.filter(|(choice, step)| choices.contains(choice) && *step < steps);
-            if let Some(gene) = given {
-                tabu.genes[item] = gene;
-                tabu.put(item, gene);
-                is_placed[item] = true;
-            }
+            tabu.genes[item] = given.unwrap_or_else(|| tabu.draw(item));
         }
-        let is_restart = is_placed.contains(&true);
         for item in 0..items {
-            if !is_placed[item] {
-                let free = is_restart.then(|| tabu.free(item, &is_placed)).flatten();
-                let gene = free.unwrap_or_else(|| tabu.draw(item));
-                tabu.genes[item] = gene;
-                tabu.put(item, gene);
-                is_placed[item] = true;
-            }
+            tabu.put(item, tabu.genes[item]);
         }
         for item in 0..items {
             tabu.judge(item);
@@ -221,27 +208,6 @@ impl<'a> Tabu<'a> {
         };
         let key = (item * self.steps + step).wrapping_add(part.wrapping_mul(0x9e37_79b1));
         key % MEMORY
-    }
-
-    /// A choice and step without any conflict: in late steps many hold the message, and
-    /// those beyond the old schedule are empty.
-    fn free(&mut self, item: usize, is_placed: &[bool]) -> Option<Gene> {
-        for step in (0..self.steps).rev() {
-            for choice in self.instance.items[item].choices() {
-                let is_held = match self.instance.teller(item, choice) {
-                    Teller::Origin => true,
-                    Teller::Item(told) => is_placed[told] && self.genes[told].1 < step,
-                    Teller::Nobody => false,
-                };
-                self.evaluations += 1;
-                let mut resources = self.instance.choices[choice].resources.iter();
-                if is_held && resources.all(|one| self.load[*one as usize * self.steps + step] == 0)
-                {
-                    return Some((choice, step));
-                }
-            }
-        }
-        None
     }
 
     fn draw(&mut self, item: usize) -> Gene {
