@@ -52,6 +52,11 @@ impl<I: Id> Survey<I> {
     pub(super) fn length(&self) -> usize {
         self.spanning.neighbours().len()
     }
+
+    /// How many roots it has followed since the last tick.
+    pub(super) fn roots(&self) -> usize {
+        self.spanning.roots()
+    }
 }
 
 impl<I: Id> Overlay<I> {

@@ -41,7 +41,7 @@ use crate::outbox::Outbox;
 pub const MAX_STRANGERS: usize = 1024;
 
 /// How many roots a node remembers between two ticks. Guess: more do not die in a second.
-const MAX_ROOTS: usize = 64;
+pub const MAX_ROOTS: usize = 64;
 
 /// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
 /// claim at each. Guess: two of them are not lost, one after the other.
@@ -215,6 +215,11 @@ impl<I: Id> Spanning<I> {
         path.split_last().map_or(&[], |(_, ancestors)| ancestors)
     }
 
+    /// How many roots it has followed since the last tick; at most [`MAX_ROOTS`].
+    pub fn roots(&self) -> usize {
+        self.nearest.len()
+    }
+
     /// Whom it takes for its neighbours.
     pub fn neighbours(&self) -> impl ExactSizeIterator<Item = I> + '_ {
         self.neighbours.keys().copied()
@@ -299,7 +304,7 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// Whether a way is as short as the shortest to that root since the last silence. A longer one may
+    /// Whether a way is as short as the shortest to that root since the last tick. A longer one may
     /// lead through nodes that have lost the root as well and do not know it yet: if they took such
     /// ways, neighbours of each other would try all paths among them, one by one. Babel (RFC 8966)
     /// calls a way feasible in this sense.
