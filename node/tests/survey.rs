@@ -213,6 +213,11 @@ fn a_liar_holds_the_others_up_for_a_while_and_keeps_nobody_out() {
                 took < Duration::from_secs(40),
                 "{lie:?}, seed {seed}: {took:?}"
             );
+            let each = world.sent() / 14;
+            assert!(
+                each < 10_000,
+                "{lie:?}, seed {seed}: {each} messages of each"
+            );
         }
     }
 }

@@ -43,6 +43,11 @@ pub const MAX_STRANGERS: usize = 1024;
 /// How many roots a node remembers between two ticks. Guess: more do not die in a second.
 pub const MAX_ROOTS: usize = 64;
 
+/// How often a node tells its neighbours a new claim between two ticks; the tick tells what it
+/// is then. A liar whose claims lead others away and back is otherwise answered for ever. Guess:
+/// no claim of an honest start changes as often.
+const MAX_TOLD: u8 = 64;
+
 /// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
 /// claim at each. Guess: two of them are not lost, one after the other.
 const SILENCES_MAX: u8 = 3;
@@ -68,6 +73,8 @@ pub struct Spanning<I> {
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
     /// How many ticks its claim has stood unchanged.
     steady: u8,
+    /// How often it has told a new claim since the last tick; at most [`MAX_TOLD`].
+    told_in_tick: u8,
     /// What it told its neighbours last.
     told: Claim<I>,
 }
@@ -149,6 +156,7 @@ impl<I: Id> Spanning<I> {
             has_waited: false,
             nearest: BTreeMap::new(),
             steady: 0,
+            told_in_tick: 0,
             told: Claim {
                 degree,
                 path: vec![me],
@@ -255,6 +263,7 @@ impl<I: Id> Spanning<I> {
             }
         });
         self.steady = self.steady.saturating_add(1).min(STEADY);
+        self.told_in_tick = 0;
         self.tell_all(out);
     }
 
@@ -296,11 +305,17 @@ impl<I: Id> Spanning<I> {
         let was_complete = std::mem::replace(&mut self.told.is_complete, is_complete);
         if is_other {
             self.steady = 0;
-            self.tell_all(out);
-        } else if was_complete != is_complete
-            && let Some(parent) = self.told.parent()
-        {
-            out.send(parent, Message::Claim(self.told.clone()));
+        } else if was_complete == is_complete {
+            return;
+        }
+        if self.told_in_tick >= MAX_TOLD {
+            return;
+        }
+        self.told_in_tick += 1;
+        match self.told.parent() {
+            Some(parent) if !is_other => out.send(parent, Message::Claim(self.told.clone())),
+            None if !is_other => {}
+            _ => self.tell_all(out),
         }
     }
 
@@ -429,6 +444,18 @@ mod tests {
         assert_eq!(node.ancestors(), [2, 7]);
         let _ = node.handle(Input::Lost(7), &mut out);
         assert_eq!(node.ancestors(), []);
+    }
+
+    #[test]
+    fn a_claim_that_changes_without_end_is_told_a_bounded_number_of_times_before_the_next_tick() {
+        let (mut node, mut out) = met();
+        for round in 0..4 * u32::from(MAX_TOLD) {
+            let _ = says(&mut node, &mut out, claim(9 + round % 2, &[1, 3], false));
+        }
+        assert_eq!(told(&mut out).len(), 3 * usize::from(MAX_TOLD));
+        let _ = node.handle(Input::Tick, &mut out);
+        let now = claim(10, &[1, 3, 5], false);
+        assert_eq!(told(&mut out).last(), Some(&(9, now)));
     }
 
     #[test]
