@@ -148,16 +148,21 @@ fn roots_that_die_in_turn_while_it_forms_are_survived() {
 
 #[test]
 fn losses_and_crashes_while_it_forms_heal() {
-    for seed in 0..30 {
+    const RUNS: u64 = 100;
+    let mut all = Duration::ZERO;
+    for seed in 0..RUNS {
         let mut lists = lists("random:17,5");
         lists.iter_mut().for_each(|list| list.extend([0, 16]));
         let mut world = deployed(seed, lossy(), &lists);
         world.run_for(Duration::from_millis(1 + seed * 3));
         world.crash(1 + seed as u32 % 15);
         let took = settle(&mut world, "a crash on the way");
-        assert!(took < Duration::from_secs(25), "seed {seed}: {took:?}");
+        assert!(took < Duration::from_secs(40), "seed {seed}: {took:?}");
         assert_eq!(world.peers().count(), 16);
+        all += took;
     }
+    let mean = all / RUNS as u32;
+    assert!(mean < Duration::from_secs(11), "{mean:?}");
 }
 
 #[test]
