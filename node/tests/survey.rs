@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh::graph::Graph;
-use binomesh::world::{Id, Network, Shape, World};
+use binomesh::world::{Fault, Id, Lie, Network, Shape, World};
 use binomesh_overlay::Config;
 use binomesh_overlay::config::Gather;
 
@@ -87,7 +87,8 @@ fn whom_nobody_lists_back_is_found_by_those_that_it_lists() {
 fn a_graph_that_is_longer_than_a_tree_may_be_deep_is_one_overlay() {
     let lists = lists("ring:170");
     let mut world = deployed(3, Network::local(), &lists);
-    settle(&mut world, "a ring of 170");
+    let took = settle(&mut world, "a ring of 170");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     let (deepest, most) = (
         |world: &World| world.peers().map(|(_, p)| p.overlay().tree().depth()).max(),
         |world: &World| {
@@ -147,15 +148,100 @@ fn roots_that_die_in_turn_while_it_forms_are_survived() {
 
 #[test]
 fn losses_and_crashes_while_it_forms_heal() {
-    for seed in 0..30 {
+    const RUNS: u64 = 100;
+    let mut all = Duration::ZERO;
+    for seed in 0..RUNS {
         let mut lists = lists("random:17,5");
         lists.iter_mut().for_each(|list| list.extend([0, 16]));
         let mut world = deployed(seed, lossy(), &lists);
         world.run_for(Duration::from_millis(1 + seed * 3));
         world.crash(1 + seed as u32 % 15);
         let took = settle(&mut world, "a crash on the way");
-        assert!(took < Duration::from_secs(25), "seed {seed}: {took:?}");
+        assert!(took < Duration::from_secs(40), "seed {seed}: {took:?}");
         assert_eq!(world.peers().count(), 16);
+        all += took;
+    }
+    let mean = all / RUNS as u32;
+    assert!(mean < Duration::from_secs(11), "{mean:?}");
+}
+
+#[test]
+fn a_root_that_dies_while_it_forms_is_survived() {
+    for (graph, victim) in [("cliques:24", 11), ("star:20", 0), ("random:24,5", 0)] {
+        for after in [1, 20, 400] {
+            let mut lists = lists(graph);
+            let highest = highest(&lists).expect("a root");
+            assert!(
+                graph == "random:24,5" || highest == victim,
+                "{graph}: {highest}"
+            );
+            // Without the root the others still know each other.
+            let count = lists.len() as u32;
+            for (list, me) in lists.iter_mut().zip(0..) {
+                list.push((me + 1) % count);
+                list.push((me + 2) % count);
+            }
+            let mut world = deployed(after, Network::local(), &lists);
+            world.run_for(Duration::from_millis(after));
+            world.crash(highest);
+            let took = settle(&mut world, graph);
+            assert!(
+                took < Duration::from_secs(25),
+                "{graph}, {after} ms: {took:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_liar_holds_the_others_up_for_a_while_and_keeps_nobody_out() {
+    for lie in [
+        Lie::Weight,
+        Lie::Path,
+        Lie::Goodbyes,
+        Lie::Fingers,
+        Lie::Alive,
+    ] {
+        for seed in 0..6 {
+            let lists = lists("random:14,4");
+            let mut world = deployed(seed, Network::local(), &lists);
+            let (node, ms) = (seed as Id * 5 % 14, 12_000);
+            let fault = Fault::Lie {
+                node,
+                lie,
+                ms,
+                seed,
+            };
+            world.act(&fault, |_| {});
+            let took = settle(&mut world, &format!("{lie:?}"));
+            assert!(
+                took < Duration::from_secs(40),
+                "{lie:?}, seed {seed}: {took:?}"
+            );
+            let each = world.sent() / 14;
+            assert!(
+                each < 10_000,
+                "{lie:?}, seed {seed}: {each} messages of each"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_starts_a_little_later_counts_by_its_degree() {
+    for seed in 0..10 {
+        let lists = lists("mesh:3x4");
+        let count = lists.len() as u32;
+        let mut world = World::new(seed, Network::local());
+        for step in 0..count {
+            let me = (step * 5 + seed as u32) % count;
+            let mut config = Config::new(me, 1, seed << 8 | u64::from(me));
+            survey(&mut config, lists[me as usize].clone());
+            world.start(config);
+            world.run_for(Duration::from_millis(80));
+        }
+        settle(&mut world, "starts within a second");
+        assert_eq!(root(&world), highest(&lists), "seed {seed}");
     }
 }
 

@@ -100,6 +100,9 @@ fn distances_max(around: &[Vec<usize>], from: usize) -> u32 {
     distances(around, from).into_iter().max().unwrap_or(0)
 }
 
+/// After so many ticks nothing helps.
+const TICKS_MAX: u32 = 16;
+
 struct Letter {
     to: Member,
     from: Member,
@@ -113,6 +116,7 @@ struct Room {
     outbox: Outbox<Member, Message<Member>>,
     /// The parent of each node that has gone into the tree; the root has none.
     ends: Vec<Option<Option<usize>>>,
+    ticks: u32,
     received: u64,
 }
 
@@ -166,6 +170,7 @@ impl Room {
             letters: Vec::new(),
             outbox: Outbox::new(),
             ends: vec![None; lists.len()],
+            ticks: 0,
             received: 0,
         };
         for (me, list) in lists.iter().enumerate() {
@@ -188,16 +193,16 @@ impl Room {
         }
     }
 
-    /// Nobody speaks any more: whoever has no neighbour has waited for one. Whether that
-    /// changes anything.
+    /// Nobody speaks any more: a tick of everybody that waits. Whether there was anybody, and it
+    /// may help.
     fn wait(&mut self) -> bool {
-        let lone: Vec<usize> = (0..self.nodes.len())
-            .filter(|node| self.nodes[*node].neighbours().len() == 0)
+        self.ticks += 1;
+        let waiting: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.ends[*node].is_none())
             .collect();
-        let is_news = !lone.is_empty();
-        for node in lone {
-            self.hand(Member::at(node), Input::Silence);
+        let is_news = !waiting.is_empty() && self.ticks <= TICKS_MAX;
+        for node in waiting {
+            self.hand(Member::at(node), Input::Tick);
         }
         is_news
     }

@@ -5,8 +5,9 @@
 //! - *one root*: a run without a fault ends with everybody below one root, a node of highest
 //!   degree;
 //! - *no circle*: nobody who has gone into the tree hangs below itself;
-//! - *ending*: when nothing is on its way any more, a few rounds of waiting in vain lead
-//!   everybody into the tree.
+//! - *ending*: when nothing is on its way any more and nobody has crashed, a few ticks lead
+//!   everybody into the tree. What a crash leaves outside goes there when its time is over,
+//!   which is not here; nor are repairs of the tree.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,8 +50,9 @@ pub enum Step {
     Lose(Peer, Peer),
     /// This node crashes: a fault.
     Crash(Peer),
-    /// This node has waited in vain. While messages are on their way that is a fault.
-    Silence(Peer),
+    /// A tick of this node, after everything has arrived. While messages are on their way that is
+    /// a fault.
+    Tick(Peer),
 }
 
 /// A world to search.
@@ -65,8 +67,8 @@ pub struct World {
 const ONE_ROOT: &str = "one root";
 const NO_CIRCLE: &str = "no circle";
 const ENDING: &str = "ending";
-/// How many rounds of waiting in vain are enough for worlds of this size.
-const ROUNDS: usize = 6;
+/// How many ticks are enough for worlds of this size.
+const ROUNDS: usize = 10;
 
 /// The lists of all connected graphs of so many nodes.
 pub fn connected(nodes: usize) -> Vec<Vec<Vec<Peer>>> {
@@ -234,7 +236,7 @@ impl World {
         Self::alive(state).any(|me| is_in(&me))
     }
 
-    /// Everybody that waits does so in vain, and everything arrives, a few times.
+    /// A tick of everybody that waits, and everything arrives, a few times.
     fn ends_soon(state: &State) -> bool {
         let mut state = state.clone();
         for _ in 0..ROUNDS {
@@ -242,7 +244,7 @@ impl World {
                 .filter(|me| Self::waits(&state, *me))
                 .collect();
             for me in &waiting {
-                Self::hand(&mut state, *me, Input::Silence);
+                Self::hand(&mut state, *me, Input::Tick);
             }
             while !state.letters.is_empty() {
                 let letter = state.letters.remove(0);
@@ -290,7 +292,7 @@ impl Model for World {
         }
         if state.letters.is_empty() || may_fail {
             let waiting = Self::alive(state).filter(|me| Self::waits(state, *me));
-            actions.extend(waiting.map(Step::Silence));
+            actions.extend(waiting.map(Step::Tick));
         }
         if may_fail {
             actions.extend(Self::alive(state).map(Step::Crash));
@@ -327,9 +329,9 @@ impl Model for World {
                 next.letters.sort_by_key(|letter| (letter.to, letter.from));
                 (next.has_failed, next.has_crashed) = (true, true);
             }
-            Step::Silence(me) => {
+            Step::Tick(me) => {
                 next.has_failed |= !state.letters.is_empty();
-                Self::hand(&mut next, me, Input::Silence);
+                Self::hand(&mut next, me, Input::Tick);
             }
         }
         Some(next)

@@ -51,8 +51,8 @@ exactly, and nobody waits for ever.
 
 Of the graph (all connected ones of 2 to 4 nodes): every order of messages; with one loss,
 crash or early end of waiting too, with 4 nodes as far as --states goes in each. A run
-without a fault ends below one root of highest degree, nobody hangs below itself, and nobody
-waits for ever.
+without a fault ends below one root of highest degree, nobody hangs below itself, and without
+a crash nobody waits for ever.
 
 Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
 apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique

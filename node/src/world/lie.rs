@@ -220,7 +220,8 @@ impl Liar {
         })
     }
 
-    /// The greatest degree, other ways to the root, or a place that it has not.
+    /// The greatest degree, that of a root that has not claimed it, other ways to the root, a
+    /// root of its own, or a place that it has not.
     fn spanning(&mut self, me: Id, claim: spanning::Claim<Id>) -> spanning::Message<Id> {
         match self.lie {
             Lie::Weight => spanning::Message::Claim(spanning::Claim {
@@ -231,6 +232,16 @@ impl Liar {
             Lie::Path => spanning::Message::Claim(spanning::Claim {
                 path: vec![self.anybody(), self.anybody(), me],
                 ..claim
+            }),
+            Lie::Fingers => spanning::Message::Claim(spanning::Claim {
+                degree: u32::MAX,
+                path: vec![self.anybody(), me],
+                is_complete: true,
+            }),
+            Lie::Alive => spanning::Message::Claim(spanning::Claim {
+                degree: 0,
+                path: vec![me],
+                is_complete: false,
             }),
             Lie::Goodbyes if self.noise.one_in(BETWEEN) => spanning::Message::Placed,
             _ => spanning::Message::Claim(claim),

@@ -29,7 +29,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 18] {
+    pub fn sizes(&self) -> [Size; 19] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -44,6 +44,7 @@ impl<I: Id> Overlay<I> {
         let listed = gather.map_or(0, |gather| gather.peers.len());
         let survey = self.config.survey.as_ref();
         let neighbours = self.survey.as_ref().map_or(0, Survey::length);
+        let roots = self.survey.as_ref().map_or(0, Survey::roots);
         let neighbours_max =
             survey.map_or(0, |survey| survey.peers.len()) + spanning::MAX_STRANGERS;
         let links = FINGERS_AND_RING + children + 1 + gathered + neighbours;
@@ -68,6 +69,7 @@ impl<I: Id> Overlay<I> {
             size("boots", self.boots.len(), MAX_BOOTS + links),
             size("gathered", gathered, listed + MAX_STRANGERS + MAX_LATE),
             size("neighbours", neighbours, neighbours_max),
+            size("roots", roots, spanning::MAX_ROOTS),
             size("clique questions", questions, 2 * Peers::<I>::MAX),
             size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]

@@ -5,10 +5,10 @@
 //!                        └── one of them is a member ──▶ child of that one, or of its subtree
 //! ```
 //!
-//! A node goes on without neighbours that say nothing for [`Gather::quiet`], and with the way
-//! to a root that it has after [`Gather::latest`]. It keeps its links for as long after that:
-//! with a link its claim would end, which others are to go by. What several roots make of the graph,
-//! probing and merging make one again.
+//! [`Gather::quiet`] is the machine's tick. After [`Gather::latest`] a node goes where its claim
+//! leads, whether that one has a place or not. It keeps its links for as long after that: others
+//! go by its claim, which would end with the link. Several trees become one by probing and
+//! merging.
 //!
 //! Not here: which tree it is ([`spanning`]).
 
@@ -51,6 +51,11 @@ impl<I: Id> Survey<I> {
     /// How many neighbours it has.
     pub(super) fn length(&self) -> usize {
         self.spanning.neighbours().len()
+    }
+
+    /// How many roots it has followed since the last tick.
+    pub(super) fn roots(&self) -> usize {
+        self.spanning.roots()
     }
 }
 
@@ -112,9 +117,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Nothing has changed for a while.
+    /// Another while has passed.
     pub(super) fn on_survey_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
-        self.survey_with(Input::Silence, moved, out);
+        self.survey_with(Input::Tick, moved, out);
         if let Some(survey) = self.survey.as_ref().filter(|survey| !survey.is_over) {
             out.arm(Timer::GatherQuiet, survey.gather.quiet);
         }
@@ -129,7 +134,12 @@ impl<I: Id> Overlay<I> {
                 moved.links = true;
             }
             Some(survey) => {
+                let me = self.config.me;
+                let smaller = survey.spanning.neighbours().filter(|peer| *peer < me);
+                let before = u32::try_from(smaller.count()).unwrap_or(u32::MAX);
                 let ancestors = survey.spanning.ancestors().to_vec();
+                // Nobody above may have a place. The smallest of some neighbours is a root first.
+                self.tree.wait_at_most(before.saturating_add(1));
                 self.follow(&ancestors, moved, out);
             }
             None => {}
@@ -145,7 +155,6 @@ impl<I: Id> Overlay<I> {
         moved.links |= survey.length() != before;
         match outcome {
             Outcome::Nothing => {}
-            Outcome::Progress => out.arm(Timer::GatherQuiet, survey.gather.quiet),
             Outcome::Formed(ancestors) => self.follow(&ancestors, moved, out),
         }
     }

@@ -27,8 +27,8 @@ pub struct Claim<I> {
 }
 
 impl<I: Copy + Eq> Claim<I> {
-    /// The longest path that is believed. In a graph that reaches farther nobody is complete, and
-    /// all begin when their time is over. Guess: above the diameter of any graph of hosts.
+    /// The longest path that is believed; those who are further away begin a tree of their own
+    /// after some ticks, and trees merge. Guess: above the diameter of any graph of hosts.
     pub const MAX_PATH: usize = 1024;
 
     /// The root that it is about.

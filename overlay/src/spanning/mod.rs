@@ -11,8 +11,8 @@
 //! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
 //! with the same root and a shortest path to it, after as many rounds as the graph's diameter
 //! has edges. A node does not follow a claim whose path leads through itself, so there are no
-//! cycles. When a link ends, the claim that came over it is forgotten, and until a
-//! silence the node refuses ways to the same root that are longer than the one it had.
+//! cycles. When a link ends, the claim that came over it is forgotten, and until the next
+//! tick the node refuses ways to the same root that are longer than the one it had.
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
 //! The root is complete last, and begins the tree. Who gets a place in it tells its neighbours.
@@ -23,8 +23,8 @@
 //! or if lists are one-way, before somebody that lists its neighbours has spoken. The others
 //! come to its tree then, whatever their degrees.
 //!
-//! Not here: when a node stops waiting for a silent neighbour (`overlay`), and everything
-//! after the tree has begun: no later claim moves a root.
+//! Not here: how long a tick is (`overlay`), and everything after the tree has begun: no later
+//! claim moves a root.
 
 mod message;
 
@@ -40,12 +40,21 @@ use crate::outbox::Outbox;
 /// latecomers. Guess: above the degree of any graph that people write down.
 pub const MAX_STRANGERS: usize = 1024;
 
-/// How many roots a node remembers between two silences. Guess: more do not die in a second.
-const MAX_ROOTS: usize = 64;
+/// How many roots a node remembers between two ticks. Guess: more do not die in a second.
+pub const MAX_ROOTS: usize = 64;
 
-/// How often a node waits for a further word of a neighbour: whoever waits as it does repeats
-/// its claim each time. Guess: two of them are not lost, one after the other.
+/// How often a node tells its neighbours a new claim between two ticks; the tick tells what it
+/// is then. A liar whose claims lead others away and back is otherwise answered for ever. Guess:
+/// no claim of an honest start changes as often.
+const MAX_TOLD: u8 = 64;
+
+/// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
+/// claim at each. Guess: two of them are not lost, one after the other.
 const SILENCES_MAX: u8 = 3;
+/// After how many ticks a node that believes itself the root begins the tree, complete or not: a
+/// neighbour that agrees with nobody is not to hold up all others. Guess: a claim crosses any
+/// graph of hosts sooner.
+const STEADY: u8 = 4;
 
 /// One node of the graph until its tree begins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,10 +65,16 @@ pub struct Spanning<I> {
     /// The most neighbours.
     bound: usize,
     neighbours: BTreeMap<I, Neighbour<I>>,
-    /// Whether it has waited for those that list it, too.
+    /// Whether a neighbour has spoken for the first time since the last tick.
+    has_news: bool,
+    /// Whether it has waited in vain for further neighbours.
     has_waited: bool,
-    /// How near it has been to each root since the last silence. At most [`MAX_ROOTS`], the best.
+    /// How near it has been to each root since the last tick. At most [`MAX_ROOTS`], the best.
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
+    /// How many ticks its claim has stood unchanged.
+    steady: u8,
+    /// How often it has told a new claim since the last tick; at most [`MAX_TOLD`].
+    told_in_tick: u8,
     /// What it told its neighbours last.
     told: Claim<I>,
 }
@@ -71,7 +86,7 @@ struct Neighbour<I> {
     is_met: bool,
     /// What it said last.
     claim: Option<Claim<I>>,
-    /// How often the node has waited in vain since then.
+    /// How many ticks have passed since then.
     silences: u8,
     /// Whether it has its place in the tree.
     is_placed: bool,
@@ -104,9 +119,8 @@ pub enum Input<I> {
     Placed(I),
     /// A neighbour cannot be spoken to any more.
     Lost(I),
-    /// Nothing has changed for as long as a node waits: go on without those that have said
-    /// nothing, and at the third time without those that have said no more.
-    Silence,
+    /// Another while has passed, whatever has happened in it.
+    Tick,
 }
 
 /// The outcome of an input.
@@ -115,8 +129,6 @@ pub enum Input<I> {
 pub enum Outcome<I> {
     /// Nothing new.
     Nothing,
-    /// A neighbour spoke or was met; the owner waits anew.
-    Progress,
     /// The node goes into the tree, below the last of these ancestors, the root first;
     /// without any it is the root.
     Formed(Vec<I>),
@@ -140,8 +152,11 @@ impl<I: Id> Spanning<I> {
             degree,
             bound: neighbours.len() + MAX_STRANGERS,
             neighbours,
+            has_news: false,
             has_waited: false,
             nearest: BTreeMap::new(),
+            steady: 0,
+            told_in_tick: 0,
             told: Claim {
                 degree,
                 path: vec![me],
@@ -163,48 +178,40 @@ impl<I: Id> Spanning<I> {
     where
         M: From<Message<I>>,
     {
-        let is_news = match input {
+        match input {
             Input::Met(peer) => self.meet(peer, out),
-            Input::Claim { from, claim } => match self.on_claim(from, claim, out) {
-                true => true,
-                // What is said again costs nothing.
-                false => return Outcome::Nothing,
-            },
+            Input::Claim { from, claim } => {
+                if !self.on_claim(from, claim, out) {
+                    // What is said again costs nothing.
+                    return Outcome::Nothing;
+                }
+            }
             Input::Placed(peer) => {
                 if let Some(neighbour) = self.neighbours.get_mut(&peer) {
                     neighbour.is_placed = true;
                 }
-                // It may be of another root: there is nothing to wait for.
-                if self.root_of(peer) != self.told.root() && self.has_neighbour(peer) {
-                    return Outcome::Formed(vec![peer]);
-                }
-                false
             }
-            Input::Lost(peer) => self.lose(peer),
-            Input::Silence => {
-                self.has_waited = true;
+            Input::Lost(peer) => {
+                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                    *neighbour = Neighbour::default();
+                }
+            }
+            Input::Tick => {
                 self.nearest.clear();
                 let placed = self.neighbours.iter().find(|(_, it)| it.is_placed);
                 if let Some((peer, _)) = placed {
                     return Outcome::Formed(vec![*peer]);
                 }
-                self.neighbours.retain(|_, neighbour| {
-                    neighbour.silences += 1;
-                    neighbour.claim.is_some() && neighbour.silences < SILENCES_MAX
-                });
-                // What was lost on the way is said again, and shows that this node lives.
-                self.tell_all(out);
-                false
+                self.tick(out);
             }
-        };
+        }
         self.decide(out);
         let is_its_turn = match self.told.parent() {
             Some(parent) => self.neighbours.get(&parent).is_some_and(|it| it.is_placed),
-            None => self.told.is_complete,
+            None => self.told.is_complete || self.has_waited && self.steady >= STEADY,
         };
         match is_its_turn {
             true => Outcome::Formed(self.ancestors().to_vec()),
-            false if is_news => Outcome::Progress,
             false => Outcome::Nothing,
         }
     }
@@ -214,6 +221,11 @@ impl<I: Id> Spanning<I> {
     pub fn ancestors(&self) -> &[I] {
         let path = self.told.path.as_slice();
         path.split_last().map_or(&[], |(_, ancestors)| ancestors)
+    }
+
+    /// How many roots it has followed since the last tick; at most [`MAX_ROOTS`].
+    pub fn roots(&self) -> usize {
+        self.nearest.len()
     }
 
     /// Whom it takes for its neighbours.
@@ -226,23 +238,33 @@ impl<I: Id> Spanning<I> {
         self.neighbours.contains_key(&peer)
     }
 
-    /// The root that a neighbour has claimed.
-    fn root_of(&self, peer: I) -> Option<I> {
-        let neighbour = self.neighbours.get(&peer)?;
-        neighbour.claim.as_ref()?.root()
-    }
-
-    fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) -> bool {
-        let has_room = self.neighbours.len() < self.bound;
-        if peer == self.me || !has_room && !self.has_neighbour(peer) {
-            return false;
-        }
-        let known = self.neighbours.entry(peer).or_default();
-        let is_new = !std::mem::replace(&mut known.is_met, true);
-        if is_new {
+    /// Whoever is not listed becomes a neighbour by what it says.
+    fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) {
+        let listed = self.neighbours.get_mut(&peer);
+        let was_met = listed.is_some_and(|known| std::mem::replace(&mut known.is_met, true));
+        if !was_met && peer != self.me {
             out.send(peer, Message::Claim(self.told.clone()));
         }
-        is_new
+    }
+
+    /// Repeat what was lost on the way, which also shows that this node lives; and go on
+    /// without the silent.
+    fn tick<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
+        let is_quiet = !std::mem::replace(&mut self.has_news, false);
+        let has_heard = self.neighbours.values().any(|it| it.claim.is_some());
+        // Before the first word the others may not have started.
+        let has_waited = is_quiet && (has_heard || self.neighbours.is_empty());
+        self.has_waited |= has_waited;
+        self.neighbours.retain(|_, neighbour| {
+            neighbour.silences = neighbour.silences.saturating_add(1).min(SILENCES_MAX);
+            match neighbour.claim {
+                Some(_) => neighbour.silences < SILENCES_MAX,
+                None => !has_waited,
+            }
+        });
+        self.steady = self.steady.saturating_add(1).min(STEADY);
+        self.told_in_tick = 0;
+        self.tell_all(out);
     }
 
     fn on_claim<M: From<Message<I>>, T, E>(
@@ -251,27 +273,19 @@ impl<I: Id> Spanning<I> {
         claim: Claim<I>,
         out: &mut Outbox<I, M, T, E>,
     ) -> bool {
-        if !claim.is_of(from) {
+        let has_room = self.has_neighbour(from) || self.neighbours.len() < self.bound;
+        if !claim.is_of(from) || from == self.me || !has_room {
             return false;
         }
-        // Whoever speaks is introduced.
-        let _ = self.meet(from, out);
-        let Some(neighbour) = self.neighbours.get_mut(&from) else {
-            return false;
-        };
+        let neighbour = self.neighbours.entry(from).or_default();
+        if !std::mem::replace(&mut neighbour.is_met, true) {
+            out.send(from, Message::Claim(self.told.clone()));
+        }
+        neighbour.silences = 0;
+        self.has_news |= neighbour.claim.is_none();
         let is_news = neighbour.claim.as_ref() != Some(&claim);
         neighbour.claim = Some(claim);
-        neighbour.silences = 0;
         is_news
-    }
-
-    fn lose(&mut self, peer: I) -> bool {
-        let neighbour = self.neighbours.get_mut(&peer);
-        let Some(neighbour) = neighbour.filter(|it| it.is_met) else {
-            return false;
-        };
-        *neighbour = Neighbour::default();
-        true
     }
 
     /// Choose the best claim, and tell everybody if it is another one. Whether the node is
@@ -290,15 +304,22 @@ impl<I: Id> Spanning<I> {
         let is_complete = self.is_complete();
         let was_complete = std::mem::replace(&mut self.told.is_complete, is_complete);
         if is_other {
-            self.tell_all(out);
-        } else if was_complete != is_complete
-            && let Some(parent) = self.told.parent()
-        {
-            out.send(parent, Message::Claim(self.told.clone()));
+            self.steady = 0;
+        } else if was_complete == is_complete {
+            return;
+        }
+        if self.told_in_tick >= MAX_TOLD {
+            return;
+        }
+        self.told_in_tick += 1;
+        match self.told.parent() {
+            Some(parent) if !is_other => out.send(parent, Message::Claim(self.told.clone())),
+            None if !is_other => {}
+            _ => self.tell_all(out),
         }
     }
 
-    /// Whether a way is as short as the shortest to that root since the last silence. A longer one may
+    /// Whether a way is as short as the shortest to that root since the last tick. A longer one may
     /// lead through nodes that have lost the root as well and do not know it yet: if they took such
     /// ways, neighbours of each other would try all paths among them, one by one. Babel (RFC 8966)
     /// calls a way feasible in this sense.
@@ -359,7 +380,7 @@ mod tests {
     fn met() -> (Spanning<u32>, Out) {
         let (mut node, mut out) = (Spanning::new(5, [3, 7, 9, 5, 3]), Out::new());
         for peer in [3, 7, 9] {
-            assert_eq!(node.handle(Input::Met(peer), &mut out), Outcome::Progress);
+            assert_eq!(node.handle(Input::Met(peer), &mut out), Outcome::Nothing);
         }
         assert_eq!(told(&mut out).len(), 3);
         (node, out)
@@ -426,6 +447,18 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_changes_without_end_is_told_a_bounded_number_of_times_before_the_next_tick() {
+        let (mut node, mut out) = met();
+        for round in 0..4 * u32::from(MAX_TOLD) {
+            let _ = says(&mut node, &mut out, claim(9 + round % 2, &[1, 3], false));
+        }
+        assert_eq!(told(&mut out).len(), 3 * usize::from(MAX_TOLD));
+        let _ = node.handle(Input::Tick, &mut out);
+        let now = claim(10, &[1, 3, 5], false);
+        assert_eq!(told(&mut out).last(), Some(&(9, now)));
+    }
+
+    #[test]
     fn who_is_complete_tells_its_parent_alone() {
         let (mut node, mut out) = met();
         let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
@@ -445,38 +478,61 @@ mod tests {
         let (mut node, mut out) = met();
         let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
         let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
-        let outcome = node.handle(Input::Placed(4), &mut out);
-        assert_eq!(outcome, Outcome::Nothing, "a stranger");
-        let outcome = node.clone().handle(Input::Placed(7), &mut out);
-        assert_eq!(outcome, Outcome::Formed(vec![7]), "of another root");
-        assert_eq!(node.handle(Input::Placed(9), &mut out), Outcome::Nothing);
+        for placed in [4, 9] {
+            let outcome = node.handle(Input::Placed(placed), &mut out);
+            assert_eq!(outcome, Outcome::Nothing, "{placed}");
+        }
         let outcome = node.clone().handle(Input::Placed(3), &mut out);
         assert_eq!(outcome, Outcome::Formed(vec![1, 3]));
-        let outcome = node.clone().handle(Input::Silence, &mut out);
+        let outcome = node.clone().handle(Input::Tick, &mut out);
         assert_eq!(outcome, Outcome::Formed(vec![9]));
         let outcome = node.handle(Input::Lost(3), &mut out);
         assert_eq!(outcome, Outcome::Formed(vec![1, 2, 9]));
     }
 
     #[test]
-    fn the_silent_are_not_waited_for_and_whoever_speaks_is_introduced() {
+    fn the_silent_are_waited_for_until_nobody_further_speaks() {
         let (mut node, mut out) = met();
+        // Nobody has spoken: the others may not have started.
+        for _ in 0..9 {
+            assert_eq!(node.handle(Input::Tick, &mut out), Outcome::Nothing);
+        }
         let _ = says(&mut node, &mut out, claim(3, &[5, 3], true));
         let _ = says(&mut node, &mut out, claim(3, &[5, 4], true));
-        assert!(node.has_neighbour(4));
-        let outcome = node.handle(Input::Silence, &mut out);
+        assert!(node.has_neighbour(4), "whoever speaks is introduced");
+        assert_eq!(node.handle(Input::Tick, &mut out), Outcome::Nothing);
+        assert!(node.has_neighbour(7), "somebody has just spoken");
+        let outcome = node.handle(Input::Tick, &mut out);
         assert_eq!(outcome, Outcome::Formed(vec![]));
         assert!(!node.has_neighbour(7) && node.has_neighbour(3));
-        let _ = says(&mut node, &mut out, claim(3, &[5, 4], true));
-        for _ in 0..2 {
-            assert!(node.has_neighbour(3));
-            let _ = node.handle(Input::Silence, &mut out);
-        }
-        assert!(!node.has_neighbour(3) && node.has_neighbour(4));
     }
 
     #[test]
-    fn a_longer_way_to_a_root_that_was_near_is_taken_after_a_silence() {
+    fn a_neighbour_that_does_not_repeat_its_claim_is_gone() {
+        let (mut node, mut out) = met();
+        let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
+        for _ in 0..SILENCES_MAX {
+            assert_eq!(node.ancestors(), [1, 3]);
+            let _ = says(&mut node, &mut out, claim(1, &[7], false));
+            assert_eq!(node.handle(Input::Tick, &mut out), Outcome::Nothing);
+        }
+        assert!(!node.has_neighbour(3) && node.has_neighbour(7));
+        assert_eq!(node.ancestors(), []);
+    }
+
+    #[test]
+    fn a_neighbour_that_agrees_with_nobody_holds_the_root_up_for_some_ticks_alone() {
+        let (mut node, mut out) = met();
+        for _ in 1..STEADY {
+            let _ = says(&mut node, &mut out, claim(0, &[3], false));
+            assert_eq!(node.handle(Input::Tick, &mut out), Outcome::Nothing);
+        }
+        let outcome = node.handle(Input::Tick, &mut out);
+        assert_eq!(outcome, Outcome::Formed(vec![]));
+    }
+
+    #[test]
+    fn a_longer_way_to_a_root_that_was_near_is_taken_after_a_tick() {
         let (mut node, mut out) = met();
         let _ = says(&mut node, &mut out, claim(9, &[3], false));
         let _ = says(&mut node, &mut out, claim(9, &[3, 7], false));
@@ -488,7 +544,7 @@ mod tests {
         let _ = says(&mut node, &mut out, claim(9, &[3], false));
         assert_eq!(node.ancestors(), [3]);
         let _ = node.handle(Input::Lost(3), &mut out);
-        let _ = node.handle(Input::Silence, &mut out);
+        let _ = node.handle(Input::Tick, &mut out);
         assert_eq!(node.ancestors(), [3, 7]);
     }
 
@@ -509,7 +565,7 @@ mod tests {
     fn who_knows_nobody_waits_for_somebody_once() {
         let (mut node, mut out) = (Spanning::new(5, []), Out::new());
         assert_eq!(node.handle(Input::Lost(1), &mut out), Outcome::Nothing);
-        let outcome = node.handle(Input::Silence, &mut out);
+        let outcome = node.handle(Input::Tick, &mut out);
         assert_eq!(outcome, Outcome::Formed(vec![]));
     }
 
@@ -526,6 +582,8 @@ mod tests {
         }
         for stranger in 100..100 + 2 * MAX_STRANGERS as u32 {
             let _ = node.handle(Input::Met(stranger), &mut out);
+            assert!(!node.has_neighbour(stranger), "it has said nothing");
+            let _ = says(&mut node, &mut out, claim(1, &[stranger], false));
         }
         assert_eq!(node.neighbours().len(), 3 + MAX_STRANGERS);
     }
