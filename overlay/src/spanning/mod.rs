@@ -43,10 +43,11 @@ pub const MAX_STRANGERS: usize = 1024;
 /// How many roots a node remembers between two ticks. Guess: more do not die in a second.
 pub const MAX_ROOTS: usize = 64;
 
-/// How often a node tells its neighbours a new claim between two ticks; the tick tells what it
-/// is then. A liar whose claims lead others away and back is otherwise answered for ever. Guess:
-/// no claim of an honest start changes as often.
-const MAX_TOLD: u8 = 64;
+/// How often the claim of a node may become worse between two ticks. Then it tells nothing new
+/// until the tick. A liar whose claims lead others away and back is otherwise answered for ever.
+/// Guess: an honest start has few such turns; that claims become better is no limit's matter, in
+/// a ring they do so once for each node of it.
+const MAX_TURNS: u8 = 64;
 
 /// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
 /// claim at each. Guess: two of them are not lost, one after the other.
@@ -73,8 +74,8 @@ pub struct Spanning<I> {
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
     /// How many ticks its claim has stood unchanged.
     steady: u8,
-    /// How often it has told a new claim since the last tick; at most [`MAX_TOLD`].
-    told_in_tick: u8,
+    /// How often its claim has become worse since the last tick; at most [`MAX_TURNS`].
+    turns: u8,
     /// What it told its neighbours last.
     told: Claim<I>,
 }
@@ -156,7 +157,7 @@ impl<I: Id> Spanning<I> {
             has_waited: false,
             nearest: BTreeMap::new(),
             steady: 0,
-            told_in_tick: 0,
+            turns: 0,
             told: Claim {
                 degree,
                 path: vec![me],
@@ -263,7 +264,7 @@ impl<I: Id> Spanning<I> {
             }
         });
         self.steady = self.steady.saturating_add(1).min(STEADY);
-        self.told_in_tick = 0;
+        self.turns = 0;
         self.tell_all(out);
     }
 
@@ -299,6 +300,7 @@ impl<I: Id> Spanning<I> {
             self.nearest.pop_last();
         }
         let is_other = (degree, &path) != (self.told.degree, &self.told.path);
+        let is_worse = way > self.standing();
         self.told.degree = degree;
         self.told.path = path;
         let is_complete = self.is_complete();
@@ -308,15 +310,23 @@ impl<I: Id> Spanning<I> {
         } else if was_complete == is_complete {
             return;
         }
-        if self.told_in_tick >= MAX_TOLD {
+        if is_worse {
+            self.turns = self.turns.saturating_add(1).min(MAX_TURNS);
+        }
+        if self.turns == MAX_TURNS {
             return;
         }
-        self.told_in_tick += 1;
         match self.told.parent() {
             Some(parent) if !is_other => out.send(parent, Message::Claim(self.told.clone())),
             None if !is_other => {}
             _ => self.tell_all(out),
         }
+    }
+
+    /// The way that it told last.
+    fn standing(&self) -> Way<I> {
+        let root = self.told.root().unwrap_or(self.me);
+        (Reverse(self.told.degree), root, self.ancestors().len())
     }
 
     /// Whether a way is as short as the shortest to that root since the last tick. A longer one may
@@ -447,15 +457,25 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_changes_without_end_is_told_a_bounded_number_of_times_before_the_next_tick() {
+    fn a_claim_that_goes_to_and_fro_is_told_a_bounded_number_of_times_before_the_next_tick() {
         let (mut node, mut out) = met();
-        for round in 0..4 * u32::from(MAX_TOLD) {
+        for round in 0..4 * u32::from(MAX_TURNS) {
             let _ = says(&mut node, &mut out, claim(9 + round % 2, &[1, 3], false));
         }
-        assert_eq!(told(&mut out).len(), 3 * usize::from(MAX_TOLD));
+        // The last turn for the worse is not told.
+        assert_eq!(told(&mut out).len(), 3 * 2 * usize::from(MAX_TURNS));
         let _ = node.handle(Input::Tick, &mut out);
         let now = claim(10, &[1, 3, 5], false);
         assert_eq!(told(&mut out).last(), Some(&(9, now)));
+    }
+
+    #[test]
+    fn a_claim_that_becomes_better_is_told_each_time() {
+        let (mut node, mut out) = met();
+        for degree in 9..999 {
+            let _ = says(&mut node, &mut out, claim(degree, &[1, 3], false));
+        }
+        assert_eq!(told(&mut out).len(), 3 * 990);
     }
 
     #[test]
