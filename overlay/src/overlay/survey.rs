@@ -98,6 +98,13 @@ impl<I: Id> Overlay<I> {
             (spanning::Message::Claim(_), None) if self.tree.is_anchored() => {
                 out.send(from, spanning::Message::Placed);
             }
+            // Those who go by the claim of this node are not to take it for silent meanwhile.
+            (spanning::Message::Claim(_), None) if self.survey.is_some() => {
+                let told = self.survey.as_ref().map(|survey| survey.spanning.told());
+                if let Some(told) = told.cloned() {
+                    out.send(from, spanning::Message::Claim(told));
+                }
+            }
             (spanning::Message::Placed, Some(_)) => {
                 self.survey_with(Input::Placed(from), moved, out);
             }
@@ -139,7 +146,7 @@ impl<I: Id> Overlay<I> {
                 let before = u32::try_from(smaller.count()).unwrap_or(u32::MAX);
                 let ancestors = survey.spanning.ancestors().to_vec();
                 // Nobody above may have a place. The smallest of some neighbours is a root first.
-                self.tree.wait_at_most(before.saturating_add(1));
+                self.tree.wait_at_most(before.saturating_add(3));
                 self.follow(&ancestors, moved, out);
             }
             None => {}

@@ -324,8 +324,8 @@ impl<I: Id> Tree<I> {
         self.on_offer(key, from, around, out)
     }
 
-    /// All candidates of an orphan may be dead. Whoever probes it stands in a tree, and is
-    /// asked too; but of a fallen root only its own word counts.
+    /// All candidates of an orphan may be dead: once it has asked them all in vain, it asks
+    /// whoever probes it, who stands in a tree; but of a fallen root only its own word counts.
     fn ask_prober(
         &mut self,
         from: I,
@@ -336,6 +336,7 @@ impl<I: Id> Tree<I> {
         let is_fallen = around.fallen == Some(key.id) && from != key.id;
         if let Some(seek) = &mut self.seek
             && self.parent.is_none()
+            && (seek.rounds > 0 || seek.is_exhausted())
             && !is_fallen
         {
             let Candidate { id, order } = seek.ask_also(from);

@@ -4,6 +4,7 @@
 //! The text form is JSON with one fault or message per line, so that a person
 //! can read a short one and a tool can replay it.
 
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -175,7 +176,8 @@ impl<T> Timed<T> {
 }
 
 impl Scenario {
-    /// How many nodes are there at once at most: those that are deployed, and visitors.
+    /// How many nodes are there at once at most: those that are deployed, those that join, and
+    /// visitors.
     pub fn crowd(&self) -> u64 {
         let visit = |timed: &Timed<Fault>| match timed.what {
             Fault::Visit { count, ms, .. } => Some((timed.at_ms, timed.at_ms + ms, count)),
@@ -188,7 +190,12 @@ impl Scenario {
                 .filter(|(from, to, _)| from <= begin && begin < to);
             there.map(|(.., count)| u64::from(*count)).sum::<u64>()
         });
-        u64::from(self.nodes) + at_once.max().unwrap_or(0)
+        let joined = self.faults.iter().filter_map(|timed| match timed.what {
+            Fault::Join { node, .. } => Some(node),
+            _ => None,
+        });
+        let joined = joined.collect::<BTreeSet<_>>().len() as u64;
+        u64::from(self.nodes) + joined + at_once.max().unwrap_or(0)
     }
 
     /// How many messages are forged in all.
@@ -289,8 +296,13 @@ mod tests {
                 r#"{{"at_ms": {at}, "visit": {{"parent": 1, "first": 99, "count": {count}, "ms": {ms}}}}}"#
             )
         };
+        let join = |node: u32| {
+            format!(r#"{{"at_ms": 1, "join": {{"node": {node}, "parent": 0, "seeds": [0]}}}}"#)
+        };
         for (visits, expected) in [
             (vec![], 24),
+            (vec![join(24), join(25), join(24)], 26),
+            (vec![join(24), visit(1, 10, 5)], 30),
             (vec![visit(1, 10, 5)], 29),
             (vec![visit(1, 10, 5), visit(5, 10, 7), visit(11, 1, 9)], 40),
             (vec![visit(1, 10, 5), visit(11, 10, 7)], 31),
