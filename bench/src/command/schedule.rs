@@ -287,6 +287,14 @@ impl ScheduleArguments {
             threads: self.threads,
             version: record::VERSION,
         };
+        // The searches and the judge share no code, so this finds a fault of either.
+        if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
+            return Err(Failure::Run(format!(
+                "the schedule that {} found breaks a rule: {defect}; this is a fault of \
+                 binomesh-bench",
+                found.method
+            )));
+        }
         Ok((row, schedule))
     }
 
