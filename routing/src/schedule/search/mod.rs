@@ -84,6 +84,8 @@ pub struct Options {
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`] or
     /// [`Method::Umda`]; `None`: by tabu search with and without symmetries.
+    /// Where the method can do nothing, the flow, a greedy method or, for
+    /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
     /// Stop at the first occasion after so many evaluations: (path, step) pairs that
     /// tabu search weighed, or chromosomes.
