@@ -1,10 +1,10 @@
-//! One-to-all broadcast on a small graph: all ways are tried.
+//! One-to-all broadcast on a small graph: all largest sets are tried.
 //!
 //! The first step tells some set of nodes, the second step some more, and the last
-//! step must tell all that are left. Every choice of these sets is tried. Whether a
-//! set can be told in one step is a question for a flow, if paths may have any
-//! length. Only the largest such sets are tried: each smaller one is part of a
-//! largest one, and the more nodes know the message, the more they can tell.
+//! step must tell all that are left. Whether a set can be told in one step is a question
+//! for a flow, if paths may have any length. All sets of the largest size that can be
+//! told are tried, and no others: each smaller one is part of one of these, and the
+//! more nodes know the message, the more they can tell.
 //!
 //! It is used in two ways. For the lower bound, all steps but the last may use paths
 //! of any length. That makes a broadcast easier, so if even then there is none in so
