@@ -90,7 +90,8 @@ pub struct ScheduleArguments {
     /// How many threads search, each with a seed of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
-    /// Improve by this method alone [default: tabu and orbits after a greedy start].
+    /// Improve by this method alone, where it can do anything [default: tabu and orbits after a
+    /// greedy start].
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
     /// Begin from the schedule in this file, such as that of the graph before a fault.
@@ -287,6 +288,14 @@ impl ScheduleArguments {
             threads: self.threads,
             version: record::VERSION,
         };
+        // The searches and the judge share no code, so this finds a fault of either.
+        if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
+            return Err(Failure::Run(format!(
+                "the schedule that {} found breaks a rule: {defect}; this is a fault of \
+                 binomesh-bench",
+                found.method
+            )));
+        }
         Ok((row, schedule))
     }
 

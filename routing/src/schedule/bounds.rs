@@ -120,9 +120,10 @@ fn all_to_all(problem: &Problem) -> usize {
         .max(cuts)
 }
 
-/// Sets of nodes with few channels into them, often: the nodes within so many hops
-/// of one, those that are nearer to one end of a channel than to the other, and the
-/// rest of each.
+/// Sets of nodes that often have few channels into them, so that much has to pass
+/// through little: for each node and radius the nodes within so many hops of it; for
+/// each channel the nodes nearer to its start than to its end; and for each of these
+/// sets all other nodes.
 fn regions(problem: &Problem) -> Vec<Vec<bool>> {
     let graph = problem.graph();
     let nodes = 0..graph.node_count();

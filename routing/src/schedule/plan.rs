@@ -106,10 +106,18 @@ pub struct Schedule {
     /// Into how many blocks the message of a one-to-all broadcast is cut; else 1.
     pub blocks: u32,
     /// Who sends; absent if all healthy nodes do. Others only relay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_names",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub senders: Option<Vec<String>>,
     /// Who receives; absent if all healthy nodes do. Others only relay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "optional_names",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub receivers: Option<Vec<String>>,
     /// How many steps there are.
     pub steps: u32,
@@ -143,7 +151,10 @@ pub enum Message {
     /// for the one at the end of the path.
     Of(String),
     /// What the first has for the second: scatter and gather in `store-forward`.
-    Between(String, String),
+    Between(
+        #[serde(deserialize_with = "name")] String,
+        #[serde(deserialize_with = "name")] String,
+    ),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -202,4 +213,15 @@ impl<'de> Deserialize<'de> for Name {
 fn optional_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let name = Option::<Name>::deserialize(deserializer)?;
     Ok(name.map(|name| name.0))
+}
+
+fn optional_names<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    let names = Option::<Vec<Name>>::deserialize(deserializer)?;
+    Ok(names.map(|names| names.into_iter().map(|name| name.0).collect()))
+}
+
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(Name::deserialize(deserializer)?.0)
 }

@@ -404,21 +404,20 @@ impl Judge<'_> {
 
     /// Who sends holds; nobody gets a message twice; nothing is missing.
     fn check_holders(&self, moves: &[Read]) -> Result<(), Defect> {
-        // From which step on a node can send a message.
+        // In which step a node gets a message; it can send it later.
         let mut since: BTreeMap<(Content, Node), u32> = BTreeMap::new();
         for one in moves {
             let (origin, _, _) = one.content;
             let start = since.get(&(one.content, one.from())).copied();
             let start = if one.from() == origin { Some(0) } else { start };
-            if start.is_none_or(|start| start > one.step) {
+            if start.is_none_or(|start| start >= one.step) {
                 return Err(Defect::NotHeld {
                     number: one.number,
                     from: self.graph.node_name(one.from()).to_owned(),
                     step: one.step,
                 });
             }
-            let next = one.step + 1;
-            if since.insert((one.content, one.to()), next).is_some() {
+            if since.insert((one.content, one.to()), one.step).is_some() {
                 return Err(Defect::Twice {
                     number: one.number,
                     to: self.graph.node_name(one.to()).to_owned(),

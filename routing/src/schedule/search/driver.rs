@@ -66,7 +66,7 @@ pub(super) fn find(
 /// way, and the last step first.
 fn turn(problem: &Problem, schedule: &Schedule) -> Schedule {
     let moves = schedule.moves.iter().map(|one| Move {
-        step: schedule.steps + 1 - one.step.min(schedule.steps),
+        step: (schedule.steps - one.step.min(schedule.steps)).saturating_add(1),
         from: one.to.clone(),
         to: one.from.clone(),
         path: one.path.iter().rev().cloned().collect(),
@@ -141,7 +141,9 @@ impl Driver<'_> {
     /// with an excess its paths may turn out too long.
     fn flow(&mut self) {
         let request = self.problem.request();
-        if request.collective != Collective::Oas || self.options.method.is_some() {
+        // A chosen method goes first only where it can do something.
+        let is_chosen = self.options.method.is_some() && self.can_be_improved();
+        if request.collective != Collective::Oas || is_chosen {
             return;
         }
         let is_wormhole = request.model == Model::Wormhole;
@@ -291,21 +293,26 @@ impl Driver<'_> {
         let mut alone: Option<Instance> = None;
         let mut patience = FIRST_PATIENCE;
         for round in 0..ROUNDS {
-            if self.is_done() {
+            let bound = self.bound as usize;
+            let asked = method.unwrap_or(Method::Tabu);
+            if self.is_done() || (round > 0 && !self.asks(asked, bound, 0)) {
                 return;
             }
             if method.is_none() && round > 0 {
                 self.gossip_again(round);
             }
+            let mut is_usable = false;
             for place in 0..GROUPS_PER_ROUND.min(groups.len()) {
                 let place = (round as usize * GROUPS_PER_ROUND + place) % groups.len();
                 let instance = self.instance(groups[place].clone(), u64::from(round));
                 if instance.has_choices() {
+                    is_usable = true;
                     self.pack(&instance);
                     self.attempts(Method::Orbits, &instance, patience, round);
                 }
             }
-            if method != Some(Method::Orbits) || groups.is_empty() {
+            // Without a usable group there is nothing but to search without.
+            if method != Some(Method::Orbits) || !is_usable {
                 let instance = match alone.take() {
                     Some(instance) => instance,
                     None => self.instance(self.trivial(), 0),
@@ -319,7 +326,7 @@ impl Driver<'_> {
                 }
                 alone = Some(instance);
             }
-            patience += patience / 2;
+            patience = patience.saturating_add(patience / 2);
         }
     }
 

@@ -1,13 +1,16 @@
-//! One-to-all broadcast on a small graph: all ways are tried.
+//! One-to-all broadcast on a small graph: all largest sets are tried.
 //!
-//! For each set of nodes that the source can tell in the first step, each that those
-//! can tell in the second and so on: can all others be told in the last? The sets that
-//! can be told at once over paths of any length are those that a flow serves, and only
-//! sets of the largest size matter: every smaller one is part of one of these, and who
-//! knows more can tell more.
+//! The first step tells some set of nodes, the second step some more, and the last
+//! step must tell all that are left. Whether a set can be told in one step is a question
+//! for a flow, if paths may have any length. All sets of the largest size that can be
+//! told are tried, and no others: each smaller one is part of one of these, and the
+//! more nodes know the message, the more they can tell.
 //!
-//! As a bound, paths of any length count before the last step, which can only help:
-//! a "no" is a proof. As a search, every step must be done with allowed paths.
+//! It is used in two ways. For the lower bound, all steps but the last may use paths
+//! of any length. That makes a broadcast easier, so if even then there is none in so
+//! many steps, there is none with allowed paths. For finding a schedule, every step
+//! must use allowed paths only; then some largest sets cannot be told, smaller ones
+//! are not tried, and a schedule may be missed.
 
 use binomesh_overlay::noise::Noise;
 
@@ -20,7 +23,7 @@ use super::paths::Paths;
 /// How many flows or choices may be tried, times the number of channels: a second or
 /// two.
 const WORK_MAX: usize = 5_000_000;
-/// With more allowed paths between two nodes nothing is known of a step.
+/// With so many allowed paths between two nodes a step is not looked into.
 const PATHS_MAX: usize = 1000;
 
 /// Below how many steps there is no broadcast, from `first` up; `None` if it takes too
@@ -69,7 +72,7 @@ enum Step {
     /// Over these paths.
     Paths(Vec<Vec<Node>>),
     Impossible,
-    /// There are too many paths or channels.
+    /// There are too many paths or channels to look at them all.
     Unknown,
 }
 
@@ -195,10 +198,12 @@ impl<'a> Spread<'a> {
         }
         let mut noise = Noise::new(0);
         let mut ways = Vec::with_capacity(others.len());
+        let mut are_all = true;
         for to in others {
             let mut all = Vec::new();
             for from in told {
-                let paths = self.paths.between(*from, *to, PATHS_MAX, &mut noise);
+                let (paths, gave_up) = self.paths.between(*from, *to, PATHS_MAX, &mut noise);
+                are_all &= !gave_up;
                 if paths.len() >= PATHS_MAX {
                     return Some(Step::Unknown);
                 }
@@ -217,6 +222,8 @@ impl<'a> Spread<'a> {
         let paths = paths.filter_map(|(ways, place)| Some(ways.get(place?)?.path.clone()));
         Some(match fits {
             true => Step::Paths(paths.collect()),
+            // Paths that were not looked at might have fitted.
+            false if !are_all => Step::Unknown,
             false => Step::Impossible,
         })
     }

@@ -22,7 +22,8 @@ pub(super) struct Gossip<'a> {
     tokens: Vec<(Node, usize)>,
     /// By token and node, whether the node holds it since an earlier step.
     holds: Vec<Vec<bool>>,
-    /// By token and node, whether the node is to be told; relays may be as well.
+    /// By token and node: whether the node is a receiver that does not hold the token
+    /// yet. Relays are never listed.
     lacks: Vec<Vec<bool>>,
     /// By token how many nodes hold it.
     holders: Vec<usize>,
@@ -259,11 +260,14 @@ impl<'a> Gossip<'a> {
             let lacking: Vec<Node> = nodes.filter(|node| self.lacks[token][*node]).collect();
             for to in lacking {
                 let holders = (0..graph.node_count()).filter(|node| self.holds[token][*node]);
-                let nearest = holders.min_by_key(|node| self.paths.hops(*node, to));
-                let Some(from) = nearest else { continue };
+                // Nodes from which no path leads there are left out.
+                let holders = holders.filter_map(|node| Some((self.paths.hops(node, to)?, node)));
+                let Some((hops, from)) = holders.min() else {
+                    continue;
+                };
                 let nearer = graph.out(from).iter().find(|channel| {
                     let next = graph.channels()[**channel].1;
-                    self.paths.hops(next, to) < self.paths.hops(from, to)
+                    self.paths.hops(next, to).is_some_and(|rest| rest < hops)
                 });
                 let Some(channel) = nearer.copied() else {
                     continue;

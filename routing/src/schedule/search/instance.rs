@@ -22,7 +22,9 @@ use super::super::topology::Node;
 use super::paths::Paths;
 use super::symmetry::Group;
 
-/// About so many paths are kept in all. Guess: they take some 50 MiB.
+/// A goal for how many paths are kept in all; each delivery has at least a few, so it
+/// is passed on large graphs. With 1,024 nodes and long paths they may take gigabytes.
+/// Guess.
 const PATHS_GOAL: usize = 1 << 18;
 
 /// One delivery.
@@ -139,8 +141,8 @@ impl Instance {
         }
     }
 
-    /// By origin, block and receiver the item; for items that stand for others,
-    /// those others are not found.
+    /// The item of each (origin, block, receiver). With symmetries one item stands for
+    /// several deliveries, and only the one it is written as is listed.
     pub(super) fn find(&self) -> BTreeMap<(Node, usize, Node), usize> {
         let items = self.items.iter().enumerate();
         let keys = items.map(|(item, one)| {
@@ -179,7 +181,7 @@ impl Instance {
             let origin = self.tokens[token].0;
             for to in receivers.iter().copied().filter(|to| *to != origin) {
                 let first = self.choices.len() as u32;
-                self.add_choices(paths.between(origin, to, most, noise), needs);
+                self.add_choices(paths.between(origin, to, most, noise).0, needs);
                 self.add_item(token, to, first);
             }
         }
@@ -204,7 +206,7 @@ impl Instance {
             let first = self.choices.len() as u32;
             for from in tellers.iter().copied().filter(|from| *from != to) {
                 if !is_relayed || paths.hops(from, to) == Some(1) {
-                    let mut ways = paths.between(from, to, most, noise);
+                    let (mut ways, _) = paths.between(from, to, most, noise);
                     ways.retain(|path| !is_relayed || path.len() == 2);
                     self.add_choices(ways, needs);
                 }

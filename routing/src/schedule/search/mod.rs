@@ -3,11 +3,11 @@
 //! | method | finds | for |
 //! |---|---|---|
 //! | `flow` | the optimum | one-to-all scatter, gather |
-//! | `exhaustion` | the optimum | oab on small graphs |
+//! | `exhaustion` | the optimum, or nothing: it may miss one | oab on small graphs |
 //! | `gossip` | a good broadcast at once | oab, aab |
 //! | `packing` | a good scatter at once | wormhole scatter |
 //! | `relay` | a good scatter at once | store-forward aas |
-//! | `tabu` | better ones, one conflict at a time | all but store-forward scatter |
+//! | `tabu` | better ones, one conflict at a time | wormhole; store-forward broadcasts to all healthy nodes |
 //! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
 //! | `umda` | what the paper's evolutionary search finds | as `tabu` |
 //!
@@ -42,7 +42,7 @@ use super::problem::Problem;
 pub enum Method {
     /// A flow through copies of the graph; exact.
     Flow,
-    /// All ways are tried; exact.
+    /// Tries every largest set of nodes that one step can reach; may miss a schedule.
     Exhaustion,
     /// Whoever can learn something in a step learns it.
     Gossip,
@@ -84,6 +84,8 @@ pub struct Options {
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`] or
     /// [`Method::Umda`]; `None`: by tabu search with and without symmetries.
+    /// Where the method can do nothing, the flow, a greedy method or, for
+    /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
     /// Stop at the first occasion after so many evaluations: (path, step) pairs that
     /// tabu search weighed, or chromosomes.
@@ -142,8 +144,8 @@ impl Found {
 #[error("no schedule was found; give more time, or another method")]
 pub struct NotFound;
 
-/// The best schedule that is found before `goes_on` denies, which is asked several
-/// times a second.
+/// The best schedule that is found before `goes_on` denies. `goes_on` is called
+/// between units of work; the bound, the flow and the exhaustion are not interrupted.
 pub fn find(
     problem: &Problem,
     options: &Options,

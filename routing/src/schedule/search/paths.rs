@@ -5,7 +5,8 @@ use binomesh_overlay::noise::Noise;
 use super::super::problem::Problem;
 use super::super::topology::{Node, Topology};
 
-/// How many nodes a search for the paths of one length looks at.
+/// Looking for all paths of one length between two nodes stops after so many nodes,
+/// a node counted each time that a path comes to it.
 const VISITS_MAX: usize = 4000;
 
 /// Hops from each node to each.
@@ -32,31 +33,36 @@ impl<'a> Paths<'a> {
         self.hops[from][to]
     }
 
-    /// At most `most` paths, short ones first; drawn where there are more.
+    /// At most `most` paths, short ones first; drawn where there are more. With
+    /// whether the search gave up, so that paths may be missing even if there are
+    /// fewer than `most`.
     pub(super) fn between(
         &self,
         from: Node,
         to: Node,
         most: usize,
         noise: &mut Noise,
-    ) -> Vec<Vec<Node>> {
+    ) -> (Vec<Vec<Node>>, bool) {
         let Some(shortest) = self.hops[from][to] else {
-            return Vec::new();
+            return (Vec::new(), false);
         };
         let mut found = Vec::new();
+        let mut gave_up = false;
         for length in shortest..=shortest + self.excess {
             let mut walk = Walk {
                 paths: self,
                 to,
                 most,
                 visits: VISITS_MAX,
+                gave_up: false,
                 way: vec![from],
                 found: &mut found,
                 noise,
             };
             walk.extend(from, length);
+            gave_up |= walk.gave_up;
         }
-        found
+        (found, gave_up)
     }
 }
 
@@ -66,6 +72,8 @@ struct Walk<'a, 'b> {
     to: Node,
     most: usize,
     visits: usize,
+    /// Whether there were no visits left where the way went on.
+    gave_up: bool,
     way: Vec<Node>,
     found: &'a mut Vec<Vec<Node>>,
     noise: &'a mut Noise,
@@ -81,7 +89,11 @@ impl Walk<'_, '_> {
             }
             return;
         }
-        if left == 0 || self.visits == 0 {
+        if left == 0 {
+            return;
+        }
+        if self.visits == 0 {
+            self.gave_up = true;
             return;
         }
         self.visits -= 1;
@@ -129,7 +141,9 @@ mod tests {
         let mut count = |excess, from, to| {
             request.excess = excess;
             let problem = Problem::new(graph.clone(), request.clone()).unwrap();
-            let paths = Paths::new(&problem).between(from, to, 1000, &mut Noise::new(1));
+            let paths = Paths::new(&problem);
+            let (paths, gave_up) = paths.between(from, to, 1000, &mut Noise::new(1));
+            assert!(!gave_up);
             let distinct: std::collections::BTreeSet<_> = paths.iter().collect();
             assert_eq!(distinct.len(), paths.len());
             paths.len()

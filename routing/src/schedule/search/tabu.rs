@@ -34,14 +34,15 @@ pub(super) struct Tabu<'a> {
     steps: usize,
     genes: Vec<Gene>,
     /// By resource and step how many items use it.
-    load: Vec<u16>,
+    load: Vec<u32>,
     /// The same, with the items.
     users: Vec<Vec<u32>>,
     /// Resources and steps in use more than once.
     crowded: Bag,
     /// Items whose sender does not hold the message in time.
     late: Bag,
-    /// By item the items that it tells others by.
+    /// By item: the items whose sender is the node that this item tells. They must
+    /// come in a later step than it.
     told_by: Vec<Vec<u32>>,
     tabu: Vec<u64>,
     moves: u64,
@@ -176,7 +177,7 @@ impl<'a> Tabu<'a> {
                 let cells = *resource as usize * steps;
                 let load = &self.load[cells..cells + steps];
                 for (cost, load) in costs.iter_mut().zip(load) {
-                    *cost += CROWDED * u32::from(*load);
+                    *cost += CROWDED * *load;
                 }
             }
             self.evaluations += steps as u64;

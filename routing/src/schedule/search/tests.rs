@@ -14,7 +14,22 @@ fn search(name: &str, faults: &[&str], request: Request, options: &Options) -> F
     let rest = graph(name).with_faults(&faults).unwrap();
     let problem = Problem::new(rest, request).unwrap();
     let found = find(&problem, options, &mut |_| true).unwrap();
-    verify(&found.schedule, &graph(name)).unwrap();
+    check(&found, &graph(name));
+    found
+}
+
+fn check(found: &Found, graph: &Topology) {
+    verify(&found.schedule, graph).unwrap();
+    let (bound, steps) = (found.lower_bound, found.schedule.steps);
+    assert!(bound <= steps, "bound {bound}, {steps} steps");
+}
+
+/// A search on a graph of these edges.
+fn search_edges(edges: &str, request: Request) -> Found {
+    let graph = Topology::from_edges("file:test", edges).unwrap();
+    let problem = Problem::new(graph.clone(), request).unwrap();
+    let found = find(&problem, &limited(300_000), &mut |_| true).unwrap();
+    check(&found, &graph);
     found
 }
 
@@ -164,4 +179,106 @@ fn a_broadcast_that_leaves_no_channel_unused_is_found_by_trying_everything() {
         (found.method, found.schedule.steps),
         (Method::Exhaustion, 2)
     );
+}
+
+#[test]
+fn the_evolutionary_search_leaves_no_sender_without_the_message() {
+    let request = Request {
+        model: Model::StoreForward,
+        ..Request::paper(Collective::Oab, Some("0".to_owned()))
+    };
+    for seed in 0..8 {
+        let options = Options {
+            method: Some(Method::Umda),
+            evaluations_max: 20_000,
+            ..Options::new(seed)
+        };
+        search("ring:8", &[], request.clone(), &options);
+    }
+}
+
+/// Nine diamonds in a row and a long tail have 512 paths to `t`, too many to look at
+/// all. Half of them leave the source over the other node than the second receiver,
+/// so one step tells both.
+#[test]
+fn a_bound_does_not_rely_on_paths_that_were_not_looked_at() {
+    let mut edges = String::new();
+    let mut start = "s".to_owned();
+    for number in 0..9 {
+        let (x, y, end) = match number {
+            0 => ("x".to_owned(), "y".to_owned(), "j0".to_owned()),
+            _ => (
+                format!("x{number}"),
+                format!("y{number}"),
+                format!("j{number}"),
+            ),
+        };
+        edges += &format!("{start} > {x}\n{start} > {y}\n{x} > {end}\n{y} > {end}\n");
+        start = end;
+    }
+    for number in 0..40 {
+        edges += &format!("{start} > t{number}\n");
+        start = format!("t{number}");
+    }
+    edges += &format!("{start} > t\n");
+    for other in ["x", "y"] {
+        let request = Request {
+            receivers: Some(vec![other.to_owned(), "t".to_owned()]),
+            ..Request::paper(Collective::Oab, Some("s".to_owned()))
+        };
+        search_edges(&edges, request);
+    }
+}
+
+#[test]
+fn nodes_that_lead_nowhere_are_no_relays() {
+    // A dead end that is told as a receiver is no relay either; it comes first there.
+    for (receivers, most) in [(&["t"][..], 2), (&["x", "t"], 3)] {
+        let request = Request {
+            model: Model::StoreForward,
+            receivers: Some(receivers.iter().map(|name| (*name).to_owned()).collect()),
+            ..Request::paper(Collective::Oab, Some("s".to_owned()))
+        };
+        let found = search_edges("s > x\ns > a\na > t\n", request);
+        assert!(found.schedule.steps <= most, "{receivers:?}");
+    }
+}
+
+#[test]
+fn a_search_with_symmetries_ends_where_none_can_be_used() {
+    let options = Options {
+        method: Some(Method::Orbits),
+        ..limited(1_000_000)
+    };
+    let request = Request::paper(Collective::Aas, None);
+    search("ring:5", &[], request, &options);
+}
+
+#[test]
+fn a_scatter_by_relays_is_a_flow_whatever_method_is_asked_for() {
+    for method in [Method::Tabu, Method::Orbits, Method::Umda] {
+        let options = Options {
+            method: Some(method),
+            ..limited(1000)
+        };
+        let request = Request {
+            model: Model::StoreForward,
+            ..Request::paper(Collective::Oas, Some("0".to_owned()))
+        };
+        let found = search("ring:8", &[], request, &options);
+        assert_eq!((found.method, found.is_optimal()), (Method::Flow, true));
+    }
+}
+
+#[test]
+fn a_start_of_very_many_steps_does_no_harm() {
+    let request = Request::paper(Collective::Aog, Some("0".to_owned()));
+    let mut old = search("ring:4", &[], request.clone(), &limited(1000)).schedule;
+    old.steps = u32::MAX;
+    old.moves[0].step = 0;
+    let options = Options {
+        start: Some(old),
+        ..limited(1000)
+    };
+    search("ring:4", &[], request, &options);
 }

@@ -2,7 +2,8 @@
 //! gene dependencies ([EVO] §3).
 //!
 //! A chromosome has a gene per delivery: path and step, for a broadcast also the
-//! source (§3.2). Fitness is the number of conflicts (§3.3). Per generation the
+//! source (§3.2). Fitness is the number of conflicts (§3.3); a sender that does not
+//! hold the message in time, which a repair can leave, is one too. Per generation the
 //! better half is chosen by binary tournament, the new half is drawn from the
 //! marginal distributions of the chosen, mutated, repaired, and replaces the worse
 //! half (§3.5).
@@ -36,7 +37,7 @@ pub(super) struct Umda<'a> {
     width: Vec<usize>,
     noise: Noise,
     /// By resource and step who uses it; empty between evaluations.
-    load: Vec<u16>,
+    load: Vec<u32>,
 }
 
 impl<'a> Umda<'a> {
@@ -211,13 +212,18 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// §3.3: pairs of messages on one channel in one step.
+    /// §3.3: pairs of messages on one channel in one step. A sender that does not
+    /// hold the message in time counts as well.
     fn conflicts(&mut self, genes: &[Gene]) -> u32 {
-        let mut conflicts = 0;
+        let late = (0..genes.len()).filter(|item| {
+            let (choice, step) = genes[*item];
+            !self.is_told_before(*item, choice, step, genes)
+        });
+        let mut conflicts = late.count() as u32;
         for (choice, step) in genes {
             for resource in &self.instance.choices[*choice].resources {
                 let load = &mut self.load[*resource as usize * self.steps + step];
-                conflicts += u32::from(*load);
+                conflicts = conflicts.saturating_add(*load);
                 *load += 1;
             }
         }

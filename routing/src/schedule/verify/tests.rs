@@ -496,3 +496,24 @@ fn of_1000_schedules_with_a_rule_broken_none_passes() {
         "{kinds:?}"
     );
 }
+
+#[test]
+fn the_last_step_there_can_be_is_refused_without_a_panic() {
+    let defect = broken(BROADCAST, |schedule| {
+        schedule.steps = u32::MAX;
+        schedule.moves[2].step = u32::MAX;
+    });
+    assert_eq!(defect, Defect::EmptyStep(2));
+}
+
+#[test]
+fn numbers_are_names_wherever_a_name_is() {
+    let text = RELAYED.replace(r#"["0","2"]]"#, "[0,2]]");
+    assert_ne!(text, RELAYED);
+    assert_eq!(read(&text), read(RELAYED));
+    let lists = |list: &str| {
+        let lists = format!(r#""senders":{list},"receivers":{list},"moves""#);
+        read(&BROADCAST.replace("\"moves\"", &lists))
+    };
+    assert_eq!(lists("[0,1]"), lists(r#"["0","1"]"#));
+}
