@@ -98,7 +98,7 @@ impl<I: Id> Overlay<I> {
             (spanning::Message::Claim(_), None) if self.tree.is_anchored() => {
                 out.send(from, spanning::Message::Placed);
             }
-            // Those who go by the claim of this node are not to take it for silent meanwhile.
+            // This node waits for its place. Its neighbours must not take it for silent meanwhile.
             (spanning::Message::Claim(_), None) if self.survey.is_some() => {
                 let told = self.survey.as_ref().map(|survey| survey.spanning.told());
                 if let Some(told) = told.cloned() {

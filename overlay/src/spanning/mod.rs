@@ -15,10 +15,10 @@
 //! tick the node refuses ways to the same root that are longer than the one it had.
 //!
 //! A node is complete once all of its neighbours have its root and those below it are complete.
-//! The root is complete last, and begins the tree. Who gets a place in it tells its neighbours.
-//! A node waits until the parent that its claim names has told it so, and goes below that one.
-//! So the tree has no circles either. (Who waits longest goes below its parent without that,
-//! and the tree's own rules break a circle: docs/protocol.md.)
+//! The root is complete last, and begins the tree. A node that gets a place in the tree tells its
+//! neighbours. Each of these waits until its parent, by its own claim, has a place, and goes
+//! below it; so the tree has no circles either. (At the end of its time a node goes below its
+//! parent in any case. The tree's own rules break circles: docs/protocol.md.)
 //!
 //! A root may begin too early: if links are slow, while an echo of a former path is under way;
 //! or if lists are one-way, before somebody that lists its neighbours has spoken. The others
@@ -49,7 +49,7 @@ pub const MAX_ROOTS: usize = 64;
 /// whose claims lead others away and back is otherwise answered for ever. Guess: in an honest
 /// start a claim seldom becomes worse; it becomes better once for each node of a ring.
 const BUDGET: u16 = 4096;
-/// What a claim costs that is worse than the one before.
+/// The cost of telling a claim that is worse than the one told before.
 const TURN: u16 = 64;
 
 /// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
@@ -83,7 +83,7 @@ pub struct Spanning<I> {
     steady: u8,
     /// What it has told since the last tick; at most [`BUDGET`].
     spent: u16,
-    /// What it tells its neighbours, at the next tick at the latest.
+    /// The claim of this node. If the budget is spent, its neighbours hear of it at the next tick.
     told: Claim<I>,
 }
 
@@ -94,7 +94,7 @@ struct Neighbour<I> {
     is_met: bool,
     /// Whether it has ever spoken.
     has_spoken: bool,
-    /// What it said last, if it can still be spoken to.
+    /// Its last claim; none before the first one and while the link is down.
     claim: Option<Claim<I>>,
     /// How many ticks have passed since then.
     silences: u8,
@@ -195,7 +195,7 @@ impl<I: Id> Spanning<I> {
             Input::Met(peer) => self.meet(peer, out),
             Input::Claim { from, claim } => {
                 if !self.on_claim(from, claim, out) {
-                    // What is said again costs nothing.
+                    // A repeated claim changes nothing.
                     return Outcome::Nothing;
                 }
             }
@@ -249,7 +249,7 @@ impl<I: Id> Spanning<I> {
         self.neighbours.keys().copied()
     }
 
-    /// What it tells its neighbours.
+    /// The claim of this node.
     pub const fn told(&self) -> &Claim<I> {
         &self.told
     }
@@ -259,7 +259,8 @@ impl<I: Id> Spanning<I> {
         self.neighbours.contains_key(&peer)
     }
 
-    /// Whoever is not listed becomes a neighbour by what it says.
+    /// The peer can be spoken to. A peer that is not in the list becomes a neighbour with its
+    /// first claim.
     fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) {
         if self.listed.contains(&peer) {
             self.neighbours.entry(peer).or_default();
