@@ -29,7 +29,7 @@ pub struct Size {
 
 impl<I: Id> Overlay<I> {
     /// The lengths of all lists of this overlay, and their bounds.
-    pub fn sizes(&self) -> [Size; 19] {
+    pub fn sizes(&self) -> [Size; 20] {
         let size = |name, length, bound| Size {
             name,
             length,
@@ -45,6 +45,7 @@ impl<I: Id> Overlay<I> {
         let survey = self.config.survey.as_ref();
         let neighbours = self.survey.as_ref().map_or(0, Survey::length);
         let roots = self.survey.as_ref().map_or(0, Survey::roots);
+        let told = self.survey.as_ref().map_or(0, Survey::told);
         let neighbours_max =
             survey.map_or(0, |survey| survey.peers.len()) + spanning::MAX_STRANGERS;
         let links = FINGERS_AND_RING + children + 1 + gathered + neighbours;
@@ -70,6 +71,7 @@ impl<I: Id> Overlay<I> {
             size("gathered", gathered, listed + MAX_STRANGERS + MAX_LATE),
             size("neighbours", neighbours, neighbours_max),
             size("roots", roots, spanning::MAX_ROOTS),
+            size("claims told", told, spanning::BUDGET.into()),
             size("clique questions", questions, 2 * Peers::<I>::MAX),
             size("goodbyes", self.detector.goodbyes(), MAX_GOODBYES),
         ]

@@ -57,6 +57,11 @@ impl<I: Id> Survey<I> {
     pub(super) fn roots(&self) -> usize {
         self.spanning.roots()
     }
+
+    /// What it has told since the last tick.
+    pub(super) fn told(&self) -> usize {
+        self.spanning.spent()
+    }
 }
 
 impl<I: Id> Overlay<I> {

@@ -324,8 +324,9 @@ impl<I: Id> Tree<I> {
         self.on_offer(key, from, around, out)
     }
 
-    /// All candidates of an orphan may be dead: once it has asked them all in vain, it asks
-    /// whoever probes it, who stands in a tree; but of a fallen root only its own word counts.
+    /// All candidates of an orphan may be dead. After it has asked all of them without success,
+    /// it also asks a peer that probes it: probes come from members of a tree. A probe that names
+    /// a fallen root counts only if that root itself has sent it.
     fn ask_prober(
         &mut self,
         from: I,

@@ -9,7 +9,7 @@
 //! Nothing here is checked beyond the types: the judge of a schedule is
 //! [`super::verify::verify`].
 
-use std::fmt;
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -68,8 +68,8 @@ pub enum Ports {
 
 macro_rules! named {
     ($type:ty { $($value:path => $name:literal),+ }) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl Display for $type {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 f.write_str(match self { $($value => $name),+ })
             }
         }
@@ -92,7 +92,7 @@ pub struct Schedule {
     /// Who tells whom.
     pub collective: Collective,
     /// The source, or the root of a gather; none where all send to all.
-    #[serde(deserialize_with = "optional_name")]
+    #[serde(default, deserialize_with = "optional_name")]
     pub source: Option<String>,
     /// What is out of order.
     pub faults: Vec<Fault>,
@@ -157,6 +157,16 @@ pub enum Message {
     ),
 }
 
+impl Display for Message {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block(block) => write!(f, "block {block}"),
+            Self::Of(origin) => write!(f, "message of {origin}"),
+            Self::Between(origin, to) => write!(f, "message of {origin} for {to}"),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct MoveRow(u32, Name, Name, Vec<Name>, Message);
 
@@ -194,7 +204,7 @@ impl<'de> Deserialize<'de> for Name {
         impl de::Visitor<'_> for Visitor {
             type Value = Name;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 f.write_str("the name of a node")
             }
 

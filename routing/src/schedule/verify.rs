@@ -89,7 +89,7 @@ pub enum Defect {
         most: usize,
     },
     /// A message that the collective does not have.
-    #[error("move {number}: there is no message {message:?} in this collective")]
+    #[error("move {number}: there is no {message} in this collective")]
     NoMessage {
         /// Which move.
         number: usize,
@@ -151,7 +151,7 @@ pub enum Defect {
         to: String,
     },
     /// A receiver lacks a message at the end.
-    #[error("{to} never gets {message:?}")]
+    #[error("{to} never gets {message}")]
     Missing {
         /// The receiver.
         to: String,

@@ -517,3 +517,14 @@ fn numbers_are_names_wherever_a_name_is() {
     };
     assert_eq!(lists("[0,1]"), lists(r#"["0","1"]"#));
 }
+
+#[test]
+fn a_source_may_be_absent_and_a_defect_names_the_message() {
+    let text = r#"{"graph":"ring:4","collective":"aab","faults":[],"model":"wormhole","ports":"all",
+        "excess":0,"blocks":1,"steps":1,"moves":[[1,"0","1",["0","1"],"0"]]}"#;
+    let defect = judge(&read(text)).unwrap_err();
+    assert!(
+        defect.to_string().contains(" never gets message of "),
+        "{defect}"
+    );
+}
