@@ -10,6 +10,8 @@ use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
 use binomesh_routing::shape::Fanout;
 
+use super::callers::Callers;
+use crate::votes::Votes;
 use super::Host;
 use super::answer::Answers;
 use super::collect::Collections;
@@ -67,9 +69,10 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     }
     let overlay = overlay_config(&config, &trust_domain, id, &state);
     let relay = relay_config(&config, overlay.planted);
+    let (votes, record) = Votes::open(&config.state_dir, state.returns)?;
     let inventory = Inventory::new(&config.expect, &trust_domain, id);
     let host = Host {
-        peer: Peer::new(overlay, relay),
+        peer: Peer::remembering(overlay, relay, record),
         out: overlay::Outbox::new(),
         address,
         id,
@@ -94,6 +97,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         unclaimed: Unclaimed::new(super::now()),
         messages: OpenMessages::default(),
         collections: Collections::default(),
+        callers: Callers::default(),
+        votes,
         answers: Answers::default(),
         inventory,
         once_slow: BTreeSet::new(),

@@ -122,14 +122,31 @@ impl<I: Id> Instance<I> {
         if self.arrivals.is_empty() {
             ctx.arm(Timer::Progress(self.serial), Timer::FIRST_PROGRESS);
         }
-        let holders = BTreeSet::from([place]);
-        self.arrivals.insert(place, Arrival { value, holders });
-        let time = Duration::from_millis(left);
+        let (time, holders) = (Duration::from_millis(left), BTreeSet::from([place]));
+        let arrival = Arrival {
+            value,
+            time,
+            holders,
+        };
+        self.arrivals.insert(place, arrival);
+        self.arm_close(ctx, place, time);
+    }
+
+    fn arm_close(&self, ctx: &mut Ctx<'_, I>, member: u32, time: Duration) {
         let timer = Timer::Close {
             serial: self.serial,
-            member: place,
+            member,
         };
         ctx.arm(timer, time.saturating_sub(margin(time)));
+    }
+
+    /// Another life begins in this process: no timer of the former one is armed any more.
+    pub(super) fn on_start(&mut self, ctx: &mut Ctx<'_, I>) {
+        for (member, arrival) in &self.arrivals {
+            self.arm_close(ctx, *member, arrival.time);
+        }
+        self.retries = 0;
+        self.arm_retry(ctx);
     }
 
     /// Fetch the long value of a member that has come, to hold it.

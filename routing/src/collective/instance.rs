@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
@@ -21,6 +22,8 @@ const HOLDERS: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Arrival {
     pub(super) value: Value,
+    /// How much time its caller had, by its own word.
+    pub(super) time: Duration,
     /// Who holds it, by place, if it is a long one.
     pub(super) holders: BTreeSet<u32>,
 }

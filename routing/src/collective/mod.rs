@@ -127,6 +127,10 @@ pub struct Call<I> {
 /// What the machine is told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
+    /// A life begins. What an earlier one in the same process knew is known.
+    Start,
+    /// This life ends: callers hear what is known by now.
+    Conclude,
     /// A caller here.
     Call(Call<I>),
     /// The caller with this number waits no more. Its member has come all the same.
@@ -271,9 +275,31 @@ impl<I: Id + Serialize> Collectives<I> {
         self.boot = boot;
     }
 
+    /// This member.
+    pub const fn me(&self) -> I {
+        self.me
+    }
+
+    /// Take part in no vote any more in this life.
+    pub const fn stop_voting(&mut self) {
+        self.lives.bar();
+    }
+
+    /// Who is called down or has left, as far as it was told here.
+    pub fn gone(&self) -> impl Iterator<Item = I> + '_ {
+        self.gone.down.union(&self.gone.left).copied()
+    }
+
     /// Handle one input; what is to be done goes to `out`, in order.
     pub fn handle(&mut self, input: Input<I>, out: &mut Vec<Effect<I>>) {
         match input {
+            Input::Start => self.on_start(out),
+            Input::Conclude => {
+                for call in self.calls.keys().copied().collect::<Vec<u64>>() {
+                    out.push(Effect::Disarm(Timer::Deadline(call)));
+                    self.on_deadline(call, out);
+                }
+            }
             Input::Call(call) => self.on_call(call, out),
             Input::Cancel(call) => self.withdraw(call, out),
             Input::Message { from, message } if from != self.me => {
@@ -375,6 +401,12 @@ impl<I: Id + Serialize> Collectives<I> {
         self.with(&key, out, |instance, _| {
             instance.calls.retain(|other| *other != call);
         });
+    }
+
+    fn on_start(&mut self, out: &mut Vec<Effect<I>>) {
+        for key in self.names.undecided() {
+            self.with(&key, out, |instance, ctx| instance.on_start(ctx));
+        }
     }
 
     fn on_timer(&mut self, timer: Timer, out: &mut Vec<Effect<I>>) {

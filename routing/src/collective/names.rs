@@ -86,6 +86,12 @@ impl<I: Id> Names<I> {
         with.map(|instance| instance.terms.key.clone()).collect()
     }
 
+    /// Those that are not decided.
+    pub(super) fn undecided(&self) -> Vec<Key> {
+        let open = self.all().filter(|instance| instance.decided.is_none());
+        open.map(|instance| instance.terms.key.clone()).collect()
+    }
+
     /// In which with this member this one has promised or voted, or knows the outcome.
     pub(super) fn touched_with(&self, member: I) -> impl Iterator<Item = Key> + '_ {
         let touched = self.all().filter(|instance| {
