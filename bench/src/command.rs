@@ -5,6 +5,7 @@
 
 pub mod chaos;
 pub mod check;
+pub mod collectives;
 pub mod converge;
 pub mod figures;
 pub mod graph;
@@ -52,6 +53,8 @@ pub enum Command {
     Verify(verify::Verify),
     /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
     Peers(peers::Peers),
+    /// Measure barriers, all-reduces and all-gathers of live nodes.
+    Collectives(collectives::Collectives),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
     /// Degree, distances, connectivity and random failures of the graphs one could use.
@@ -74,6 +77,7 @@ impl Arguments {
             Command::Hosts(hosts) => hosts.run(),
             Command::Verify(verify) => verify.run(),
             Command::Peers(peers) => peers.run(),
+            Command::Collectives(peers) => peers.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
             Command::Schedule(schedule) => schedule.run(),

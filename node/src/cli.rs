@@ -90,9 +90,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Agree(flags) => small_runtime()?.block_on(collective::agree(&flags)),
         Command::Gather(flags) => small_runtime()?.block_on(collective::gather(&flags)),
         Command::Reduce(flags) => small_runtime()?.block_on(collective::reduce(&flags)),
-        Command::Collectives(flags) => {
-            small_runtime()?.block_on(collective::collectives(&flags))
-        }
+        Command::Collectives(flags) => small_runtime()?.block_on(collective::collectives(&flags)),
         Command::Exec(flags) => job::exec(&flags),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }

@@ -95,10 +95,7 @@ fn base64<S: Serializer>(bytes: &Option<Bytes>, serializer: S) -> Result<S::Ok, 
     text.serialize(serializer)
 }
 
-fn values<S: Serializer>(
-    values: &[(String, Bytes)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn values<S: Serializer>(values: &[(String, Bytes)], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Value<'a> {
         name: &'a str,
@@ -255,7 +252,10 @@ impl<'a> Collective<'a> {
     }
 
     /// All get the value of the first in the list that has come.
-    pub async fn agree(self, value: impl Into<Bytes>) -> Result<CollectiveOutcome, CollectiveError> {
+    pub async fn agree(
+        self,
+        value: impl Into<Bytes>,
+    ) -> Result<CollectiveOutcome, CollectiveError> {
         self.call(Action::Agree, Given::Bytes(value.into())).await
     }
 

@@ -111,7 +111,15 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
     for call in calls {
         assert_eq!(stage.outcome(call).arrived, members);
     }
-    let knows = |id: Id| stage.world.peer(id).unwrap().collectives().waiting().count();
+    let knows = |id: Id| {
+        stage
+            .world
+            .peer(id)
+            .unwrap()
+            .collectives()
+            .waiting()
+            .count()
+    };
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);
 }
 

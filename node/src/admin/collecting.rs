@@ -74,7 +74,10 @@ impl CollectiveQuery {
             (self.op.is_some(), takes_op, "op"),
         ] {
             if is_given && !is_taken {
-                return Err(bad(format!("{} takes no {what}", self.verb), "leave it out"));
+                return Err(bad(
+                    format!("{} takes no {what}", self.verb),
+                    "leave it out",
+                ));
             }
         }
         Ok(action)
@@ -108,7 +111,8 @@ pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
 
 /// Parts as a JSON object: by the names of their receivers, in base64.
 fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, Refusal> {
-    let remedy = "send a JSON object of parts in base64 by the names of their receivers, or nothing";
+    let remedy =
+        "send a JSON object of parts in base64 by the names of their receivers, or nothing";
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -134,9 +138,14 @@ pub(super) async fn collective(
         Action::Scatter(_) | Action::AllToAll => Given::Parts(parts(&body)?),
         _ => Given::Bytes(body),
     };
-    let loss = query.on_loss.as_deref().map_or(Ok(OnLoss::default()), on_loss);
+    let loss = query
+        .on_loss
+        .as_deref()
+        .map_or(Ok(OnLoss::default()), on_loss);
     let loss = loss.map_err(|error| bad(error, "choose one of these"))?;
-    let time = query.timeout_ms.map_or(Collective::DEFAULT_TIME, Duration::from_millis);
+    let time = query
+        .timeout_ms
+        .map_or(Collective::DEFAULT_TIME, Duration::from_millis);
     let mut call = door
         .node
         .collective(&query.name)
@@ -173,9 +182,7 @@ impl From<CollectiveError> for Refusal {
                 CallError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             },
             CollectiveError::Reduce(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            CollectiveError::NotReady | CollectiveError::Stopped => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            CollectiveError::NotReady | CollectiveError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
         };
         let remedy = error.remedy();
         Self::new(status, error, remedy)

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use binomesh_routing::packet::Confirmation;
 use clap::{Args, Parser, Subcommand};
 
-use super::collective::{
-    AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags,
-};
+use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags};
 use super::job::ExecFlags;
 use super::launch::LaunchFlags;
 use super::wait::WaitFlags;

@@ -1,5 +1,7 @@
 //! `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
 
+use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +16,39 @@ use crate::collective::{CollectiveView, Number, Op};
 
 /// How much longer than its deadline an outcome is awaited.
 const LATE: Duration = Duration::from_secs(10);
+
+/// What this member comes with.
+#[derive(Debug, Clone, Args)]
+struct Given {
+    /// The value; read from standard input if neither it nor --file is given.
+    #[arg(conflicts_with = "file")]
+    value: Option<String>,
+    /// A file that holds the value.
+    #[arg(long)]
+    file: Option<PathBuf>,
+}
+
+impl Given {
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        match (&self.value, &self.file) {
+            (Some(value), _) => bytes = value.clone().into_bytes(),
+            (None, Some(path)) => {
+                let read = std::fs::read(path);
+                let failed =
+                    |error| Failure::failed(format!("cannot read {}: {error}", path.display()));
+                bytes = read.map_err(failed)?;
+            }
+            (None, None) => {
+                let read = std::io::stdin().lock().read_to_end(&mut bytes);
+                read.map_err(|error| {
+                    Failure::failed(format!("cannot read standard input: {error}"))
+                })?;
+            }
+        }
+        Ok(bytes)
+    }
+}
 
 /// Which operation, among whom, and until when.
 #[derive(Debug, Clone, Args)]
@@ -67,8 +102,8 @@ Example:
 pub(super) struct AgreeFlags {
     #[command(flatten)]
     which: Which,
-    /// What this member proposes.
-    value: String,
+    #[command(flatten)]
+    value: Given,
 }
 
 #[derive(Debug, Args)]
@@ -85,8 +120,8 @@ pub(super) struct GatherFlags {
     /// The one member that gets the values.
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
-    /// What this member comes with.
-    value: String,
+    #[command(flatten)]
+    value: Given,
 }
 
 #[derive(Debug, Args)]
@@ -200,7 +235,7 @@ pub(super) async fn barrier(flags: &BarrierFlags) -> Result<(), Failure> {
 
 pub(super) async fn agree(flags: &AgreeFlags) -> Result<(), Failure> {
     let request = flags.which.request("agree");
-    let value = flags.value.clone().into_bytes();
+    let value = flags.value.bytes()?;
     let text = |answer: &CollectiveAnswer| match answer.values.first() {
         Some(value) => String::from_utf8_lossy(&value.bytes()).into_owned(),
         None => counted(answer),
@@ -215,14 +250,20 @@ pub(super) async fn gather(flags: &GatherFlags) -> Result<(), Failure> {
     };
     let mut request = flags.which.request(verb);
     request.root = flags.root.clone();
-    let value = flags.value.clone().into_bytes();
+    let value = flags.value.bytes()?;
     let text = |answer: &CollectiveAnswer| {
         if answer.values.is_empty() {
             return counted(answer);
         }
         let lines = answer.values.iter();
         let lines: Vec<String> = lines
-            .map(|value| format!("{}: {}", value.name, String::from_utf8_lossy(&value.bytes())))
+            .map(|value| {
+                format!(
+                    "{}: {}",
+                    value.name,
+                    String::from_utf8_lossy(&value.bytes())
+                )
+            })
             .collect();
         lines.join("\n")
     };
@@ -312,7 +353,11 @@ mod tests {
 
     #[test]
     fn numbers_are_read_and_written() {
-        for (text, number) in [("7", Number::U64), ("-7", Number::I64), ("-0.25", Number::F64)] {
+        for (text, number) in [
+            ("7", Number::U64),
+            ("-7", Number::I64),
+            ("-0.25", Number::F64),
+        ] {
             let bytes = bytes_of(text, number).unwrap();
             assert_eq!(numbers_of(&bytes, number), text);
         }

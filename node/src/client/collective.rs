@@ -108,6 +108,7 @@ impl Client {
 
     /// The collective operations that the node knows.
     pub async fn collectives(&self) -> Result<Vec<CollectiveView>, ClientError> {
-        self.json(Method::GET, "/v1/collectives", Bytes::new()).await
+        self.json(Method::GET, "/v1/collectives", Bytes::new())
+            .await
     }
 }

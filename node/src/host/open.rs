@@ -10,10 +10,9 @@ use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
 use binomesh_routing::shape::Fanout;
 
-use super::callers::Callers;
-use crate::votes::Votes;
 use super::Host;
 use super::answer::Answers;
+use super::callers::Callers;
 use super::collect::Collections;
 use super::inventory::Inventory;
 use super::life::LifeInPlace;
@@ -28,6 +27,7 @@ use crate::peer::Peer;
 use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
 use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
+use crate::votes::Votes;
 
 pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let Seat {

@@ -115,7 +115,9 @@ impl<I: Id + Serialize> Mail<I> {
                 false
             }
             // Whoever is no member now is told when it asks.
-            Err(Error::UnknownPeer(peer) | Error::HasLeft(peer) | Error::RosterIncomplete(peer)) => {
+            Err(
+                Error::UnknownPeer(peer) | Error::HasLeft(peer) | Error::RosterIncomplete(peer),
+            ) => {
                 letter.to.retain(|to| to != peer);
                 self.waiting.push_front((letter.to, letter.payload));
                 true

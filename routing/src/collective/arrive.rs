@@ -92,13 +92,7 @@ impl<I: Id> Instance<I> {
 
     /// A member says that it has come. What it has come with first stands, for all its
     /// lives.
-    pub(super) fn on_arrive(
-        &mut self,
-        ctx: &mut Ctx<'_, I>,
-        place: u32,
-        left: u64,
-        value: Value,
-    ) {
+    pub(super) fn on_arrive(&mut self, ctx: &mut Ctx<'_, I>, place: u32, left: u64, value: Value) {
         if self.decided.is_some() {
             return self.tell_outcome(ctx, place);
         }
@@ -129,6 +123,7 @@ impl<I: Id> Instance<I> {
             holders,
         };
         self.arrivals.insert(place, arrival);
+        self.count_holders(place);
         self.arm_close(ctx, place, time);
     }
 
@@ -193,13 +188,25 @@ impl<I: Id> Instance<I> {
         member: u32,
         held: super::proposal::Hash,
     ) {
+        if member as usize >= self.members() {
+            return;
+        }
+        self.held.entry((member, place)).insert_entry(held);
+        self.count_holders(member);
+        self.consider(ctx);
+    }
+
+    /// Holders may be known before the member itself has said that it has come.
+    fn count_holders(&mut self, member: u32) {
         let Some(arrival) = self.arrivals.get_mut(&member) else {
             return;
         };
-        if matches!(arrival.value, Value::Stored { hash, .. } if hash == held) {
-            arrival.holders.insert(place);
-            self.consider(ctx);
-        }
+        let Value::Stored { hash, .. } = arrival.value else {
+            return;
+        };
+        let told = self.held.range((member, 0)..=(member, u32::MAX));
+        let same = told.filter(|(_, held)| **held == hash);
+        arrival.holders.extend(same.map(|((_, place), _)| *place));
     }
 
     /// Time is over for one of those that have come.
@@ -218,7 +225,9 @@ impl<I: Id> Instance<I> {
             return;
         }
         let mut rows: Vec<(u32, u32)> = Vec::new();
-        for place in self.arrivals.keys() {
+        let counting = self.arrivals.iter();
+        let counting = counting.filter(|(_, arrival)| self.counts(arrival, ctx.gone));
+        for (place, _) in counting {
             match rows.last_mut() {
                 Some((_, last)) if *last + 1 == *place => *last = *place,
                 _ => rows.push((*place, *place)),

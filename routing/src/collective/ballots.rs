@@ -227,7 +227,10 @@ impl<I: Id> Instance<I> {
 
     /// Somebody has promised a greater ballot: the other one goes first.
     pub(super) fn on_overruled(&mut self, ctx: &mut Ctx<'_, I>, promised: Ballot) {
-        let is_news = self.poll.as_ref().is_some_and(|poll| promised > poll.ballot);
+        let is_news = self
+            .poll
+            .as_ref()
+            .is_some_and(|poll| promised > poll.ballot);
         self.round = self.round.max(promised.round);
         if !is_news {
             return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binomesh_overlay::Id;
 use bytes::Bytes;
 
-use super::instance::Instance;
+use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
 use super::{Ctx, Timer, storage};
@@ -45,18 +45,29 @@ impl<I: Id> Instance<I> {
         ctx.send(vec![source], message);
     }
 
-    /// Whom to ask: whose value it is, then those that hold values for others.
+    /// Whom to ask: in turn whose value it is, and one of those that may hold it for others.
     fn source(&self, ctx: &Ctx<'_, I>, item: Item, tries: u32) -> Option<I> {
         let owner = match item {
             Item::Whole(of) | Item::Part { of, .. } => Some(of),
             Item::Combined => None,
         };
+        let is_there = |place: &u32| {
+            let member = self.member(*place);
+            *place != self.me && member.is_some_and(|member| !ctx.gone.has(member))
+        };
+        let owner = owner.filter(is_there);
         let others = self.terms.coordinators().filter(|p| Some(*p) != owner);
-        let all = owner.into_iter().chain(others);
-        let there = all.filter(|place| *place != self.me);
-        let there = there.filter_map(|place| self.member(place));
-        let there: Vec<I> = there.filter(|member| !ctx.gone.has(*member)).collect();
-        there.get(tries as usize % there.len().max(1)).copied()
+        let others: Vec<u32> = others.filter(is_there).take(HOLDERS - 1).collect();
+        let turn = match owner {
+            Some(_) => tries / 2,
+            None => tries,
+        };
+        let other = others.get(turn as usize % others.len().max(1)).copied();
+        let place = match tries % 2 {
+            0 => owner.or(other),
+            _ => other.or(owner),
+        };
+        self.member(place?)
     }
 
     pub(super) fn on_want(&mut self, ctx: &mut Ctx<'_, I>, place: u32, item: Item, from: u64) {
@@ -116,7 +127,13 @@ impl<I: Id> Instance<I> {
         if size > ctx.config.max_held_bytes as u64 {
             return;
         }
-        let Some(whole) = self.storage.take(item, size, offset, bytes) else {
+        let whole = self.storage.take(item, size, offset, bytes);
+        if self.retries > 0 {
+            // Somebody answers.
+            self.retries = 0;
+            self.arm_retry(ctx);
+        }
+        let Some(whole) = whole else {
             return;
         };
         let Item::Whole(member) = item else {
@@ -148,8 +165,13 @@ impl<I: Id> Instance<I> {
         } else {
             let coordinator = self.coordinator(ctx.gone);
             if coordinator == self.me {
+                // Those that are to hold its long value may not have heard of it.
+                self.arrive(ctx, true);
                 self.consider(ctx);
-            } else if self.progress.contains(&self.me) {
+                return self.arm_retry(ctx);
+            }
+            self.tell_what_is_held(ctx);
+            if self.progress.contains(&self.me) {
                 self.ask_outcome(ctx, coordinator);
             } else {
                 self.arrive(ctx, true);
@@ -161,7 +183,10 @@ impl<I: Id> Instance<I> {
     /// Set the retry timer, unless nothing is waited for.
     pub(super) fn arm_retry(&self, ctx: &mut Ctx<'_, I>) {
         let is_waiting = match self.decided {
-            None => self.own.is_some() || self.poll.is_some() || self.holds_off,
+            None => {
+                let is_busy = self.poll.is_some() || self.holds_off;
+                self.own.is_some() || is_busy || self.storage.bytes() > 0
+            }
             Some(_) => !self.calls.is_empty(),
         };
         if !is_waiting && self.storage.missing().is_empty() {

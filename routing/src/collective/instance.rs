@@ -9,14 +9,14 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::message::Item;
-use super::proposal::{Class, End, Proposal, Value};
+use super::proposal::{Class, End, Hash, Proposal, Value};
 use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
 use super::{Config, Gone};
 
 /// A value counts once so many members hold it.
-const HOLDERS: usize = 3;
+pub(super) const HOLDERS: usize = 3;
 
 /// What is known of a member that has come.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,6 +46,8 @@ pub(super) struct Instance<I> {
     pub(super) own_time: u64,
     /// Who has come, by place, as far as it was told here.
     pub(super) arrivals: BTreeMap<u32, Arrival>,
+    /// By member and holder: which long value is held.
+    pub(super) held: BTreeMap<(u32, u32), Hash>,
     /// Who has come, by place, as who coordinates said last.
     pub(super) progress: BTreeSet<u32>,
     /// To whom this member has said that it has come, by place.
@@ -80,6 +82,7 @@ impl<I: Id + Serialize> Instance<I> {
             own: None,
             own_time: 0,
             arrivals: BTreeMap::new(),
+            held: BTreeMap::new(),
             progress: BTreeSet::new(),
             told: BTreeSet::new(),
             is_closed: false,
@@ -137,7 +140,7 @@ impl<I: Id> Instance<I> {
     }
 
     /// Whether a value is held by enough members.
-    fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
+    pub(super) fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
         match arrival.value {
             Value::Inline(_) => true,
             Value::Stored { .. } => {
@@ -326,7 +329,10 @@ impl<I: Id> Instance<I> {
     /// How many bytes it holds.
     pub(super) fn bytes(&self) -> usize {
         let own = self.own.as_ref().map_or(0, |(own, _)| own.len());
-        let voted = self.acceptor.voted().map_or(0, |(_, proposal)| proposal.bytes());
+        let voted = self
+            .acceptor
+            .voted()
+            .map_or(0, |(_, proposal)| proposal.bytes());
         let decided = self.decided.as_ref().map_or(0, |proposal| proposal.bytes());
         let list = size_of_val(self.terms.members.as_slice());
         let arrivals = self.arrivals.values().map(|arrival| match &arrival.value {
@@ -338,7 +344,11 @@ impl<I: Id> Instance<I> {
 
     /// Whether a value as long as this may be fetched and held.
     pub(super) fn may_hold(&self, size: u64, config: &Config) -> bool {
-        let held: u64 = self.arrivals.values().map(|arrival| arrival.value.size()).sum();
+        let held: u64 = self
+            .arrivals
+            .values()
+            .map(|arrival| arrival.value.size())
+            .sum();
         held.saturating_add(size) <= config.max_held_bytes as u64
     }
 }

@@ -150,8 +150,8 @@ impl<I: Id> Lives<I> {
         let is_too_much = |known: usize, told: &Vec<Key>| {
             told.len() > Self::MAX_TOLD || known + told.len() > Self::MAX_TOUCHED
         };
-        self.has_overflown |= is_too_much(self.touched.len(), &touched)
-            || is_too_much(self.floors.len(), &floors);
+        self.has_overflown |=
+            is_too_much(self.touched.len(), &touched) || is_too_much(self.floors.len(), &floors);
         if self.has_overflown {
             return;
         }

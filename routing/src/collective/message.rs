@@ -12,9 +12,7 @@ use super::voting::Ballot;
 pub type Lives = Vec<(u32, u64)>;
 
 /// What is passed on of a value.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Item {
     /// All of a member's value.
     Whole(u32),

@@ -99,9 +99,10 @@ pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallEr
     let members = call.terms.members.len();
     let bytes = match call.terms.verb {
         Verb::AllGather | Verb::Gather { .. } => call.value.len().saturating_mul(members),
-        Verb::Reduce { op: Op::User(_), .. } | Verb::AllReduce { op: Op::User(_) } => {
-            call.value.len().saturating_mul(members)
+        Verb::Reduce {
+            op: Op::User(_), ..
         }
+        | Verb::AllReduce { op: Op::User(_) } => call.value.len().saturating_mul(members),
         _ => call.value.len(),
     };
     match bytes > max {
@@ -154,9 +155,7 @@ impl<I: Id> Instance<I> {
             Verb::Gather { root } => (*root == me).then_some(Item::Whole(of)),
             Verb::Scatter { root } => (*root == of).then_some(Item::Part { of, to: me }),
             Verb::AllToAll => Some(Item::Part { of, to: me }),
-            Verb::Reduce { root, op } => {
-                (*root == me && is_of_user(op)).then_some(Item::Whole(of))
-            }
+            Verb::Reduce { root, op } => (*root == me && is_of_user(op)).then_some(Item::Whole(of)),
             Verb::AllReduce { op } => is_of_user(op).then_some(Item::Whole(of)),
         };
         let arrived = decided.arrived.iter().map(|(of, _)| *of);
@@ -206,9 +205,8 @@ impl<I: Id> Instance<I> {
         };
         if self.decided.is_none() {
             // Who coordinates knows more, and has said so a moment ago.
-            let came = |place: &u32| {
-                self.progress.contains(place) || self.arrivals.contains_key(place)
-            };
+            let came =
+                |place: &u32| self.progress.contains(place) || self.arrivals.contains_key(place);
             proposal.missing.retain(|(place, _)| !came(place));
             let places = (0..self.members() as u32).filter(came);
             let value = || super::Value::Inline(Bytes::new());
@@ -282,7 +280,7 @@ impl<I: Id> Instance<I> {
         self.tell_what_is_held(ctx);
     }
 
-    fn tell_what_is_held(&mut self, ctx: &mut Ctx<'_, I>) {
+    pub(super) fn tell_what_is_held(&mut self, ctx: &mut Ctx<'_, I>) {
         if self.coordinator(ctx.gone) == self.me {
             return;
         }

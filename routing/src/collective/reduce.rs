@@ -113,7 +113,9 @@ impl Number {
 
 /// A text that names no way to combine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no operation; expected sum, min, max, and, or or xor, then `:u64`, `:i64` or `:f64` (such as sum:u64)")]
+#[error(
+    "{0:?} is no operation; expected sum, min, max, and, or or xor, then `:u64`, `:i64` or `:f64` (such as sum:u64)"
+)]
 pub struct UnknownOp(String);
 
 impl FromStr for Op {
@@ -162,9 +164,8 @@ mod tests {
 
     #[test]
     fn each_operation_does_what_it_says() {
-        let u = |op, a: u64, b: u64| {
-            u64::from_le_bytes(combined(op, a.to_le_bytes(), b.to_le_bytes()))
-        };
+        let u =
+            |op, a: u64, b: u64| u64::from_le_bytes(combined(op, a.to_le_bytes(), b.to_le_bytes()));
         assert_eq!(u("sum", 3, u64::MAX), 2);
         assert_eq!(u("min:u64", 3, 9), 3);
         assert_eq!(u("max:u64", 3, 9), 9);
@@ -172,9 +173,8 @@ mod tests {
         assert_eq!(u("or", 6, 3), 7);
         assert_eq!(u("xor:i64", 6, 3), 5);
         assert_eq!(u("min:i64", 3, -9_i64 as u64) as i64, -9);
-        let f = |op, a: f64, b: f64| {
-            f64::from_le_bytes(combined(op, a.to_le_bytes(), b.to_le_bytes()))
-        };
+        let f =
+            |op, a: f64, b: f64| f64::from_le_bytes(combined(op, a.to_le_bytes(), b.to_le_bytes()));
         assert_eq!(f("sum:f64", 0.5, 0.25), 0.75);
         assert_eq!(f("max:f64", f64::NAN, 1.0), 1.0);
     }
@@ -184,7 +184,10 @@ mod tests {
         let op: Op = "sum".parse().unwrap();
         let refused = op.combine(&mut [0; 8], &[0; 16]);
         assert_eq!(refused, Err(ReduceError::Lengths(8, 16)));
-        assert_eq!(op.combine(&mut [0; 7], &[0; 7]), Err(ReduceError::NotNumbers(7)));
+        assert_eq!(
+            op.combine(&mut [0; 7], &[0; 7]),
+            Err(ReduceError::NotNumbers(7))
+        );
         assert!("mean:u64".parse::<Op>().is_err());
         for text in ["sum:u64", "xor:i64", "max:f64"] {
             assert_eq!(text.parse::<Op>().unwrap().to_string(), text);

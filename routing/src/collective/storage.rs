@@ -97,7 +97,9 @@ impl Storage {
             }
             if let Some(bytes) = partial.ahead.remove(&offset) {
                 let known = (have - offset) as usize;
-                partial.front.extend_from_slice(bytes.get(known..).unwrap_or_default());
+                partial
+                    .front
+                    .extend_from_slice(bytes.get(known..).unwrap_or_default());
             }
         }
         (partial.front.len() as u64 == size).then(|| std::mem::take(&mut partial.front).freeze())

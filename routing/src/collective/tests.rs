@@ -53,7 +53,12 @@ impl Net {
             serial: 0,
             members: all
                 .clone()
-                .map(|id| (id, Collectives::new(id, 1, Record::Kept(BTreeMap::new()), config)))
+                .map(|id| {
+                    (
+                        id,
+                        Collectives::new(id, 1, Record::Kept(BTreeMap::new()), config),
+                    )
+                })
                 .collect(),
             queue: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -297,7 +302,11 @@ fn check_verb(members: u8, size: usize, verb: &Verb) {
     let terms = net.terms(1, verb.clone());
     let whole = |id: Id| match verb.has_parts() {
         false => value(id, size),
-        true => join_parts(&(0..members).map(|to| (to.into(), value(id ^ to, size))).collect()),
+        true => join_parts(
+            &(0..members)
+                .map(|to| (to.into(), value(id ^ to, size)))
+                .collect(),
+        ),
     };
     let calls: Vec<_> = (0..members)
         .map(|id| net.call(id, &terms, whole(id), TIME))
@@ -340,6 +349,31 @@ fn check_verb(members: u8, size: usize, verb: &Verb) {
         };
         assert!(outcome.values == values, "{what}: values of {me}");
         assert!(outcome.combined == combined, "{what}: combined at {me}");
+    }
+}
+
+#[test]
+fn long_values_come_through_a_network_that_loses() {
+    for seed in 0..40 {
+        let mut net = Net::new(7, seed);
+        net.loss_percent = 20;
+        let verb = [Verb::AllGather, Verb::AllToAll, Verb::Gather { root: 3 }];
+        let terms = net.terms(1, verb[seed as usize % 3].clone());
+        let calls: Vec<_> = (0..7)
+            .map(|id| {
+                let parts = (0..7).map(|to| (to, value(id, 40_000))).collect();
+                net.call(id, &terms, join_parts(&parts), TIME * 3)
+            })
+            .collect();
+        net.run(TIME * 3);
+        for call in calls {
+            let outcome = net.outcome(call);
+            let what = format!(
+                "seed {seed}, {call:?}: {outcome:.300?}; sent {:?}",
+                net.sent
+            );
+            assert!(outcome.agreed && outcome.missing.is_empty(), "{what}");
+        }
     }
 }
 
