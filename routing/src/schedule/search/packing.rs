@@ -10,23 +10,34 @@ use super::paths::{Paths, shuffle};
 use super::tabu::Gene;
 
 /// First fit: those with the longest paths first, each in the earliest step in which
-/// one of its paths is free. The number of steps and the genes.
-pub(super) fn first_fit(instance: &Instance, seed: u64) -> (usize, Vec<Gene>) {
+/// one of its paths is free. The number of steps and the genes. Once `goes_on` denies,
+/// every message left has a step of its own, after all others.
+pub(super) fn first_fit(
+    instance: &Instance,
+    seed: u64,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> (usize, Vec<Gene>) {
     let mut order: Vec<usize> = (0..instance.items.len()).collect();
     shuffle(&mut order, &mut Noise::new(seed));
     let length = |item: &usize| {
         let choices = instance.items[*item].choices();
-        let lengths = choices.map(|choice| instance.choices[choice].resources.len());
+        let lengths = choices.map(|choice| instance.resources_of(choice).len());
         std::cmp::Reverse(lengths.min().unwrap_or(0))
     };
     order.sort_by_cached_key(length);
     let mut genes = vec![(0, 0); instance.items.len()];
     // By step, whether a resource is in use.
     let mut used: Vec<Vec<bool>> = Vec::new();
+    let mut alone = 0;
     for item in order {
+        if alone > 0 || !goes_on() {
+            genes[item] = (instance.items[item].choices().start, used.len() + alone);
+            alone += 1;
+            continue;
+        }
         let free = |step: &Vec<bool>| {
             instance.items[item].choices().find(|choice| {
-                let resources = &instance.choices[*choice].resources;
+                let resources = instance.resources_of(*choice);
                 resources.iter().all(|resource| !step[*resource as usize])
             })
         };
@@ -38,12 +49,12 @@ pub(super) fn first_fit(instance: &Instance, seed: u64) -> (usize, Vec<Gene>) {
             used.push(vec![false; instance.resources]);
             (instance.items[item].choices().start, used.len() - 1)
         });
-        for resource in &instance.choices[gene.0].resources {
+        for resource in instance.resources_of(gene.0) {
             used[gene.1][*resource as usize] = true;
         }
         genes[item] = gene;
     }
-    (used.len(), genes)
+    (used.len() + alone, genes)
 }
 
 /// Store-forward, all to all: in each step the messages with the farthest to go move
