@@ -271,14 +271,15 @@ impl ScheduleArguments {
         let threads = self.threads.unwrap_or_else(parallel::processors);
         let found = threads::find(&problem, &options, threads, self.seconds);
         let found = found.map_err(Failure::run)?;
-        let schedule = found.schedule.clone();
+        let is_optimal = found.is_optimal();
+        let schedule = found.schedule;
         let row = Row {
             graph: schedule.graph.clone(),
             collective: schedule.collective,
             source: schedule.source.clone(),
             steps: schedule.steps,
             lower_bound: found.lower_bound,
-            optimal: found.is_optimal(),
+            optimal: is_optimal,
             method: found.method,
             seconds: watch.elapsed().as_secs_f64(),
             evaluations: found.evaluations,

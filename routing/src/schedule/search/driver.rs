@@ -7,14 +7,11 @@ use super::super::topology::Node;
 use super::instance::{Instance, KnownPaths};
 use super::paths::Paths;
 use super::restart::Start;
-use super::scatter::{self, Ways};
 use super::symmetry::Group;
 use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
-use super::{Found, Method, NotFound, Options, Progress, exhaustion, gossip, packing};
+use super::{Found, Method, NotFound, Options, Progress};
 
-/// How often a greedy method is tried. Guess.
-const GREEDY_TRIALS: u64 = 24;
 /// How many evaluations the first try of a search has; each later one has half as
 /// many again. Guess: a tenth of a second.
 const FIRST_PATIENCE: u64 = 1 << 23;
@@ -90,15 +87,15 @@ fn turn(problem: &Problem, schedule: &Schedule) -> Schedule {
 
 pub(super) struct Driver<'a> {
     pub(super) problem: &'a Problem,
-    paths: &'a Paths<'a>,
+    pub(super) paths: &'a Paths<'a>,
     pub(super) options: &'a Options,
     goes_on: &'a mut dyn FnMut(&Progress) -> bool,
-    bound: u32,
+    pub(super) bound: u32,
     /// A schedule of so many steps is good enough.
     pub(super) goal: u32,
     evaluations: u64,
     pub(super) is_stopped: bool,
-    best: Option<(u32, Method, Vec<Move>)>,
+    pub(super) best: Option<(u32, Method, Vec<Move>)>,
     /// How many evaluations were made before it was found.
     reached_after: u64,
 }
@@ -135,7 +132,7 @@ impl Driver<'_> {
     }
 
     /// Keep a schedule if it is the best.
-    fn keep(&mut self, steps: usize, method: Method, moves: impl FnOnce() -> Vec<Move>) {
+    pub(super) fn keep(&mut self, steps: usize, method: Method, moves: impl FnOnce() -> Vec<Move>) {
         let steps = steps as u32;
         if self.best.as_ref().is_none_or(|(best, _, _)| steps < *best) {
             self.best = Some((steps, method, moves()));
@@ -144,7 +141,7 @@ impl Driver<'_> {
     }
 
     /// Ask the caller.
-    fn asks(&mut self, method: Method, trying: usize, evaluations: u64) -> bool {
+    pub(super) fn asks(&mut self, method: Method, trying: usize, evaluations: u64) -> bool {
         self.evaluations += evaluations;
         let progress = Progress {
             steps: self.best.as_ref().map(|(steps, _, _)| *steps),
@@ -158,101 +155,7 @@ impl Driver<'_> {
         !self.is_stopped
     }
 
-    /// One-to-all scatter. The bound is the flow's own, so what it finds is optimal;
-    /// with an excess its paths may turn out too long.
-    fn flow(&mut self) {
-        let request = self.problem.request();
-        // A chosen method goes first only where it can do something.
-        let is_chosen = self.options.method.is_some() && self.can_be_improved();
-        if request.collective != Collective::Oas || is_chosen {
-            return;
-        }
-        let is_wormhole = request.model == Model::Wormhole;
-        let (problem, bound) = (self.problem, self.bound as usize);
-        let mut has_time = || self.asks(Method::Flow, bound, 0);
-        let mut tries = vec![(Ways::Shortest, bound)];
-        if is_wormhole && request.excess > 0 {
-            let steps = scatter::least_steps(problem, Ways::Shortest, bound, &mut has_time);
-            tries = vec![(Ways::Any, bound), (Ways::Shortest, steps)];
-        }
-        for (ways, steps) in tries {
-            let mut has_time = || self.asks(Method::Flow, bound, 0);
-            let moves = scatter::moves(problem, ways, steps, &mut has_time);
-            let moves = moves.filter(|moves| !is_wormhole || self.are_short(moves));
-            if let Some(moves) = moves {
-                self.keep(steps, Method::Flow, || moves);
-            }
-        }
-    }
-
-    fn are_short(&self, moves: &[Move]) -> bool {
-        let graph = self.problem.graph();
-        let excess = usize::from(self.problem.request().excess);
-        moves.iter().all(|one| {
-            let ends = graph.node(&one.from).zip(graph.node(&one.to));
-            let hops = ends.and_then(|(from, to)| self.paths.hops(from, to));
-            hops.is_some_and(|hops| one.path.len() <= hops + excess + 1)
-        })
-    }
-
-    /// A first schedule.
-    fn greedy(&mut self) {
-        let request = self.problem.request();
-        let most = self.steps_max();
-        let instance = match (request.collective.is_broadcast(), request.model) {
-            (false, Model::Wormhole) => Some(self.instance(self.trivial(), 0, &KnownPaths::new())),
-            _ => None,
-        };
-        for trial in 0..GREEDY_TRIALS {
-            let seed = self.seed(trial);
-            if let Some(instance) = &instance {
-                let mut has_time = || self.asks(Method::Packing, 0, 0);
-                let (steps, genes) = packing::first_fit(instance, seed, &mut has_time);
-                let problem = self.problem;
-                self.keep(steps, Method::Packing, || instance.moves(problem, &genes));
-            } else if request.collective.is_broadcast() {
-                if let Some((steps, moves)) =
-                    gossip::broadcast(self.problem, self.paths, seed, most)
-                {
-                    self.keep(steps, Method::Gossip, || moves);
-                }
-            } else if let Some((steps, moves)) =
-                packing::relay(self.problem, self.paths, seed, most)
-            {
-                self.keep(steps, Method::Relay, || moves);
-            }
-            let steps = self.goal as usize;
-            if self.is_done() || !self.asks(Method::Gossip, steps, 1) {
-                return;
-            }
-        }
-    }
-
-    /// One-to-all broadcast: try everything, if that is little.
-    fn exhaust(&mut self) {
-        let is_broadcast = self.problem.request().collective == Collective::Oab;
-        if !is_broadcast || self.is_done() {
-            return;
-        }
-        let steps = self.goal as usize;
-        let source = self.problem.source();
-        let problem = self.problem;
-        let mut has_time = || self.asks(Method::Exhaustion, steps, 0);
-        let moves =
-            source.and_then(|source| exhaustion::moves(problem, source, steps, &mut has_time));
-        if let Some(moves) = moves {
-            self.keep(steps, Method::Exhaustion, || moves);
-        }
-    }
-
-    /// More steps than any greedy method takes: one delivery and hop at a time.
-    fn steps_max(&self) -> usize {
-        let blocks = self.problem.request().blocks as usize;
-        let deliveries = self.problem.pairs().count().saturating_mul(blocks);
-        deliveries.saturating_mul(self.problem.graph().node_count())
-    }
-
-    fn can_be_improved(&self) -> bool {
+    pub(super) fn can_be_improved(&self) -> bool {
         let request = self.problem.request();
         let is_everybody =
             self.problem.receivers().len() == self.problem.graph().healthy_nodes().count();
@@ -340,35 +243,6 @@ impl Driver<'_> {
         is_usable
     }
 
-    /// More greedy broadcasts: each is a new chance, and costs little.
-    fn gossip_again(&mut self, round: u32) {
-        for trial in 0..GREEDY_TRIALS {
-            let most = match &self.best {
-                Some((steps, _, _)) if self.problem.request().collective.is_broadcast() => {
-                    *steps as usize - 1
-                }
-                _ => return,
-            };
-            let seed = self.seed(u64::from(round) * GREEDY_TRIALS + trial);
-            if let Some((steps, moves)) = gossip::broadcast(self.problem, self.paths, seed, most) {
-                self.keep(steps, Method::Gossip, || moves);
-            }
-            if self.is_done() || !self.asks(Method::Gossip, most, 1) {
-                return;
-            }
-        }
-    }
-
-    /// First fit with symmetries: often better than without.
-    fn pack(&mut self, instance: &Instance) {
-        if !instance.is_broadcast() && !self.is_done() {
-            let (problem, seed) = (self.problem, self.seed(0));
-            let mut has_time = || self.asks(Method::Orbits, 0, 0);
-            let (steps, genes) = packing::first_fit(instance, seed, &mut has_time);
-            self.keep(steps, Method::Orbits, || instance.moves(problem, &genes));
-        }
-    }
-
     fn attempts(
         &mut self,
         method: Method,
@@ -447,7 +321,7 @@ impl Driver<'_> {
         Group::trivial(self.problem.graph().node_count())
     }
 
-    fn seed(&self, salt: u64) -> u64 {
+    pub(super) fn seed(&self, salt: u64) -> u64 {
         let salt = salt.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.options.seed ^ salt
     }

@@ -16,6 +16,8 @@
 //! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
 //! instead, and has nothing to show before it is done).
 
+mod bag;
+mod construction;
 mod driver;
 mod evolution;
 pub(super) mod exhaustion;

@@ -10,6 +10,7 @@
 
 use binomesh_overlay::noise::Noise;
 
+use super::bag::Bag;
 use super::instance::{Instance, Teller};
 use super::paths::below;
 
@@ -22,9 +23,12 @@ pub(super) type Gene = (usize, usize);
 const CROWDED: u32 = 4;
 /// What a sender without the message counts.
 const LATE: u32 = 2 * CROWDED;
-/// How many (delivery, choice, step) are remembered as tabu; a power of two. Two may
-/// share a place, which does no harm.
-const MEMORY: usize = 1 << 18;
+/// How many (delivery, choice, step) are remembered as tabu at least and at most: some per
+/// (delivery, step), as clearing more takes longer than a small search. Two may share a
+/// place, which does no harm.
+const MEMORY: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 18;
+/// How many are remembered per (delivery, step). Guess.
+const MEMORY_PER_CELL: usize = 8;
 /// Whether to go on is asked once in so many evaluations.
 const PATIENCE: u64 = 1 << 16;
 
@@ -66,6 +70,8 @@ impl<'a> Tabu<'a> {
     ) -> Self {
         let items = instance.items.len();
         let cells = instance.resources * steps;
+        let memory = (items * steps * MEMORY_PER_CELL).next_power_of_two();
+        let memory = memory.clamp(*MEMORY.start(), *MEMORY.end());
         let mut tabu = Self {
             instance,
             steps,
@@ -77,7 +83,7 @@ impl<'a> Tabu<'a> {
             crowded: Bag::new(cells),
             late: Bag::new(items),
             told_by: vec![Vec::new(); items],
-            tabu: vec![0; MEMORY],
+            tabu: vec![0; memory],
             moves: 0,
             noise: Noise::new(seed),
             evaluations: 0,
@@ -302,7 +308,7 @@ impl<'a> Tabu<'a> {
             0
         };
         let key = (item * self.steps + step).wrapping_add(part.wrapping_mul(0x9e37_79b1));
-        key % MEMORY
+        key % self.tabu.len()
     }
 
     fn draw(&mut self, item: usize) -> Gene {
@@ -373,46 +379,5 @@ impl<'a> Tabu<'a> {
 fn remove(list: &mut Vec<u32>, what: u32) {
     if let Some(place) = list.iter().position(|one| *one == what) {
         list.swap_remove(place);
-    }
-}
-
-/// A set of small numbers from which one can be drawn.
-struct Bag {
-    members: Vec<u32>,
-    /// By number its place among the members, from 1; 0 if it is none.
-    places: Vec<u32>,
-}
-
-impl Bag {
-    fn new(most: usize) -> Self {
-        Self {
-            members: Vec::new(),
-            places: vec![0; most],
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    fn get(&self, place: usize) -> Option<usize> {
-        self.members.get(place).map(|member| *member as usize)
-    }
-
-    fn insert(&mut self, member: usize) {
-        if self.places[member] == 0 {
-            self.members.push(member as u32);
-            self.places[member] = self.members.len() as u32;
-        }
-    }
-
-    fn remove(&mut self, member: usize) {
-        let place = std::mem::take(&mut self.places[member]) as usize;
-        if place > 0 {
-            self.members.swap_remove(place - 1);
-            if let Some(moved) = self.members.get(place - 1) {
-                self.places[*moved as usize] = place as u32;
-            }
-        }
     }
 }
