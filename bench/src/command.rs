@@ -7,12 +7,15 @@ pub mod chaos;
 pub mod check;
 pub mod collectives;
 pub mod converge;
+pub mod evolution;
+pub mod faults;
 pub mod figures;
 pub mod graph;
 pub mod heal;
 pub mod hosts;
 pub mod live;
 pub mod peers;
+pub mod reschedule;
 pub mod route;
 pub mod schedule;
 pub mod verify;
@@ -61,6 +64,12 @@ pub enum Command {
     Graph(graph::Graph),
     /// Find and verify conflict-free schedules of collective communications.
     Schedule(schedule::ScheduleArguments),
+    /// Schedule a collective for every set of so many faulty links or nodes.
+    Faults(faults::FaultsArguments),
+    /// Search for a schedule after a fault, from the old schedule and from scratch.
+    Reschedule(reschedule::Reschedule),
+    /// How often the evolutionary search of [EVO] succeeds, and how it progresses.
+    Evolution(evolution::Evolution),
     /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
     Figures(figures::Figures),
 }
@@ -81,6 +90,9 @@ impl Arguments {
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
             Command::Schedule(schedule) => schedule.run(),
+            Command::Faults(faults) => faults.run(),
+            Command::Reschedule(reschedule) => reschedule.run(),
+            Command::Evolution(evolution) => evolution.run(),
             Command::Figures(figures) => figures.run(),
         };
         match finding {

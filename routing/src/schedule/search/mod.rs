@@ -16,12 +16,16 @@
 //! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
 //! instead, and has nothing to show before it is done).
 
+mod bag;
+mod construction;
 mod driver;
+mod evolution;
 pub(super) mod exhaustion;
 mod gossip;
 mod instance;
 mod packing;
 mod paths;
+mod restart;
 pub(super) mod scatter;
 mod symmetry;
 mod tabu;
@@ -32,6 +36,8 @@ mod umda;
 use std::fmt;
 
 use serde::Serialize;
+
+pub use evolution::{Evolution, evolve};
 
 use super::plan::Schedule;
 use super::problem::Problem;
@@ -90,6 +96,10 @@ pub struct Options {
     /// Stop at the first occasion after so many evaluations: (path, step) pairs that
     /// tabu search weighed, or chromosomes.
     pub evaluations_max: u64,
+    /// A schedule of so many steps is good enough, even if the lower bound is less.
+    pub steps_enough: u32,
+    /// The lower bound, if it is known; else it is computed.
+    pub lower_bound: Option<u32>,
 }
 
 impl Options {
@@ -100,6 +110,8 @@ impl Options {
             start: None,
             method: None,
             evaluations_max: u64::MAX,
+            steps_enough: 0,
+            lower_bound: None,
         }
     }
 }
@@ -113,10 +125,21 @@ pub struct Progress {
     pub lower_bound: u32,
     /// The steps of the schedule that is being looked for.
     pub trying: u32,
-    /// By this method.
-    pub method: Method,
+    /// By this method; none while the lower bound is computed.
+    pub method: Option<Method>,
     /// How much was evaluated so far.
     pub evaluations: u64,
+}
+
+impl Progress {
+    /// While the lower bound is computed.
+    pub const BEFORE_SEARCH: Self = Self {
+        steps: None,
+        lower_bound: 1,
+        trying: 1,
+        method: None,
+        evaluations: 0,
+    };
 }
 
 /// What a search found.
@@ -130,6 +153,8 @@ pub struct Found {
     pub method: Method,
     /// How much was evaluated: see [`Options::evaluations_max`].
     pub evaluations: u64,
+    /// How much was evaluated before this schedule was found.
+    pub reached_after: u64,
 }
 
 impl Found {
@@ -144,8 +169,9 @@ impl Found {
 #[error("no schedule was found; give more time, or another method")]
 pub struct NotFound;
 
-/// The best schedule that is found before `goes_on` denies. `goes_on` is called
-/// between units of work; the bound, the flow and the exhaustion are not interrupted.
+/// The best schedule that is found before `goes_on` denies. `goes_on` is called often,
+/// also while the bound is computed, which may stay lower if it denies then. What it does
+/// not interrupt is a first greedy schedule, so that there is one.
 pub fn find(
     problem: &Problem,
     options: &Options,
