@@ -105,6 +105,35 @@ fn describe() {
         "binomesh_slow_peers_unnamed",
         "slow peers beyond those 64 that have a series of their own"
     );
+    describe_gauge!(
+        "binomesh_collective_callers",
+        "callers of collectives that wait at this node"
+    );
+    describe_gauge!(
+        "binomesh_collective_missing",
+        "1 while a caller here waits for this member to come to a collective of this name"
+    );
+    describe_gauge!(
+        "binomesh_collective_missing_unnamed",
+        "members that callers here wait for, beyond those 64 that have a series of their own"
+    );
+    describe_counter!(
+        "binomesh_collectives_total",
+        "answers to callers of collectives: all had come (`all`), it was decided without some (`missing`), nothing was decided in time (`undecided`), or the call was `refused`"
+    );
+    metrics::describe_histogram!(
+        "binomesh_collective_seconds",
+        Unit::Seconds,
+        "from a call of a collective to its answer"
+    );
+    describe_counter!(
+        "binomesh_collective_messages_dropped_total",
+        "messages about collectives that found no room before the relay; who misses them asks again"
+    );
+    describe_counter!(
+        "binomesh_votes_unrecorded_total",
+        "votes of collectives that could not be recorded in the state folder, after which this node votes no more"
+    );
     describe_gauge!("binomesh_children", "children in the deployment tree");
     describe_gauge!(
         "binomesh_overlay_entries",

@@ -29,6 +29,8 @@ pub enum Message<I> {
     Overlay(overlay::Message<I>),
     /// User messages and what acknowledges them.
     Relay(routing::Message<I>),
+    /// What collectives say to each other from neighbour to neighbour.
+    Collective(collective::Frame<I>),
 }
 
 /// A timer of a peer.
@@ -179,7 +181,7 @@ impl<I> Input<I> {
                 | Self::CancelCall(_)
                 | Self::Unproven { .. }
                 | Self::Message {
-                    message: Message::Relay(_),
+                    message: Message::Relay(_) | Message::Collective(_),
                     ..
                 }
                 | Self::Timer {
@@ -238,7 +240,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         relay: routing::Config,
         record: Record,
     ) -> Self {
-        let bounds = mail::config(relay.payload_max);
+        let bounds = collective::Config::default();
         Self {
             collectives: Collectives::new(overlay.me, overlay.boot, record, bounds),
             mail: Mail::new(),
@@ -247,6 +249,12 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
             relay_links: BTreeSet::new(),
             members: Arc::default(),
         }
+    }
+
+    /// Collectives say nothing in the names of others: for members that sign.
+    pub fn without_quick_ways(mut self) -> Self {
+        self.collectives.leave_quick_ways();
+        self
     }
 
     /// Begin another life of the same process, with new machines that have not started yet.
@@ -391,6 +399,10 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
                     self.on_overlay(overlay::Input::Heard { peer: from }, out);
                     self.on_relay(routing::Input::Message { from, message }, out);
                 }
+                Message::Collective(frame) => {
+                    self.on_overlay(overlay::Input::Heard { peer: from }, out);
+                    self.on_collective(collective::Input::Frame(frame), out);
+                }
             },
             Input::Unproven {
                 from,
@@ -488,7 +500,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
             }
         }
         if is_view_new && let Some(view) = self.view() {
-            self.on_relay(routing::Input::View(view), out);
+            self.on_relay(routing::Input::View(view.clone()), out);
+            self.tell_collectives(view, out);
         }
     }
 
@@ -515,6 +528,13 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.recall_members(out);
     }
 
+    /// The collectives hear the tables of the newest epoch, and whose ranks are known.
+    fn tell_collectives(&mut self, view: View<I>, out: &mut Out<I>) {
+        let roster = self.relay.roster().filter(|roster| roster.is_complete());
+        let members = roster.map(|roster| roster.peers()).unwrap_or_default();
+        self.on_collective(collective::Input::View { view, members }, out);
+    }
+
     /// Who is a member and not called down is there, whatever was said of it before: its
     /// verdict may have expired without a word from it.
     fn recall_members(&mut self, out: &mut Out<I>) {
@@ -538,6 +558,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         for effect in effects {
             match effect {
                 Effect::Send { to, message } => self.mail.push(to, &message),
+                Effect::Frame { to, frame } => out.send(to, Message::Collective(frame)),
                 Effect::Arm { timer, after } => out.arm(Timer::Collective(timer), after),
                 Effect::Disarm(timer) => out.disarm(Timer::Collective(timer)),
                 Effect::Record(key) => out.event(Event::Record(key)),
@@ -591,6 +612,9 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
             self.meet_members();
             self.note_members();
             self.recall_members(out);
+            if let Some(view) = self.view() {
+                self.tell_collectives(view, out);
+            }
         }
     }
 

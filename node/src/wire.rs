@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!   maintenance class   version (1)  overlay message (postcard)
-//!   other classes       what `binomesh_routing::wire` says
+//!   other classes       version (0xc1)  frame of collectives (postcard), or
+//!                       what `binomesh_routing::wire` says
 //! ```
 
 use binomesh_overlay::quic::{Class, Frame, PlainClass, SlotKey};
 use binomesh_overlay::{self as overlay, PeerId};
-use binomesh_routing as routing;
+use binomesh_routing::{self as routing, collective};
 use bytes::Bytes;
 
 use crate::peer::Message;
 
 /// The version of maintenance messages that this node speaks.
 const VERSION: u8 = 3;
+/// The version of frames of collectives, apart from all of the relay's messages.
+const COLLECTIVE_VERSION: u8 = 0xc1;
 
 /// Why a frame is no message. It is counted and dropped; the link stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +60,19 @@ pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
                 merge: message.is_merged().then_some(merge),
             })
         }
+        Message::Collective(frame) => {
+            let head = postcard::to_extend(frame, vec![COLLECTIVE_VERSION]).ok()?;
+            Some(Frame {
+                class: match frame {
+                    collective::Frame::Up { .. } => Class::Control,
+                    collective::Frame::Down { .. } => Class::Packet,
+                },
+                head: head.into(),
+                payload: Bytes::new(),
+                introduces: Vec::new(),
+                merge: None,
+            })
+        }
         Message::Relay(message) => {
             let (head, payload) = routing::wire::encode(message).ok()?;
             let class = match message.class() {
@@ -91,6 +107,14 @@ fn merge(older: &Bytes, newer: &Bytes) -> Option<Bytes> {
 
 /// The message of a frame.
 pub(crate) fn message(class: PlainClass, body: &Bytes) -> Result<Message<PeerId>, Refused> {
+    if class != PlainClass::Maintenance
+        && let Some((&COLLECTIVE_VERSION, body)) = body.split_first()
+    {
+        return match postcard::take_from_bytes(body) {
+            Ok((frame, [])) => Ok(Message::Collective(frame)),
+            _ => Err(Refused::Malformed),
+        };
+    }
     if class != PlainClass::Maintenance {
         return match routing::wire::decode(body) {
             Ok(message) => Ok(Message::Relay(message)),

@@ -70,9 +70,13 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let overlay = overlay_config(&config, &trust_domain, id, &state);
     let relay = relay_config(&config, overlay.planted);
     let (votes, record) = Votes::open(&config.state_dir, state.returns)?;
+    let mut peer = Peer::remembering(overlay, relay, record);
+    if config.signatures.signs() {
+        peer = peer.without_quick_ways();
+    }
     let inventory = Inventory::new(&config.expect, &trust_domain, id);
     let host = Host {
-        peer: Peer::remembering(overlay, relay, record),
+        peer,
         out: overlay::Outbox::new(),
         address,
         id,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::Id;
-use binomesh_routing::collective::{self, Message};
+use binomesh_routing::collective::Message;
 use binomesh_routing::packet::{Confirmation, Payloads};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Delivery, Due, Publish, Relay, Topic};
@@ -158,10 +158,4 @@ impl<I: Id> Letter<I> {
             is_ordered: false,
         })
     }
-}
-
-/// The bounds of collectives at a node that takes payloads up to so many bytes.
-pub(crate) fn config(payload_max: usize) -> collective::Config {
-    let _ = payload_max;
-    collective::Config::default()
 }

@@ -156,6 +156,7 @@ impl Liar {
         let twisted = match message {
             Message::Overlay(message) => self.overlay(from, message).map(Message::Overlay),
             Message::Relay(message) => self.relay(from, message).map(Message::Relay),
+            Message::Collective(frame) => Some(Message::Collective(frame)),
         };
         said.extend(twisted.map(|message| (to, message)));
         said.retain(|(to, _)| *to != from);

@@ -28,6 +28,7 @@ impl Stream {
     pub(super) const fn of(message: &Message<Id>) -> Self {
         match message {
             Message::Overlay(_) => Self::Maintenance,
+            Message::Collective(_) => Self::Control,
             Message::Relay(message) => match message.class() {
                 packet::Class::Control => Self::Control,
                 packet::Class::Packet => Self::Packet,
@@ -82,7 +83,7 @@ pub(super) struct Narrow {
     room: usize,
     slots: BTreeMap<Slot<Id>, overlay::Message<Id>>,
     places: VecDeque<Slot<Id>>,
-    control: VecDeque<routing::Message<Id>>,
+    control: VecDeque<Message<Id>>,
     packets: VecDeque<routing::Message<Id>>,
     owes_writable: bool,
     /// The next message is on its way out.
@@ -123,12 +124,10 @@ impl Narrow {
             (Stream::Packet, Message::Relay(message)) if self.packets.len() < self.room => {
                 self.packets.push_back(message);
             }
-            (Stream::Control, Message::Relay(message))
-                if self.control.len() < self.room * CONTROL_PER_PACKET =>
-            {
+            (Stream::Control, message) if self.control.len() < self.room * CONTROL_PER_PACKET => {
                 self.control.push_back(message);
             }
-            (_, Message::Relay(_)) => self.owes_writable = true,
+            _ => self.owes_writable = true,
         }
     }
 
@@ -139,8 +138,7 @@ impl Narrow {
             return Some(Message::Overlay(message));
         }
         let next = self.control.pop_front();
-        let next = next.or_else(|| self.packets.pop_front());
-        next.map(Message::Relay)
+        next.or_else(|| self.packets.pop_front().map(Message::Relay))
     }
 
     /// Whether the sender must now be told that there is room.

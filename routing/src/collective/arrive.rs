@@ -67,7 +67,11 @@ impl<I: Id> Instance<I> {
             .collect();
         self.note_arrival(ctx, self.me, value.clone(), self.own_time);
         let has_terms = self.members() <= SHORT_LIST;
-        ctx.send(new, self.arrival(ctx, value, has_terms));
+        let message = self.arrival(ctx, value, has_terms);
+        match (&new[..], again) {
+            ([coordinator], false) => ctx.send_up(*coordinator, message),
+            _ => ctx.send(new, message),
+        }
         self.consider(ctx);
     }
 

@@ -83,7 +83,10 @@ impl<I: Id> Instance<I> {
                 proposal,
             },
         };
-        ctx.send(to, message);
+        match only.is_none() && self.retries == 0 {
+            true => ctx.send_down(&self.terms.members, to, message),
+            false => ctx.send(to, message),
+        }
     }
 
     /// A later life is to know that this one has taken part.
@@ -121,6 +124,7 @@ impl<I: Id> Instance<I> {
             return;
         }
         self.record(ctx);
+        let is_again = self.acceptor.promised() == Some(ballot);
         let (key, digest) = (self.terms.key.clone(), self.digest);
         let message = match self.acceptor.promise(ballot) {
             Ok(voted) => Message::Promise {
@@ -137,7 +141,18 @@ impl<I: Id> Instance<I> {
                 promised,
             },
         };
-        ctx.send(self.member(from).into_iter().collect(), message);
+        self.answer(ctx, from, message, is_again);
+    }
+
+    /// The first answer goes the quick way; a question that comes again did not get it.
+    fn answer(&self, ctx: &mut Ctx<'_, I>, to: u32, message: Message<I>, is_again: bool) {
+        let Some(member) = self.member(to) else {
+            return;
+        };
+        match is_again {
+            true => ctx.send(vec![member], message),
+            false => ctx.send_up(member, message),
+        }
     }
 
     pub(super) fn on_propose(
@@ -155,6 +170,10 @@ impl<I: Id> Instance<I> {
             return;
         }
         self.record(ctx);
+        let is_again = self
+            .acceptor
+            .voted()
+            .is_some_and(|(voted, _)| *voted == ballot);
         let (key, digest) = (self.terms.key.clone(), self.digest);
         let message = match self.acceptor.vote(ballot, proposal) {
             Ok(()) => Message::Vote {
@@ -170,7 +189,7 @@ impl<I: Id> Instance<I> {
                 promised,
             },
         };
-        ctx.send(self.member(from).into_iter().collect(), message);
+        self.answer(ctx, from, message, is_again);
     }
 
     pub(super) fn on_promise(
@@ -221,7 +240,7 @@ impl<I: Id> Instance<I> {
             digest: self.digest,
             ballot,
         };
-        ctx.send(to, message);
+        ctx.send_down(&self.terms.members, to, message);
         self.decide(ctx, proposal);
     }
 

@@ -28,6 +28,7 @@ mod proposal;
 mod reduce;
 mod storage;
 mod terms;
+mod tree;
 pub mod voting;
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::relay::View;
 use instance::Instance;
 use lives::{Lives, Record};
 pub use message::{Item, Lives as LivesAmong, Message, Refusal};
@@ -50,6 +52,8 @@ pub use proposal::{Class, End, Hash as ValueHash, Proposal, Value};
 pub use reduce::{Number, Op, Operator, ReduceError, UnknownOp};
 pub use storage::join_parts;
 pub use terms::{Digest, InvalidName, InvalidTerms, Key, Name, OnLoss, PIECE_BYTES, Terms, Verb};
+pub use tree::Frame;
+use tree::{Step, Tree};
 
 /// The bounds of what a member keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +74,9 @@ pub struct Config {
     /// How many bytes the long values of one operation have, for who holds them. What is
     /// beyond is not fetched, and its member is missing as lost.
     pub max_held_bytes: usize,
+    /// Whether short messages go from neighbour to neighbour first, unsigned and in the
+    /// names of others, see [`Frame`].
+    pub takes_quick_ways: bool,
     /// The largest outcome; who calls for a larger one gets [`CallError::TooLarge`].
     pub max_outcome_bytes: usize,
 }
@@ -83,6 +90,7 @@ impl Default for Config {
             max_calls: 1024,
             max_bytes: 512 << 20,
             max_held_bytes: 256 << 20,
+            takes_quick_ways: true,
             max_outcome_bytes: 64 << 20,
         }
     }
@@ -104,10 +112,15 @@ pub enum Timer {
     Retry(u64),
     /// Those that have come are told who has.
     Progress(u64),
+    /// What waits on its way through this member goes on.
+    Flush,
 }
 
 impl Timer {
     const FIRST_PROGRESS: Duration = Duration::from_secs(1);
+    /// A guess: well below what callers notice, and longer than messages of members that
+    /// call together are apart.
+    const HOLD: Duration = Duration::from_millis(2);
     const NEXT_PROGRESS: Duration = Duration::from_secs(5);
 }
 
@@ -142,6 +155,16 @@ pub enum Input<I> {
         /// What it says.
         message: Message<I>,
     },
+    /// A frame from a neighbour in the graph.
+    Frame(Frame<I>),
+    /// This member's tables are these, and the names of its epoch's members if all are
+    /// known.
+    View {
+        /// The tables.
+        view: View<I>,
+        /// By rank.
+        members: Arc<Vec<Option<I>>>,
+    },
     /// An armed timer fired.
     Timer(Timer),
     /// A member is called down.
@@ -161,6 +184,13 @@ pub enum Effect<I> {
         to: Vec<I>,
         /// What.
         message: Message<I>,
+    },
+    /// Send `frame` to a neighbour in the graph, if it is linked.
+    Frame {
+        /// To whom.
+        to: I,
+        /// What.
+        frame: Frame<I>,
     },
     /// Fire `timer` once, `after` from now.
     Arm {
@@ -221,6 +251,7 @@ struct Ctx<'a, I> {
     config: &'a Config,
     gone: &'a Gone<I>,
     lives: &'a mut Lives<I>,
+    tree: &'a mut Tree<I>,
     out: &'a mut Vec<Effect<I>>,
 }
 
@@ -229,6 +260,41 @@ impl<I: Id> Ctx<'_, I> {
         if !to.is_empty() {
             self.out.push(Effect::Send { to, message });
         }
+    }
+
+    /// Send a short message for the first time, by the quick way if there is one.
+    fn send_up(&mut self, to: I, message: Message<I>) {
+        if !self.config.takes_quick_ways || self.gone.has(to) {
+            return self.send(vec![to], message);
+        }
+        let step = self.tree.up(to, self.me, message);
+        self.take(to, step);
+    }
+
+    fn take(&mut self, to: I, step: Step<I>) {
+        match step {
+            Step::Frames(frames) => self.frames(frames),
+            Step::Waits => self.arm(Timer::Flush, Timer::HOLD),
+            Step::NoWay(message) => self.send(vec![to], message),
+        }
+    }
+
+    /// The same to all other members of an operation.
+    fn send_down(&mut self, members: &[I], to: Vec<I>, message: Message<I>) {
+        let is_quick = self.config.takes_quick_ways
+            && to.len() + 1 == members.len()
+            && self.tree.is_all(members);
+        let frames = is_quick.then(|| self.tree.down(self.me, &message));
+        match frames.flatten() {
+            Some(frames) => self.frames(frames),
+            None => self.send(to, message),
+        }
+    }
+
+    fn frames(&mut self, frames: Vec<(I, Frame<I>)>) {
+        let frames = frames.into_iter();
+        self.out
+            .extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
     }
 
     fn arm(&mut self, timer: Timer, after: Duration) {
@@ -249,6 +315,7 @@ pub struct Collectives<I> {
     lives: Lives<I>,
     gone: Gone<I>,
     names: Names<I>,
+    tree: Tree<I>,
     /// Callers that wait, and for what.
     calls: BTreeMap<u64, Key>,
 }
@@ -266,6 +333,7 @@ impl<I: Id + Serialize> Collectives<I> {
                 left: BTreeSet::new(),
             },
             names: Names::new(),
+            tree: Tree::new(Arc::default()),
             calls: BTreeMap::new(),
         }
     }
@@ -283,6 +351,11 @@ impl<I: Id + Serialize> Collectives<I> {
     /// Take part in no vote any more in this life.
     pub const fn stop_voting(&mut self) {
         self.lives.bar();
+    }
+
+    /// Send everything by the relay, which has it signed.
+    pub const fn leave_quick_ways(&mut self) {
+        self.config.takes_quick_ways = false;
     }
 
     /// Who is called down or has left, as far as it was told here.
@@ -306,6 +379,8 @@ impl<I: Id + Serialize> Collectives<I> {
                 self.on_message(from, message, out);
             }
             Input::Message { .. } => {}
+            Input::Frame(frame) => self.on_frame(frame, out),
+            Input::View { view, members } => self.tree.set(view, members),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Down(member) => self.on_gone(member, false, out),
             Input::Left(member) => self.on_gone(member, true, out),
@@ -330,6 +405,7 @@ impl<I: Id + Serialize> Collectives<I> {
             config: &self.config,
             gone: &self.gone,
             lives: &mut self.lives,
+            tree: &mut self.tree,
             out,
         };
         work(instance, &mut ctx);
@@ -412,6 +488,10 @@ impl<I: Id + Serialize> Collectives<I> {
     fn on_timer(&mut self, timer: Timer, out: &mut Vec<Effect<I>>) {
         let serial = match timer {
             Timer::Deadline(call) => return self.on_deadline(call, out),
+            Timer::Flush => {
+                let frames = self.tree.flush_all().into_iter();
+                return out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
+            }
             Timer::Close { serial, .. } | Timer::Retry(serial) | Timer::Progress(serial) => serial,
         };
         let Some(key) = self.names.key_of(serial).cloned() else {
@@ -420,7 +500,7 @@ impl<I: Id + Serialize> Collectives<I> {
         self.with(&key, out, |instance, ctx| match timer {
             Timer::Close { .. } => instance.on_close(ctx),
             Timer::Retry(_) => instance.on_retry(ctx),
-            Timer::Progress(_) | Timer::Deadline(_) => instance.tell_progress(ctx),
+            Timer::Progress(_) | Timer::Deadline(_) | Timer::Flush => instance.tell_progress(ctx),
         });
     }
 
@@ -451,6 +531,47 @@ impl<I: Id + Serialize> Collectives<I> {
         }
         for key in self.names.undecided_with(member) {
             self.with(&key, out, |instance, ctx| instance.on_return(ctx, member));
+        }
+    }
+
+    /// A frame has come: what is for this member is handled, the rest goes on.
+    fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
+        match frame {
+            Frame::Up { to, letters } if to == self.me => {
+                for (from, message) in letters {
+                    self.handle(Input::Message { from, message }, out);
+                }
+            }
+            Frame::Up { to, letters } => {
+                for (from, message) in letters {
+                    match self.tree.up(to, from, message) {
+                        Step::Waits => out.push(Effect::Arm {
+                            timer: Timer::Flush,
+                            after: Timer::HOLD,
+                        }),
+                        Step::Frames(frames) => {
+                            let frames = frames.into_iter();
+                            out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
+                        }
+                        // Its sender asks again.
+                        Step::NoWay(_) => {}
+                    }
+                }
+            }
+            Frame::Down {
+                epoch,
+                origin,
+                rank,
+                end,
+                message,
+            } => {
+                let passed = self.tree.pass_down(&epoch, (origin, rank), end, &message);
+                let Some(frames) = passed else { return };
+                let frames = frames.into_iter();
+                out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
+                let (from, message) = (origin, *message);
+                self.handle(Input::Message { from, message }, out);
+            }
         }
     }
 

@@ -102,6 +102,7 @@ impl Net {
                         self.carry(to, receiver, message.clone());
                     }
                 }
+                Effect::Frame { .. } => unreachable!("nobody has a place in a graph"),
                 Effect::Arm { timer, after } => {
                     self.disarm(to, timer);
                     self.schedule(after, to, Due::Timer(timer));

@@ -1,0 +1,459 @@
+//! Short messages take the links of the binomial graph themselves: up to one member, those
+//! of many in one frame, and down to all.
+//!
+//! ```text
+//!   up    7 ─▶ 6 ─▶ 4 ─▶ 0      towards rank 0: the lowest bit of the distance is cleared
+//!   down  0 ─▶ 4 [4,8) ─▶ 6 [6,8) ─▶ 7      each answers for an interval of distances
+//! ```
+//!
+//! A frame goes once, without an answer: a lost one costs the time until its sender asks
+//! again through the relay, which loses nothing and goes round dead members. Steps are by the
+//! ranks of one epoch; who is in another one drops the frame.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use binomesh_overlay::{Epoch, Id};
+use serde::{Deserialize, Serialize};
+
+use super::message::Message;
+use super::terms::Key;
+use crate::relay::View;
+
+/// The most bytes in a frame, about. Longer messages go by the relay.
+const FRAME_BYTES: usize = 32 << 10;
+/// The most messages in a frame up, and the most that wait at a member.
+const LETTERS: usize = 256;
+const WAITING: usize = 4096;
+/// Of how many rows of messages a member counts those that have passed it. Full: the oldest
+/// row is forgotten, and what is left of it waits for the timer.
+const ROWS: usize = 1024;
+
+/// What members pass on to each other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Frame<I> {
+    /// Messages of several members to one.
+    Up {
+        /// For whom.
+        to: I,
+        /// The messages, each with the member that it is from.
+        letters: Vec<(I, Message<I>)>,
+    },
+    /// A message to all members of an epoch.
+    Down {
+        /// Which epoch.
+        epoch: Epoch<I>,
+        /// Who says it.
+        origin: I,
+        /// Its rank.
+        rank: u32,
+        /// The receiver passes it on to those before this distance from the origin.
+        end: u32,
+        /// The message.
+        message: Box<Message<I>>,
+    },
+}
+
+/// Messages that are alike, of which each member sends one to the same receiver.
+type Row<I> = (I, &'static str, Key);
+
+/// This member's place in the graph, and what waits here to be passed on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Tree<I> {
+    view: Option<View<I>>,
+    ranks: BTreeMap<I, u32>,
+    members: Arc<Vec<Option<I>>>,
+    waiting: BTreeMap<I, Vec<(I, Message<I>)>>,
+    /// How many of each row have passed, the oldest row first.
+    passed: VecDeque<(Row<I>, BTreeSet<I>)>,
+}
+
+/// What is to be done with a message that wants to go up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step<I> {
+    /// Send these frames at once.
+    Frames(Vec<(I, Frame<I>)>),
+    /// It waits for others, until the timer.
+    Waits,
+    /// There is no way up: it is returned.
+    NoWay(Message<I>),
+}
+
+impl<I: Id> Tree<I> {
+    pub(super) const fn new(members: Arc<Vec<Option<I>>>) -> Self {
+        Self {
+            view: None,
+            ranks: BTreeMap::new(),
+            members,
+            waiting: BTreeMap::new(),
+            passed: VecDeque::new(),
+        }
+    }
+
+    /// The epoch's tables are these, and its members, if all are known.
+    pub(super) fn set(&mut self, view: View<I>, members: Arc<Vec<Option<I>>>) {
+        if !Arc::ptr_eq(&self.members, &members) {
+            let named = members.iter().zip(0..);
+            self.ranks = named
+                .filter_map(|(member, rank)| Some(((*member)?, rank)))
+                .collect();
+            self.members = members;
+        }
+        self.view = Some(view);
+    }
+
+    fn population(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// The own view, if the names of its members are known.
+    fn view(&self) -> Option<&View<I>> {
+        let view = self.view.as_ref()?;
+        let is_of = view.placement.population.get() == self.population();
+        is_of.then_some(view)
+    }
+
+    /// Whether exactly these members, this one among them, are those of the epoch.
+    pub(super) fn is_all(&self, members: &[I]) -> bool {
+        let is_known = |member: &I| self.ranks.contains_key(member);
+        self.view().is_some()
+            && members.len() == self.ranks.len()
+            && self.ranks.len() == self.members.len()
+            && members.iter().all(is_known)
+    }
+
+    /// The frames that take a message to all other members.
+    pub(super) fn down(&self, me: I, message: &Message<I>) -> Option<Vec<(I, Frame<I>)>> {
+        let view = self.view()?;
+        if message.size() > FRAME_BYTES {
+            return None;
+        }
+        let part = (view.placement.rank.0, 0, self.population());
+        Some(self.branches(view, me, part, message))
+    }
+
+    /// The frames to those behind this member, at `start` from the origin, up to `end`.
+    fn branches(
+        &self,
+        view: &View<I>,
+        origin: I,
+        (rank, start, end): (u32, u32, u32),
+        message: &Message<I>,
+    ) -> Vec<(I, Frame<I>)> {
+        let mut frames = Vec::new();
+        let mut end = end;
+        for level in (0..view.clockwise.len()).rev() {
+            let child = start + (1 << level);
+            if child >= end {
+                continue;
+            }
+            if let Some(Some(peer)) = view.clockwise.get(level) {
+                let frame = Frame::Down {
+                    epoch: view.placement.epoch,
+                    origin,
+                    rank,
+                    end,
+                    message: Box::new(message.clone()),
+                };
+                frames.push((*peer, frame));
+            }
+            end = child;
+        }
+        frames
+    }
+
+    /// A frame down has come: what to pass on, if it fits the own tables.
+    pub(super) fn pass_down(
+        &self,
+        epoch: &Epoch<I>,
+        origin: (I, u32),
+        end: u32,
+        message: &Message<I>,
+    ) -> Option<Vec<(I, Frame<I>)>> {
+        let view = self.view()?;
+        let population = self.population();
+        let is_of = view.placement.epoch == *epoch && self.ranks.get(&origin.0) == Some(&origin.1);
+        if !is_of || end > population || message.size() > FRAME_BYTES {
+            return None;
+        }
+        let start = distance(origin.1, view.placement.rank.0, population);
+        (0 < start && start < end)
+            .then(|| self.branches(view, origin.0, (origin.1, start, end), message))
+    }
+
+    /// A message of `from` is to go up to `to`.
+    pub(super) fn up(&mut self, to: I, from: I, message: Message<I>) -> Step<I> {
+        let waiting: usize = self.waiting.values().map(Vec::len).sum();
+        let row = message.row().map(|(kind, key)| (to, kind, key.clone()));
+        let behind = self.behind(to);
+        let (Some(behind), Some(row)) = (behind, row) else {
+            return Step::NoWay(message);
+        };
+        if waiting >= WAITING || message.size() > FRAME_BYTES {
+            return Step::NoWay(message);
+        }
+        let is_complete = self.count(row, from) >= behind;
+        self.waiting.entry(to).or_default().push((from, message));
+        match is_complete {
+            true => Step::Frames(self.flush(to)),
+            false => Step::Waits,
+        }
+    }
+
+    /// How many members there are from this one on, away from `to`: those whose messages to it
+    /// pass here.
+    fn behind(&self, to: I) -> Option<usize> {
+        let view = self.view()?;
+        let population = self.population();
+        let distance = distance(*self.ranks.get(&to)?, view.placement.rank.0, population);
+        // Whoever is there itself has nothing to pass on.
+        let level = (distance > 0).then(|| distance.trailing_zeros())?;
+        Some((1_u32 << level).min(population - distance) as usize)
+    }
+
+    /// Note that a message of a row has passed; how many members' have.
+    fn count(&mut self, row: Row<I>, from: I) -> usize {
+        let known = self.passed.iter().position(|(other, _)| *other == row);
+        let place = known.unwrap_or_else(|| {
+            if self.passed.len() >= ROWS {
+                self.passed.pop_front();
+            }
+            self.passed.push_back((row, BTreeSet::new()));
+            self.passed.len() - 1
+        });
+        let Some((_, members)) = self.passed.get_mut(place) else {
+            return 0;
+        };
+        members.insert(from);
+        members.len()
+    }
+
+    /// The frames with what waits for one member.
+    fn flush(&mut self, to: I) -> Vec<(I, Frame<I>)> {
+        let Some(letters) = self.waiting.remove(&to) else {
+            return Vec::new();
+        };
+        let Some(next) = self.next_up(to) else {
+            return Vec::new();
+        };
+        let mut frames: Vec<Vec<(I, Message<I>)>> = Vec::new();
+        let mut bytes = usize::MAX;
+        for letter in letters {
+            let more = letter.1.size();
+            let is_full = frames.last().is_none_or(|last| last.len() >= LETTERS);
+            if is_full || bytes.saturating_add(more) > FRAME_BYTES {
+                frames.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += more;
+            if let Some(last) = frames.last_mut() {
+                last.push(letter);
+            }
+        }
+        let frames = frames.into_iter();
+        frames
+            .map(|letters| (next, Frame::Up { to, letters }))
+            .collect()
+    }
+
+    /// The next member on the way up: the lowest bit of the distance is cleared.
+    fn next_up(&self, to: I) -> Option<I> {
+        let view = self.view()?;
+        let rank = *self.ranks.get(&to)?;
+        let distance = distance(rank, view.placement.rank.0, self.population());
+        let level = distance.trailing_zeros() as usize;
+        view.counterclockwise.get(level).copied().flatten()
+    }
+
+    /// Everything that waits goes now.
+    pub(super) fn flush_all(&mut self) -> Vec<(I, Frame<I>)> {
+        let all: Vec<I> = self.waiting.keys().copied().collect();
+        all.into_iter().flat_map(|to| self.flush(to)).collect()
+    }
+}
+
+const fn distance(from: u32, to: u32, population: u32) -> u32 {
+    (to + population - from) % population
+}
+
+impl<I> Message<I> {
+    /// How many bytes it has, about.
+    pub(super) fn size(&self) -> usize {
+        let of_terms = |members: &Vec<I>| 64 + size_of_val(members.as_slice());
+        match self {
+            Self::Arrive { value, terms, .. } => {
+                let inline = match value {
+                    super::Value::Inline(bytes) => bytes.len(),
+                    super::Value::Stored { .. } => 48,
+                };
+                128 + inline + terms.as_ref().map_or(0, |terms| of_terms(&terms.members))
+            }
+            Self::Propose {
+                terms, proposal, ..
+            } => 128 + proposal.bytes() + of_terms(&terms.members),
+            Self::Prepare { terms, .. } => 128 + of_terms(&terms.members),
+            Self::Promise { voted, lives, .. } => {
+                let voted = voted.as_ref().map_or(0, |(_, proposal)| proposal.bytes());
+                128 + voted + 16 * lives.len()
+            }
+            Self::Vote { lives, .. } => 128 + 16 * lives.len(),
+            _ => 128,
+        }
+    }
+
+    /// Of which row of messages it is, if each member sends one.
+    const fn row(&self) -> Option<(&'static str, &Key)> {
+        match self {
+            Self::Arrive { key, .. } | Self::Promise { key, .. } | Self::Vote { key, .. } => {
+                Some((self.name(), key))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binomesh_overlay::{Placement, Population, Rank};
+
+    use super::*;
+
+    fn all(population: u32) -> Vec<Tree<u32>> {
+        let members: Arc<Vec<Option<u32>>> = Arc::new((0..population).map(Some).collect());
+        let epoch = Epoch {
+            root: 0,
+            boot: 1,
+            counter: 1,
+            nonce: 1,
+        };
+        let levels: Vec<u32> = (0..32)
+            .map(|level| 1_u32 << level)
+            .take_while(|step| *step < population)
+            .collect();
+        let trees = (0..population).map(|rank| {
+            let at = |step: u32| Some((rank + step) % population);
+            let mut tree = Tree::new(Arc::default());
+            let placement = Placement {
+                epoch,
+                population: Population::new(population).unwrap(),
+                rank: Rank(rank),
+            };
+            let view = View {
+                placement,
+                clockwise: levels.iter().map(|step| at(*step)).collect(),
+                counterclockwise: levels.iter().map(|step| at(population - step)).collect(),
+            };
+            tree.set(view, members.clone());
+            tree
+        });
+        trees.collect()
+    }
+
+    fn vote(generation: u64) -> Message<u32> {
+        Message::Vote {
+            key: Key {
+                name: "x".parse().unwrap(),
+                generation,
+            },
+            digest: [0; 16],
+            ballot: super::super::voting::Ballot::first(0, 1),
+            boot: 1,
+            lives: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_goes_down_comes_to_each_member_once() {
+        for population in [2, 3, 5, 8, 13, 16, 33, 100] {
+            let trees = all(population);
+            for origin in [0, population / 2, population - 1] {
+                let mut got = vec![0; population as usize];
+                let frames = trees[origin as usize].down(origin, &vote(1)).unwrap();
+                let mut open: VecDeque<_> = frames.into();
+                while let Some((to, frame)) = open.pop_front() {
+                    got[to as usize] += 1;
+                    let Frame::Down {
+                        epoch,
+                        origin,
+                        rank,
+                        end,
+                        message,
+                    } = frame
+                    else {
+                        panic!();
+                    };
+                    let tree = &trees[to as usize];
+                    open.extend(
+                        tree.pass_down(&epoch, (origin, rank), end, &message)
+                            .unwrap(),
+                    );
+                }
+                for (member, count) in got.iter().enumerate() {
+                    assert_eq!(*count, u32::from(member as u32 != origin), "{population}");
+                }
+            }
+        }
+    }
+
+    /// If each member sends one message, each passes on one frame, without waiting.
+    #[test]
+    fn what_goes_up_comes_in_one_frame_from_each_neighbour() {
+        for population in [2, 3, 5, 8, 13, 16, 33, 100] {
+            let mut trees = all(population);
+            let root = population / 3;
+            let (mut came, mut sent) = (BTreeSet::new(), 0);
+            // The farthest first, and the other way round.
+            for turn in 0..2 {
+                let mut order: Vec<u32> = (0..population).filter(|m| *m != root).collect();
+                if turn == 1 {
+                    order.reverse();
+                }
+                came.clear();
+                sent = 0;
+                let mut open: VecDeque<(u32, u32, Message<u32>)> =
+                    order.into_iter().map(|m| (m, m, vote(turn))).collect();
+                while let Some((at, from, message)) = open.pop_front() {
+                    match trees[at as usize].up(root, from, message) {
+                        Step::Waits => {}
+                        Step::NoWay(_) => panic!("no way at {at}"),
+                        Step::Frames(frames) => {
+                            for (to, frame) in frames {
+                                sent += 1;
+                                let Frame::Up { letters, .. } = frame else {
+                                    panic!();
+                                };
+                                for (from, message) in letters {
+                                    match to == root {
+                                        true => _ = came.insert(from),
+                                        false => open.push_back((to, from, message)),
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                assert_eq!(came.len() as u32, population - 1, "{population}");
+                assert_eq!(sent, population - 1, "{population}");
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_another_epoch_or_part_are_dropped() {
+        let trees = all(8);
+        let good = trees[0].down(0, &vote(1)).unwrap().remove(0);
+        let Frame::Down {
+            mut epoch, message, ..
+        } = good.1
+        else {
+            panic!();
+        };
+        let tree = &trees[4];
+        assert!(tree.pass_down(&epoch, (0, 0), 8, &message).is_some());
+        assert!(tree.pass_down(&epoch, (0, 0), 9, &message).is_none());
+        assert!(tree.pass_down(&epoch, (0, 0), 4, &message).is_none());
+        assert!(tree.pass_down(&epoch, (1, 0), 8, &message).is_none());
+        epoch.counter += 1;
+        assert!(tree.pass_down(&epoch, (0, 0), 8, &message).is_none());
+    }
+}
