@@ -35,9 +35,6 @@ pub struct CollectiveOutcome {
     pub end: Option<End>,
     /// How many members have come.
     pub arrived_count: usize,
-    /// Who has come, in the order of the list.
-    #[serde(skip)]
-    pub arrived: Vec<String>,
     /// The values that are meant for this member, in the order of the list.
     #[serde(serialize_with = "values", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, Bytes)>,

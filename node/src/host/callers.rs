@@ -33,10 +33,15 @@ pub(super) struct Callers {
     named: BTreeSet<(String, String)>,
 }
 
+/// Members and how a caller called them.
+type Members = (Vec<PeerId>, BTreeMap<PeerId, String>);
+/// What is called, how its members are called, and the caller's value.
+type Prepared = (Terms<PeerId>, BTreeMap<PeerId, String>, Bytes);
+
 struct Caller {
     key: Key,
     verb: &'static str,
-    /// How the caller called the members.
+    /// How the caller called the members, if it listed them.
     names: BTreeMap<PeerId, String>,
     since: Instant,
     is_noticed: bool,
@@ -75,13 +80,8 @@ impl Host {
     }
 
     /// The operation that a request means, how its members are called, and the value.
-    #[expect(clippy::type_complexity, reason = "used once, and taken apart at once")]
-    fn prepare(
-        &self,
-        request: &Request,
-    ) -> Result<(Terms<PeerId>, BTreeMap<PeerId, String>, Bytes), CollectiveError> {
-        let listed = self.members_of(request)?;
-        let members: Vec<PeerId> = listed.iter().map(|(id, _)| *id).collect();
+    fn prepare(&self, request: &Request) -> Result<Prepared, CollectiveError> {
+        let (members, names) = self.members_of(request)?;
         let place = |destination: &Destination| {
             let id = self.id_of(destination);
             let place = members.iter().position(|member| *member == id);
@@ -117,25 +117,32 @@ impl Host {
             verb,
             on_loss: request.on_loss,
         };
-        Ok((terms, listed.into_iter().collect(), value))
+        Ok((terms, names, value))
     }
 
-    fn members_of(&self, request: &Request) -> Result<Vec<(PeerId, String)>, CollectiveError> {
+    /// The members that are meant, and how they are called if they are listed.
+    fn members_of(&self, request: &Request) -> Result<Members, CollectiveError> {
+        let named = |names: Vec<String>| {
+            let id = |name: &String| self.id_of(&Destination::Name(name.clone()));
+            let ids: Vec<PeerId> = names.iter().map(id).collect();
+            let names = ids.iter().copied().zip(names).collect();
+            (ids, names)
+        };
         if let Some(members) = &request.members {
-            let listed = members.iter();
-            let named = listed.map(|member| (self.id_of(member), member.to_string()));
-            return Ok(named.collect());
+            let ids = members.iter().map(|member| self.id_of(member));
+            let names = members.iter().map(ToString::to_string);
+            let names = ids.clone().zip(names).collect();
+            return Ok((ids.collect(), names));
         }
         if !self.config.expect.is_empty() {
-            let names = self.config.expect.names().map(str::to_owned);
-            let named = names.map(|name| (self.id_of(&Destination::Name(name.clone())), name));
-            return Ok(named.collect());
+            let names = self.config.expect.names();
+            return Ok(named(names.map(str::to_owned).collect()));
         }
         let roster = self.peer.relay().roster();
         let roster = roster.filter(|roster| roster.is_complete());
         let peers = roster.ok_or(CollectiveError::NotReady)?.peers();
         let known = peers.iter().copied().flatten();
-        Ok(known.map(|peer| (peer, self.name_of(peer))).collect())
+        Ok((known.collect(), BTreeMap::new()))
     }
 
     /// The machine answers a caller.
@@ -187,7 +194,6 @@ impl Host {
             agreed: outcome.agreed,
             end: outcome.end,
             arrived_count: outcome.arrived.len(),
-            arrived: outcome.arrived.into_iter().map(name).collect(),
             values: values.map(|(id, bytes)| (name(id), bytes)).collect(),
             combined,
             missing: missing(&outcome.missing, name),

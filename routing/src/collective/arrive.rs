@@ -11,9 +11,9 @@ use super::message::{Item, Message};
 use super::proposal::Value;
 use super::{Ctx, Timer};
 
-/// Terms of so many members travel with each arrival. Of more, whoever does not know them
-/// asks. A guess: they have a kilobyte then.
-const SHORT_LIST: usize = 64;
+/// Terms of so few members travel with each arrival. Of more, whoever does not know them,
+/// nor those of an earlier generation, asks. A guess: they have a quarter of a kilobyte.
+const SHORT_LIST: usize = 16;
 
 /// The longest time before the earliest deadline that is left for deciding.
 const MARGIN_MAX: Duration = Duration::from_secs(1);

@@ -658,6 +658,11 @@ impl<I: Id + Serialize> Collectives<I> {
         {
             self.about(from, terms, out, |_, _, _| {});
         }
+        if self.names.get(&key).is_none()
+            && let Some(terms) = self.names.next_terms(&key, &digest)
+        {
+            self.about(from, terms, out, |_, _, _| {});
+        }
         let Some(instance) = self.names.get(&key) else {
             if Some(key.generation) <= self.names.floor(&key.name) {
                 return self.refuse_old(from, key, out);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Config;
 use super::instance::Instance;
 use super::message::Refusal;
-use super::terms::{Key, Name, Terms};
+use super::terms::{Digest, Key, Name, Terms};
 
 /// A name and its latest operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -172,6 +172,16 @@ impl<I: Id> Names<I> {
 }
 
 impl<I: Id + Serialize> Names<I> {
+    /// The terms of an operation that is not known yet, if they are those of the latest one
+    /// of its name but for the generation.
+    pub(super) fn next_terms(&self, key: &Key, digest: &Digest) -> Option<Terms<I>> {
+        let named = self.names.get(&key.name)?;
+        let (_, latest) = named.generations.last_key_value()?;
+        let mut terms = latest.terms.as_ref().clone();
+        terms.key.generation = key.generation;
+        (terms.digest() == *digest).then_some(terms)
+    }
+
     /// Keep another operation, brought up by a peer.
     pub(super) fn open(
         &mut self,

@@ -401,15 +401,13 @@ mod tests {
         for population in [2, 3, 5, 8, 13, 16, 33, 100] {
             let mut trees = all(population);
             let root = population / 3;
-            let (mut came, mut sent) = (BTreeSet::new(), 0);
             // The farthest first, and the other way round.
             for turn in 0..2 {
                 let mut order: Vec<u32> = (0..population).filter(|m| *m != root).collect();
                 if turn == 1 {
                     order.reverse();
                 }
-                came.clear();
-                sent = 0;
+                let (mut came, mut sent) = (BTreeSet::new(), 0);
                 let mut open: VecDeque<(u32, u32, Message<u32>)> =
                     order.into_iter().map(|m| (m, m, vote(turn))).collect();
                 while let Some((at, from, message)) = open.pop_front() {

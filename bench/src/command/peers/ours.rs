@@ -97,7 +97,7 @@ impl Network {
         self.links
     }
 
-    pub(in crate::command) fn arrivals(&self) -> &Arrivals {
+    pub(super) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
