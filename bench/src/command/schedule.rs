@@ -163,7 +163,9 @@ names!(
         /// Tabu search for schedules that look the same under symmetries.
         Orbits => Method::Orbits,
         /// The evolutionary search of [EVO].
-        Umda => Method::Umda
+        Umda => Method::Umda,
+        /// Träff's circulant pattern for broadcasts, where a graph has its links.
+        Circulant => Method::Circulant
     }
 );
 

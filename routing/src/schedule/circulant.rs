@@ -15,12 +15,17 @@
 //! node works out its own part, without a word to the others.
 //!
 //! Ranks are relative to the source, which is rank 0. This module knows no graph
-//! and no faults: the links from r to r + s must be there.
+//! and no faults: the links from r to r + s must be there. [`Circulant::binomial`]
+//! has skips that are links of the binomial graph.
 //!
 //! [CIR]: Träff, *Optimal Broadcast Schedules in Logarithmic Time with Applications
 //! to Broadcast, All-Broadcast, Reduction and All-Reduction*, arXiv 2407.18004.
 
+mod binomial;
+
 use std::num::NonZeroU32;
+
+use super::topology::NODES_MAX;
 
 /// The pattern that all nodes follow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,6 +33,9 @@ pub struct Circulant {
     nodes: u32,
     /// One per round of a phase, and behind them the number of nodes.
     skips: Vec<u32>,
+    /// What each rank receives in each round of a phase, where a search for one rank
+    /// alone does not do.
+    table: Option<Vec<Vec<i64>>>,
 }
 
 /// What one node does in each round.
@@ -58,8 +66,38 @@ impl Circulant {
             skips.push(last.div_ceil(2));
         }
         skips.reverse();
+        Self {
+            nodes: nodes.get(),
+            skips,
+            table: None,
+        }
+    }
+
+    /// The pattern of as few rounds over the links of a binomial graph: all skips are
+    /// powers of two. Every BMG(p) of up to 1,024 nodes has one; `None` beyond.
+    ///
+    /// For p < 3/4 · 2^⌈log₂ p⌉ this works out the timetables of all ranks, which takes
+    /// O(p log² p) memory; keep the pattern rather than making it again.
+    pub fn binomial(nodes: NonZeroU32) -> Option<Self> {
         let nodes = nodes.get();
-        Self { nodes, skips }
+        if nodes as usize > NODES_MAX {
+            return None;
+        }
+        let mut skips = binomial::ascending(nodes);
+        let is_near = u64::from(nodes) * 4 >= 3 << skips.len();
+        let table = match is_near {
+            true => None,
+            false => {
+                skips = binomial::farthest_first(nodes);
+                Some(binomial::solve(nodes, &skips)?)
+            }
+        };
+        skips.push(nodes);
+        Some(Self {
+            nodes,
+            skips,
+            table,
+        })
     }
 
     /// How many nodes there are.
@@ -67,10 +105,17 @@ impl Circulant {
         self.nodes
     }
 
-    /// How far a block goes in each round of a phase, in ascending order; there are
-    /// ⌈log₂ p⌉.
+    /// How far a block goes in each round of a phase; there are ⌈log₂ p⌉.
     pub fn skips(&self) -> &[u32] {
         &self.skips[..self.skips.len() - 1]
+    }
+
+    /// Whether all links of the pattern are links r ± 2^i of the binomial graph of as many
+    /// nodes.
+    pub fn is_binomial(&self) -> bool {
+        let links = binomial::ascending(self.nodes);
+        let is_link = |skip: &u32| links.contains(skip) || links.contains(&(self.nodes - skip));
+        self.skips().iter().all(is_link)
     }
 
     /// After how many rounds everybody has all blocks: n − 1 + ⌈log₂ p⌉; none if the
@@ -110,6 +155,9 @@ impl Circulant {
     /// phase before. All residues modulo ⌈log₂ p⌉ come once, and exactly one number is
     /// not negative: the base block.
     fn receive(&self, rank: u32) -> Vec<i64> {
+        if let Some(table) = &self.table {
+            return table[rank as usize].clone();
+        }
         let length = self.skips().len();
         let base = self.base(rank);
         let mut search = Search {

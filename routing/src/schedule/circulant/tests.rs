@@ -121,3 +121,27 @@ fn the_largest_numbers_do_not_overflow() {
     assert_eq!(table.round(u64::MAX, 5), Round::default());
     assert_eq!(table.rounds(0), 0);
 }
+
+#[test]
+fn every_binomial_graph_carries_a_schedule_of_as_few_rounds() {
+    for nodes in (1..=160).chain((161..1024).step_by(61)).chain([1024]) {
+        let number = NonZeroU32::new(nodes).unwrap();
+        let pattern = Circulant::binomial(number).expect("a schedule");
+        assert!(pattern.is_binomial(), "{nodes} nodes");
+        let phase = pattern.skips().len() as u32;
+        assert_eq!(phase, nodes.next_power_of_two().trailing_zeros());
+        for blocks in [1, phase + 1, 2 * phase + 3] {
+            carry_out(&pattern, blocks);
+        }
+    }
+    assert_eq!(Circulant::binomial(NonZeroU32::new(1025).unwrap()), None);
+}
+
+#[test]
+fn skips_by_halving_are_links_of_few_binomial_graphs() {
+    let fits = |nodes: &u32| circulant(*nodes).is_binomial();
+    let small: Vec<u32> = (2..=64).filter(fits).collect();
+    assert_eq!(small, [2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64]);
+    let larger = (65..=1024).filter(fits);
+    assert!(larger.eq([127, 128, 255, 256, 511, 512, 1023, 1024]));
+}

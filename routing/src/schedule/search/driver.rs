@@ -10,7 +10,7 @@ use super::scatter::{self, Ways};
 use super::symmetry::Group;
 use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
-use super::{Found, Method, NotFound, Options, Progress, exhaustion, gossip, packing};
+use super::{Found, Method, NotFound, Options, Progress, circulant, exhaustion, gossip, packing};
 
 /// How often a greedy method is tried. Guess.
 const GREEDY_TRIALS: u64 = 24;
@@ -92,6 +92,9 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn search(&mut self) {
         self.flow();
+        if self.circulant() {
+            return;
+        }
         if !self.is_done() && self.can_be_improved() && self.options.start.is_some() {
             self.restart();
         }
@@ -169,6 +172,18 @@ impl Driver<'_> {
             let hops = ends.and_then(|(from, to)| self.paths.hops(from, to));
             hops.is_some_and(|hops| one.path.len() <= hops + excess + 1)
         })
+    }
+
+    /// The circulant pattern; whether nothing else was asked for.
+    fn circulant(&mut self) -> bool {
+        let method = self.options.method;
+        if method.is_some_and(|method| method != Method::Circulant) {
+            return false;
+        }
+        if let Some((steps, moves)) = circulant::broadcast(self.problem) {
+            self.keep(steps, Method::Circulant, || moves);
+        }
+        method.is_some() && self.best.is_some()
     }
 
     /// A first schedule.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `flow` | the optimum | one-to-all scatter, gather |
 //! | `exhaustion` | the optimum, or nothing: it may miss one | oab on small graphs |
+//! | `circulant` | the optimum with one port | oab on graphs with the links of a circulant pattern |
 //! | `gossip` | a good broadcast at once | oab, aab |
 //! | `packing` | a good scatter at once | wormhole scatter |
 //! | `relay` | a good scatter at once | store-forward aas |
@@ -16,6 +17,7 @@
 //! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
 //! instead, and has nothing to show before it is done).
 
+mod circulant;
 mod driver;
 pub(super) mod exhaustion;
 mod gossip;
@@ -44,6 +46,8 @@ pub enum Method {
     Flow,
     /// Tries every largest set of nodes that one step can reach; may miss a schedule.
     Exhaustion,
+    /// The circulant pattern of Träff.
+    Circulant,
     /// Whoever can learn something in a step learns it.
     Gossip,
     /// Every message in the first step with room.
@@ -63,6 +67,7 @@ impl fmt::Display for Method {
         f.write_str(match self {
             Self::Flow => "flow",
             Self::Exhaustion => "exhaustion",
+            Self::Circulant => "circulant",
             Self::Gossip => "gossip",
             Self::Packing => "packing",
             Self::Relay => "relay",
@@ -82,8 +87,8 @@ pub struct Options {
     /// A schedule to begin from, such as that of the graph before a fault. What it
     /// says of channels that are gone is left out.
     pub start: Option<Schedule>,
-    /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`] or
-    /// [`Method::Umda`]; `None`: by tabu search with and without symmetries.
+    /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
+    /// [`Method::Umda`] or [`Method::Circulant`]; `None`: by tabu search with and without symmetries.
     /// Where the method can do nothing, the flow, a greedy method or, for
     /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
