@@ -1,6 +1,9 @@
 //! `binomesh-bench schedule`: conflict-free schedules of collective communications
 //! ([EVO]), found and verified.
 
+mod layout;
+mod picture;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -100,8 +103,14 @@ pub struct ScheduleArguments {
     /// Write the schedule to this file.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Draw the schedule into this file, one panel per step.
+    #[arg(long, value_name = "FILE.svg")]
+    pub picture: Option<PathBuf>,
     /// Verify the schedule in this file instead of searching for one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "start", "source", "senders", "receivers", "faults"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "out", "start", "source", "senders", "receivers", "faults", "model", "ports", "excess", "blocks",
+        "seconds", "evaluations", "seed", "threads", "method",
+    ])]
     pub verify: Option<PathBuf>,
     /// Print JSON, one object per line.
     #[arg(long)]
@@ -165,7 +174,9 @@ names!(
         /// The evolutionary search of [EVO].
         Umda => Method::Umda,
         /// Träff's circulant pattern for broadcasts, where a graph has its links.
-        Circulant => Method::Circulant
+        Circulant => Method::Circulant,
+        /// Trees without a common channel, for broadcasts in many blocks.
+        Trees => Method::Trees
     }
 );
 
@@ -242,8 +253,18 @@ pub struct Verdict {
 impl ScheduleArguments {
     /// Search or verify, and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
+        // A search may take long: whether its result can be written is found out before.
+        for (flag, file) in [("--out", &self.out), ("--picture", &self.picture)] {
+            if let Some(file) = file {
+                check_writable(flag, file)?;
+            }
+        }
         if let Some(file) = &self.verify {
             let verdict = self.verdict(file)?;
+            if verdict.valid {
+                let remark = format!("{} steps", verdict.steps);
+                self.draw(&read_schedule("--verify", file)?, remark)?;
+            }
             self.print(&verdict)?;
             return Ok(Finding::good_if(verdict.valid));
         }
@@ -251,15 +272,38 @@ impl ScheduleArguments {
         record::progress_done();
         if let Some(file) = &self.out {
             let text = serde_json::to_string(&found).map_err(Failure::run)?;
-            std::fs::write(file, text + "\n").map_err(|error| {
-                let file = file.display();
-                Failure::Run(format!(
-                    "--out {file}: {error}; name a file that can be written"
-                ))
-            })?;
+            write("--out", file, &(text + "\n"))?;
         }
+        let (steps, bound, method) = (row.steps, row.lower_bound, row.method);
+        let remark = format!("{steps} steps, bound {bound}, found by {method}");
+        self.draw(&found, remark)?;
         self.print(&row)?;
         Ok(Finding::Good)
+    }
+
+    /// Draw a schedule, if a picture was asked for.
+    fn draw(&self, schedule: &Schedule, remark: String) -> Result<(), Failure> {
+        let Some(file) = &self.picture else {
+            return Ok(());
+        };
+        let name = self.graph.as_ref().unwrap_or(&schedule.graph);
+        let graph = &topology(name)?;
+        let nodes = graph.node_count();
+        let (panels_max, nodes_max) = (picture::PANELS_MAX, picture::NODES_MAX);
+        if schedule.steps > panels_max || nodes > nodes_max {
+            return Err(Failure::Usage(format!(
+                "--picture: {nodes} nodes and {} steps are too many to see; at most {nodes_max} \
+                 nodes and {panels_max} steps are drawn",
+                schedule.steps
+            )));
+        }
+        let picture = picture::Picture {
+            schedule,
+            graph,
+            remark,
+        };
+        let svg = picture.draw().map_err(Failure::run)?;
+        write("--picture", file, &svg)
     }
 
     /// The best schedule found, and its row.
@@ -419,6 +463,28 @@ fn topology(name: &str) -> Result<Topology, Failure> {
         None => Topology::generate(name),
     };
     built.map_err(|error| Failure::Usage(format!("--graph: {error}")))
+}
+
+/// Leaves a file that exists as it is, and none where there was none.
+fn check_writable(flag: &str, file: &Path) -> Result<(), Failure> {
+    let is_new = !file.exists();
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.append(true).create(true).open(file).map(drop);
+    let checked = match is_new {
+        true => opened.and_then(|()| std::fs::remove_file(file)),
+        false => opened,
+    };
+    checked.map_err(|error| Failure::Usage(unwritable(flag, file, &error)))
+}
+
+fn write(flag: &str, file: &Path, text: &str) -> Result<(), Failure> {
+    let written = std::fs::write(file, text);
+    written.map_err(|error| Failure::Run(unwritable(flag, file, &error)))
+}
+
+fn unwritable(flag: &str, file: &Path, error: &std::io::Error) -> String {
+    let file = file.display();
+    format!("{flag} {file}: {error}; name a file that can be written")
 }
 
 fn read_schedule(flag: &str, file: &Path) -> Result<Schedule, Failure> {

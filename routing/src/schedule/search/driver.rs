@@ -10,7 +10,9 @@ use super::scatter::{self, Ways};
 use super::symmetry::Group;
 use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
-use super::{Found, Method, NotFound, Options, Progress, circulant, exhaustion, gossip, packing};
+use super::{
+    Found, Method, NotFound, Options, Progress, circulant, exhaustion, gossip, packing, trees,
+};
 
 /// How often a greedy method is tried. Guess.
 const GREEDY_TRIALS: u64 = 24;
@@ -92,7 +94,7 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn search(&mut self) {
         self.flow();
-        if self.circulant() {
+        if self.construct() {
             return;
         }
         if !self.is_done() && self.can_be_improved() && self.options.start.is_some() {
@@ -174,16 +176,26 @@ impl Driver<'_> {
         })
     }
 
-    /// The circulant pattern; whether nothing else was asked for.
-    fn circulant(&mut self) -> bool {
-        let method = self.options.method;
-        if method.is_some_and(|method| method != Method::Circulant) {
-            return false;
+    /// Broadcasts by construction: the circulant pattern, and trees; whether nothing else
+    /// was asked for.
+    fn construct(&mut self) -> bool {
+        type Construct = fn(&Problem) -> Option<(usize, Vec<Move>)>;
+        let chosen = self.options.method;
+        let methods: [(Method, Construct); 2] = [
+            (Method::Circulant, circulant::broadcast),
+            (Method::Trees, trees::broadcast),
+        ];
+        let mut is_alone = false;
+        for (method, construct) in methods {
+            if chosen.is_some_and(|chosen| chosen != method) || self.is_done() {
+                continue;
+            }
+            if let Some((steps, moves)) = construct(self.problem) {
+                self.keep(steps, method, || moves);
+                is_alone = chosen.is_some();
+            }
         }
-        if let Some((steps, moves)) = circulant::broadcast(self.problem) {
-            self.keep(steps, Method::Circulant, || moves);
-        }
-        method.is_some() && self.best.is_some()
+        is_alone
     }
 
     /// A first schedule.

@@ -5,6 +5,7 @@
 //! | `flow` | the optimum | one-to-all scatter, gather |
 //! | `exhaustion` | the optimum, or nothing: it may miss one | oab on small graphs |
 //! | `circulant` | the optimum with one port | oab on graphs with the links of a circulant pattern |
+//! | `trees` | a good broadcast in many blocks | oab, store-forward, all ports |
 //! | `gossip` | a good broadcast at once | oab, aab |
 //! | `packing` | a good scatter at once | wormhole scatter |
 //! | `relay` | a good scatter at once | store-forward aas |
@@ -29,6 +30,7 @@ mod symmetry;
 mod tabu;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod umda;
 
 use std::fmt;
@@ -48,6 +50,8 @@ pub enum Method {
     Exhaustion,
     /// The circulant pattern of Träff.
     Circulant,
+    /// Trees that share no channel.
+    Trees,
     /// Whoever can learn something in a step learns it.
     Gossip,
     /// Every message in the first step with room.
@@ -68,6 +72,7 @@ impl fmt::Display for Method {
             Self::Flow => "flow",
             Self::Exhaustion => "exhaustion",
             Self::Circulant => "circulant",
+            Self::Trees => "trees",
             Self::Gossip => "gossip",
             Self::Packing => "packing",
             Self::Relay => "relay",
@@ -88,7 +93,7 @@ pub struct Options {
     /// says of channels that are gone is left out.
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
-    /// [`Method::Umda`] or [`Method::Circulant`]; `None`: by tabu search with and without symmetries.
+    /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search with and without symmetries.
     /// Where the method can do nothing, the flow, a greedy method or, for
     /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,

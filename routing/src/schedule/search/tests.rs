@@ -336,3 +336,26 @@ fn without_the_links_of_the_circulant_pattern_another_method_takes_its_place() {
         assert_ne!(found.method, Method::Circulant, "{name}");
     }
 }
+
+#[test]
+fn many_blocks_go_over_trees_that_share_no_channel() {
+    for (name, source, faults, steps) in [
+        ("ring:8", "0", &[][..], 21),
+        ("hypercube:3", "0", &[], 14),
+        ("mesh:3x3", "00", &["link:11-12"], 19),
+        ("kautz:3,2", "01", &[], 13),
+    ] {
+        let request = Request {
+            model: Model::StoreForward,
+            blocks: 30,
+            ..Request::paper(Collective::Oab, Some(source.to_owned()))
+        };
+        let options = Options {
+            method: Some(Method::Trees),
+            ..limited(1000)
+        };
+        let found = search(name, faults, request, &options);
+        let seen = (found.schedule.steps, found.method);
+        assert_eq!(seen, (steps, Method::Trees), "{name}");
+    }
+}

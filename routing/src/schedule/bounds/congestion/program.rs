@@ -1,0 +1,105 @@
+//! The best lengths, by a linear program.
+//!
+//! ```text
+//!   maximise  Σ over senders s of z(s)
+//!   where     Σ over channels c of length(c) = 1
+//!             z(s) ≤ Σ over c of load(c) · length(c)   for every tree of paths from s
+//! ```
+//!
+//! There are too many trees to list. Those that are shortest for some lengths are added
+//! until no shorter one is found: cutting planes. The solver's numbers are rounded to
+//! whole lengths and handed to the router, so a mistake of the solver costs strength,
+//! and never makes the bound wrong.
+
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
+
+use super::{Router, SCALE};
+
+/// How often trees are added. Guess: the bound stands still before.
+const ROUNDS: usize = 60;
+/// The most channels and senders together. Guess: some seconds.
+const SIZE_MAX: usize = 2500;
+/// By how much the solver's optimum may be wrong.
+const TOLERANCE: f64 = 1e-6;
+
+/// Which channels a tree of paths from a sender uses, and how often.
+struct Tree {
+    sender: usize,
+    load: Vec<(usize, f64)>,
+}
+
+/// A bound that is at least `best`, beginning with trees for these lengths.
+pub(super) fn bound(router: &mut Router<'_>, best: usize, starts: &[Vec<u64>]) -> usize {
+    let channels = router.graph.channels().len();
+    let senders = router.problem.senders().len();
+    if channels + senders > SIZE_MAX {
+        return best;
+    }
+    let mut best = best;
+    let mut trees = Vec::new();
+    for lengths in starts {
+        best = best.max(add_trees(router, lengths, &mut trees));
+    }
+    for _ in 0..ROUNDS {
+        let Some((optimum, lengths)) = solve(channels, senders, &trees) else {
+            break;
+        };
+        // More trees only lower the optimum: nothing can be gained any more.
+        if (optimum - TOLERANCE).ceil() as usize <= best {
+            break;
+        }
+        let longest = lengths.iter().copied().fold(0.0, f64::max).max(TOLERANCE);
+        let whole = lengths
+            .iter()
+            .map(|length| (length / longest * SCALE).round() as u64);
+        let whole: Vec<u64> = whole.collect();
+        let before = trees.len();
+        best = best.max(add_trees(router, &whole, &mut trees));
+        if trees.len() == before {
+            break;
+        }
+    }
+    best
+}
+
+/// The trees that are shortest for these lengths, and the bound that these give.
+fn add_trees(router: &mut Router<'_>, lengths: &[u64], trees: &mut Vec<Tree>) -> usize {
+    let mut total = 0;
+    for sender in 0..router.problem.senders().len() {
+        let (length, load) = router.route(sender, lengths);
+        total += length;
+        let load = load.into_iter().enumerate().filter(|(_, load)| *load > 0);
+        let load = load.map(|(channel, load)| (channel, load as f64)).collect();
+        let is_same = |tree: &Tree| tree.sender == sender && tree.load == load;
+        if !trees.iter().any(is_same) {
+            trees.push(Tree { sender, load });
+        }
+    }
+    let room: u64 = lengths.iter().sum();
+    total.div_ceil(room.max(1)) as usize
+}
+
+/// The optimum for these trees, and its lengths; `None` if the solver fails.
+fn solve(channels: usize, senders: usize, trees: &[Tree]) -> Option<(f64, Vec<f64>)> {
+    let mut program = Problem::new(OptimizationDirection::Maximize);
+    let mut variables = |count: usize, weight: f64, most: f64| -> Vec<Variable> {
+        let variables = (0..count).map(|_| program.add_var(weight, (0.0, most)));
+        variables.collect()
+    };
+    let lengths = variables(channels, 0.0, 1.0);
+    let sums = variables(senders, 1.0, f64::INFINITY);
+    let all: Vec<(Variable, f64)> = lengths.iter().map(|length| (*length, 1.0)).collect();
+    program.add_constraint(&all[..], ComparisonOp::Eq, 1.0);
+    for tree in trees {
+        let load = tree
+            .load
+            .iter()
+            .map(|(channel, load)| (lengths[*channel], -load));
+        let terms: Vec<(Variable, f64)> = load.chain([(sums[tree.sender], 1.0)]).collect();
+        program.add_constraint(&terms[..], ComparisonOp::Le, 0.0);
+    }
+    let solution = program.solve().ok()?.into_solution().ok()?;
+    let lengths = lengths.into_iter().map(|length| solution.var_value(length));
+    let lengths = lengths.map(|length| length.max(0.0)).collect();
+    Some((solution.objective(), lengths))
+}
