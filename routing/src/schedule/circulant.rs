@@ -1,6 +1,6 @@
 //! Broadcast of n blocks to p nodes in n − 1 + ⌈log₂ p⌉ rounds, in which each node
 //! sends at most one block and receives at most one: no schedule has fewer
-//! ([CIR] Theorem 1).
+//! ([CIR]).
 //!
 //! ```text
 //!   p = 5, skips 1 2 3        round   0     1     2     0     1     2  …
@@ -58,8 +58,8 @@ pub struct Round {
 }
 
 impl Circulant {
-    /// The pattern for so many nodes: skips by repeated halving, rounded up ([CIR]
-    /// Algorithm 1).
+    /// The pattern for so many nodes: skips by repeated halving, rounded up
+    /// ([CIR]).
     pub fn new(nodes: NonZeroU32) -> Self {
         let mut skips = vec![nodes.get()];
         while let Some(last) = skips.last().copied().filter(|last| *last > 1) {
@@ -126,8 +126,8 @@ impl Circulant {
 
     /// What a rank does, in O(log² p) steps; `None` if there is no such rank.
     ///
-    /// Departure: [CIR] Algorithm 6 works out what a node sends in O(log p). Here a
-    /// node works out what each of its ⌈log₂ p⌉ receivers expects, in O(log p) each:
+    /// Departure: [CIR] works out what a node sends in O(log p) as well. Here a node
+    /// works out what each of its ⌈log₂ p⌉ receivers expects, in O(log p) each:
     /// it takes microseconds, and what is sent cannot differ from what is expected.
     pub fn timetable(&self, rank: u32) -> Option<Timetable> {
         if rank >= self.nodes {
@@ -177,7 +177,7 @@ impl Circulant {
     }
 
     /// The first block that a rank gets: the last skip on its path from the source, on
-    /// which the largest possible skip comes first ([CIR] Algorithm 2). The source has
+    /// which the largest possible skip comes first ([CIR]). The source has
     /// the number behind the last block of a phase.
     fn base(&self, rank: u32) -> usize {
         let mut left = rank;
@@ -193,7 +193,7 @@ impl Circulant {
     }
 }
 
-/// [CIR] Algorithm 4. The block that a rank receives in round k is the base block of
+/// The search of [CIR]. The block that a rank receives in round k is the base block of
 /// some rank between skips k and k + 1 behind it, of the same phase or the one before;
 /// ranks count on from p in the later one. The depth-first search comes to these ranks
 /// in descending order, each along its path of descending skips from rank 0, and takes
@@ -256,8 +256,8 @@ impl Timetable {
     /// block has received it in an earlier round, and nobody receives a block twice.
     ///
     /// Some rounds of the first phase are left out so that the last one ends with a
-    /// phase, and what would be behind the last block is the last block ([CIR]
-    /// Algorithm 7).
+    /// phase, and what would be behind the last block is the last block
+    /// ([CIR]).
     pub fn round(&self, round: u64, blocks: u32) -> Round {
         if round >= self.rounds(blocks) {
             return Round::default();

@@ -12,8 +12,9 @@
 //!    receiver takes it one phase later;
 //! 3. rank 0 sends block k in round k.
 //!
-//! What was found, and tests confirm for every p from 3 to 1,024: the powers of two
-//! below p work, the one with the longest way round the ring first. For 3/4 · 2^q ≤ p
+//! What was found by carrying out every p from 3 to 1,024, which a test repeats for
+//! some: the powers of two below p work, the one with the longest way round the ring
+//! first. For 3/4 · 2^q ≤ p
 //! the search of [CIR] works with ascending powers of two as well, and a rank needs
 //! to know nothing of the others. For smaller p the table of all ranks is solved here
 //! by excluding what has no sender left; no choice has to be taken back.

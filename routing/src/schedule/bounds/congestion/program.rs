@@ -104,3 +104,30 @@ fn solve(channels: usize, senders: usize, trees: &[Tree]) -> Option<(f64, Vec<f6
     let lengths = lengths.map(|length| length.max(0.0)).collect();
     Some((solution.objective(), lengths))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::plan::Collective;
+    use super::super::super::super::problem::{self, Request};
+    use super::super::super::super::topology::Topology;
+    use super::*;
+
+    /// The bound by equal lengths, and after the linear program.
+    fn bounds(name: &str) -> (usize, usize) {
+        let graph = Topology::generate(name).unwrap();
+        let equal = vec![vec![1; graph.channels().len()]];
+        let request = Request::paper(Collective::Aas, None);
+        let problem = problem::Problem::new(graph, request).unwrap();
+        let mut router = Router::new(&problem);
+        (router.bound(&equal[0]).0, bound(&mut router, 1, &equal))
+    }
+
+    #[test]
+    fn the_best_lengths_are_found_without_a_hint() {
+        assert_eq!(bounds("mesh:4x4"), (14, 16));
+        // A path of three nodes with equal lengths: 8 hops over 4 channels.
+        assert_eq!(bounds("mesh:1x3"), (2, 2));
+        assert_eq!(bounds("kautz:3,2"), (7, 7));
+        assert_eq!(bounds("sibling:2,15").1, 10);
+    }
+}
