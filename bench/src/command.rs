@@ -5,13 +5,17 @@
 
 pub mod chaos;
 pub mod check;
+pub mod collectives;
 pub mod converge;
+pub mod evolution;
+pub mod faults;
 pub mod figures;
 pub mod graph;
 pub mod heal;
 pub mod hosts;
 pub mod live;
 pub mod peers;
+pub mod reschedule;
 pub mod route;
 pub mod schedule;
 pub mod verify;
@@ -52,12 +56,20 @@ pub enum Command {
     Verify(verify::Verify),
     /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
     Peers(peers::Peers),
+    /// Measure barriers, all-reduces and all-gathers of live nodes.
+    Collectives(collectives::Collectives),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
     /// Degree, distances, connectivity and random failures of the graphs one could use.
     Graph(graph::Graph),
     /// Find and verify conflict-free schedules of collective communications.
     Schedule(schedule::ScheduleArguments),
+    /// Schedule a collective for every set of so many faulty links or nodes.
+    Faults(faults::FaultsArguments),
+    /// Search for a schedule after a fault, from the old schedule and from scratch.
+    Reschedule(reschedule::Reschedule),
+    /// How often the evolutionary search of [EVO] succeeds, and how it progresses.
+    Evolution(evolution::Evolution),
     /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
     Figures(figures::Figures),
 }
@@ -74,9 +86,13 @@ impl Arguments {
             Command::Hosts(hosts) => hosts.run(),
             Command::Verify(verify) => verify.run(),
             Command::Peers(peers) => peers.run(),
+            Command::Collectives(peers) => peers.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
             Command::Schedule(schedule) => schedule.run(),
+            Command::Faults(faults) => faults.run(),
+            Command::Reschedule(reschedule) => reschedule.run(),
+            Command::Evolution(evolution) => evolution.run(),
             Command::Figures(figures) => figures.run(),
         };
         match finding {

@@ -21,6 +21,7 @@ mod fit;
 mod graphs;
 mod growth;
 mod random_trees;
+mod schedules;
 mod sibling_tree;
 mod start;
 
@@ -100,6 +101,9 @@ impl Figure {
             start::figure(scale),
             growth::figure(scale),
             graphs::figure(scale),
+            schedules::faults(scale),
+            schedules::restarts(scale),
+            schedules::evolution(scale),
         ]
     }
 

@@ -85,6 +85,13 @@ pub fn print_json(row: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
+/// Print one line and flush it.
+pub fn print_line(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
 /// Print one row for people: a name and a value per line.
 pub fn print_table(row: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();

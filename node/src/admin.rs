@@ -3,6 +3,7 @@
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
+pub(crate) mod collecting;
 mod connections;
 mod pushing;
 mod sending;
@@ -21,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::Listener;
 use axum::{Json, Router};
+use collecting::{collective, collectives};
 use connections::Bounded;
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
@@ -181,6 +183,8 @@ fn full(door: Door) -> Router {
         .route("/v1/send", post(send).layer(limit))
         .route("/v1/broadcast", post(broadcast).layer(limit))
         .route("/v1/reply", post(reply).layer(limit))
+        .route("/v1/collective", post(collective).layer(limit))
+        .route("/v1/collectives", get(collectives))
         .route("/v1/push", post(push))
         .route("/v1/messages", get(messages))
         .route("/v1/leave", post(leave))
@@ -269,13 +273,13 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> Refusal {
-    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, push, messages, leave; \
+    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, push, messages, collective, collectives, leave; \
                   the port only /metrics, /healthz, /readyz";
     Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
 async fn wrong_method() -> Refusal {
-    let remedy = "GET to read; POST to send, broadcast, reply, push and leave";
+    let remedy = "GET to read; POST to send, broadcast, reply, push, leave and for a collective";
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no such method here",

@@ -7,6 +7,7 @@
 mod arguments;
 mod ask;
 mod authority;
+mod collective;
 mod fold;
 mod job;
 mod launch;
@@ -85,6 +86,11 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Subscribe(flags) => small_runtime()?.block_on(listen::subscribe(&flags)),
         Command::Wait(flags) => small_runtime()?.block_on(wait::wait(&flags)),
+        Command::Barrier(flags) => small_runtime()?.block_on(collective::barrier(&flags)),
+        Command::Agree(flags) => small_runtime()?.block_on(collective::agree(&flags)),
+        Command::Gather(flags) => small_runtime()?.block_on(collective::gather(&flags)),
+        Command::Reduce(flags) => small_runtime()?.block_on(collective::reduce(&flags)),
+        Command::Collectives(flags) => small_runtime()?.block_on(collective::collectives(&flags)),
         Command::Exec(flags) => job::exec(&flags),
         Command::Leave(flags) => small_runtime()?.block_on(ask::leave(&flags)),
     }

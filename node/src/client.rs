@@ -1,5 +1,6 @@
 //! A client of the admin API, over a Unix socket or a loopback port.
 
+mod collective;
 mod events;
 mod push;
 mod session;
@@ -20,12 +21,13 @@ use serde::de::DeserializeOwned;
 use crate::command::{Due, SendError, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
 use crate::settings::{NodeConfig, Strategy};
+pub use collective::{CollectiveAnswer, CollectiveRequest, MemberValue};
 pub use events::{Events, SubscriptionEvent};
 pub use session::Session;
 
-/// The longest answer that is read; a longer one is garbled. A report of a large
-/// node is far below.
-const MAX_ANSWER: usize = 16 << 20;
+/// The longest answer that is read; a longer one is garbled. The values of the largest
+/// outcome of a collective have this in base64, with room for names.
+const MAX_ANSWER: usize = 96 << 20;
 
 /// Where an admin API is.
 #[derive(Debug, Clone, PartialEq, Eq)]

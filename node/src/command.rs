@@ -10,6 +10,7 @@ use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use crate::collective::{CollectiveView, Request};
 use crate::credentials::Credentials;
 use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
@@ -55,6 +56,13 @@ pub(crate) enum Command {
         subscriber: Subscriber,
         /// Told when the subscription holds, and where it counts.
         reply: oneshot::Sender<OrderMetrics>,
+    },
+    /// A collective operation.
+    Call(Box<Request>),
+    /// Say which collective operations are known.
+    Collectives {
+        /// Gets them.
+        reply: oneshot::Sender<Vec<CollectiveView>>,
     },
     /// Go on with other credentials of the same identity.
     Renew {

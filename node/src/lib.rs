@@ -23,6 +23,7 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+pub mod collective;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod credentials;
@@ -58,10 +59,12 @@ mod process;
 mod recorded;
 mod subscription;
 mod timers;
+mod votes;
 mod wire;
 
 pub use binomesh_routing::packet::Confirmation;
 pub use binomesh_routing::{Order, Ordered};
+pub use collective::{Collective, CollectiveError, CollectiveOutcome};
 pub use command::{Destination, Due, SendError, SendOptions};
 pub use node::{
     Ended, Node, PublishHandle, RenewError, StartError, Stopped, SubscribeError, TopicHandle,

@@ -87,6 +87,9 @@ pub enum StartError {
     /// The lasting state cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The record of votes cannot be used.
+    #[error(transparent)]
+    Votes(#[from] crate::votes::VotesError),
     /// The address cannot be bound.
     #[error(
         "cannot bind {address}: {source}; choose another `bind` or --port, or stop what holds it"
@@ -440,7 +443,7 @@ impl Node {
         })
     }
 
-    async fn ask(&self, command: Command) -> Result<(), Stopped> {
+    pub(crate) async fn ask(&self, command: Command) -> Result<(), Stopped> {
         let sent = self.shared.commands.send(command).await;
         sent.map_err(|_| Stopped)
     }

@@ -1,9 +1,12 @@
-//! One whole peer, pure: the overlay and the relay that rides on it.
+//! One whole peer, pure: the overlay, the relay that rides on it, and the collectives that
+//! ride on both.
 //!
 //! Not here: connections, clocks, encodings. The QUIC node (`host`) and the
 //! simulated world (`world`) run this same machine.
 
-use std::collections::BTreeSet;
+pub(crate) mod mail;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +14,13 @@ use binomesh_overlay::detector::{self, Goodbye};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::MAX_ACQUAINTANCES;
 use binomesh_overlay::{self as overlay, Effect, Health, Id, Outbox, Overlay};
+use binomesh_routing::collective::lives::Record;
+use binomesh_routing::collective::{self, CallError, Collectives, Outcome};
 use binomesh_routing::packet::{Content, Errand, Refusal, Signature, SigningFailed};
 use binomesh_routing::{self as routing, Publish, PublishError, Relay, View};
+use mail::Mail;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A message between two peers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,6 +38,8 @@ pub enum Timer {
     Overlay(overlay::Timer),
     /// One of the relay's.
     Relay(routing::Timer),
+    /// One of the collectives'.
+    Collective(collective::Timer),
 }
 
 impl Timer {
@@ -121,6 +131,10 @@ pub enum Input<I> {
         /// To whom.
         peer: I,
     },
+    /// A caller of a collective operation.
+    Call(Box<collective::Call<I>>),
+    /// The caller with this number waits no more.
+    CancelCall(u64),
     /// A peer's queue was full and has room again.
     Writable {
         /// Whose.
@@ -161,13 +175,15 @@ impl<I> Input<I> {
             self,
             Self::Writable { .. }
                 | Self::RoundTrip { .. }
+                | Self::Call(_)
+                | Self::CancelCall(_)
                 | Self::Unproven { .. }
                 | Self::Message {
                     message: Message::Relay(_),
                     ..
                 }
                 | Self::Timer {
-                    timer: Timer::Relay(_),
+                    timer: Timer::Relay(_) | Timer::Collective(_),
                     ..
                 }
         )
@@ -181,6 +197,16 @@ pub enum Event<I> {
     Overlay(overlay::Event<I>),
     /// A delivery, a receipt.
     Relay(routing::Event<I>),
+    /// To be recorded before anything that is asked for later, see
+    /// [`collective::Effect::Record`].
+    Record(collective::Key),
+    /// The answer to a caller of a collective operation.
+    Answer {
+        /// Which caller.
+        call: u64,
+        /// The outcome, or why there is none.
+        outcome: Result<Box<Outcome<I>>, CallError>,
+    },
 }
 
 /// The outbox of a peer.
@@ -195,12 +221,27 @@ pub struct Peer<I: Id> {
     relay_links: BTreeSet<I>,
     /// The members of the last epoch whose roster was complete.
     members: Arc<Vec<Option<I>>>,
+    collectives: Collectives<I>,
+    mail: Mail<I>,
 }
 
-impl<I: Id> Peer<I> {
-    /// A peer that has not started yet.
+impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
+    /// A peer that has not started yet, of an identity that has no record of votes.
     pub fn new(overlay: overlay::Config<I>, relay: routing::Config) -> Self {
+        let record = Record::Kept(BTreeMap::new());
+        Self::remembering(overlay, relay, record)
+    }
+
+    /// A peer that has not started yet, with what its former lives have recorded.
+    pub fn remembering(
+        overlay: overlay::Config<I>,
+        relay: routing::Config,
+        record: Record,
+    ) -> Self {
+        let bounds = mail::config(relay.payload_max);
         Self {
+            collectives: Collectives::new(overlay.me, overlay.boot, record, bounds),
+            mail: Mail::new(),
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
             relay_links: BTreeSet::new(),
@@ -209,10 +250,17 @@ impl<I: Id> Peer<I> {
     }
 
     /// Begin another life of the same process, with new machines that have not started yet.
+    /// Of collectives it remembers all.
     pub fn begin_life(&mut self, overlay: overlay::Config<I>, relay: routing::Config) {
         let relay_of_next = self.relay.next_life(overlay.boot, relay);
+        let mut collectives = self.collectives.clone();
+        collectives.begin_life(overlay.boot);
+        let mut mail = self.mail.clone();
+        mail.close_all();
         *self = Self {
             relay: relay_of_next,
+            collectives,
+            mail,
             ..Self::new(overlay, relay)
         };
     }
@@ -225,6 +273,22 @@ impl<I: Id> Peer<I> {
     /// The relay half.
     pub const fn relay(&self) -> &Relay<I> {
         &self.relay
+    }
+
+    /// The collectives.
+    pub const fn collectives(&self) -> &Collectives<I> {
+        &self.collectives
+    }
+
+    /// How many messages about collectives were dropped for want of room.
+    pub const fn mail_dropped(&self) -> u64 {
+        self.mail.dropped()
+    }
+
+    /// Take part in no vote of a collective any more: it cannot be recorded.
+    pub fn stop_voting(&mut self) {
+        self.collectives.stop_voting();
+        self.mail.clear();
     }
 
     /// Whether this node's tables are as they should be, in the cluster's overlay rather
@@ -273,6 +337,22 @@ impl<I: Id> Peer<I> {
         published
     }
 
+    /// Hand the relay the messages about collectives that it has room for: after each
+    /// input, once what that asked for is done.
+    pub fn post(
+        &mut self,
+        mut sign: impl FnMut(Content<'_, I>) -> Result<Option<Signature>, SigningFailed>,
+        out: &mut Out<I>,
+    ) {
+        let me = self.collectives.me();
+        while let Some((publish, letter)) = self.mail.next(me, &self.relay) {
+            let published = self.publish_signed(publish, &mut sign, out);
+            if !self.mail.took(letter, &published) {
+                break;
+            }
+        }
+    }
+
     /// Sign what is open anew: see [`Relay::resign`].
     pub fn resign(
         &mut self,
@@ -289,12 +369,16 @@ impl<I: Id> Peer<I> {
         let mut effects = Outbox::new();
         self.relay.conclude_all(&mut effects);
         self.pass_on(effects, out);
+        self.on_collective(collective::Input::Conclude, out);
     }
 
     /// Handle one input; what the host is to do goes to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         match input {
-            Input::Start => self.on_overlay(overlay::Input::Start, out),
+            Input::Start => {
+                self.on_overlay(overlay::Input::Start, out);
+                self.on_collective(collective::Input::Start, out);
+            }
             Input::Message { from, message } => match message {
                 Message::Overlay(message) => {
                     // Direct contact cancels a verdict.
@@ -329,6 +413,9 @@ impl<I: Id> Peer<I> {
                     self.on_overlay(overlay::Input::Timer { timer, late }, out);
                 }
                 Timer::Relay(timer) => self.on_relay(routing::Input::Timer { timer, late }, out),
+                Timer::Collective(timer) => {
+                    self.on_collective(collective::Input::Timer(timer), out);
+                }
             },
             Input::Acknowledged { peer } => {
                 self.on_overlay(overlay::Input::Acknowledged { peer }, out);
@@ -338,12 +425,15 @@ impl<I: Id> Peer<I> {
                 self.relay.meet(peer, boot);
                 if !self.overlay.has_left(peer) {
                     self.on_relay(routing::Input::PeerUp(peer), out);
+                    self.on_collective(collective::Input::Up(peer), out);
                 }
             }
             Input::LinkDown { peer } => self.on_overlay(overlay::Input::LinkDown { peer }, out),
             Input::RoundTrip { peer, time } => {
                 self.on_relay(routing::Input::RoundTrip { peer, time }, out);
             }
+            Input::Call(call) => self.on_collective(collective::Input::Call(*call), out),
+            Input::CancelCall(call) => self.on_collective(collective::Input::Cancel(call), out),
             Input::Writable { peer } => self.on_relay(routing::Input::Writable(peer), out),
             Input::Drain => {
                 let mut effects = Outbox::new();
@@ -376,11 +466,17 @@ impl<I: Id> Peer<I> {
                         overlay::Event::View => is_view_new = true,
                         overlay::Event::Down(peer) => {
                             self.on_relay(routing::Input::PeerDown(peer), out);
+                            self.on_collective(collective::Input::Down(peer), out);
                         }
                         overlay::Event::Left { peer, .. } => {
                             self.on_relay(routing::Input::PeerLeft(peer), out);
+                            self.on_collective(collective::Input::Left(peer), out);
                         }
-                        overlay::Event::Up(peer) | overlay::Event::Expired(peer) => {
+                        overlay::Event::Up(peer) => {
+                            self.on_relay(routing::Input::PeerUp(peer), out);
+                            self.on_collective(collective::Input::Up(peer), out);
+                        }
+                        overlay::Event::Expired(peer) => {
                             self.on_relay(routing::Input::PeerUp(peer), out);
                         }
                         overlay::Event::Seeking { .. }
@@ -416,6 +512,38 @@ impl<I: Id> Peer<I> {
         for peer in back {
             self.on_relay(routing::Input::PeerUp(peer), out);
         }
+        self.recall_members(out);
+    }
+
+    /// Who is a member and not called down is there, whatever was said of it before: its
+    /// verdict may have expired without a word from it.
+    fn recall_members(&mut self, out: &mut Out<I>) {
+        let Some(roster) = self.relay.roster().filter(|roster| roster.is_complete()) else {
+            return;
+        };
+        let is_there = |peer: &I| {
+            let is_called_down = self.overlay.down().any(|down| down == *peer);
+            roster.rank_of(*peer).is_some() && !is_called_down && !self.overlay.has_left(*peer)
+        };
+        let back: Vec<I> = self.collectives.gone().filter(is_there).collect();
+        for peer in back {
+            self.on_collective(collective::Input::Up(peer), out);
+        }
+    }
+
+    fn on_collective(&mut self, input: collective::Input<I>, out: &mut Out<I>) {
+        use collective::Effect;
+        let mut effects = Vec::new();
+        self.collectives.handle(input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => self.mail.push(to, &message),
+                Effect::Arm { timer, after } => out.arm(Timer::Collective(timer), after),
+                Effect::Disarm(timer) => out.disarm(Timer::Collective(timer)),
+                Effect::Record(key) => out.event(Event::Record(key)),
+                Effect::Answer { call, outcome } => out.event(Event::Answer { call, outcome }),
+            }
+        }
     }
 
     fn on_relay(&mut self, input: routing::Input<I>, out: &mut Out<I>) {
@@ -443,6 +571,16 @@ impl<I: Id> Peer<I> {
                     }
                 }
                 Effect::Doubt(peer) => out.doubt(peer),
+                Effect::Event(routing::Event::Deliver(delivery))
+                    if mail::is_of_collectives(&delivery.topic) =>
+                {
+                    let from = delivery.first.origin;
+                    for message in mail::messages_of(&delivery) {
+                        self.on_collective(collective::Input::Message { from, message }, out);
+                    }
+                }
+                Effect::Event(routing::Event::Receipt(receipt))
+                    if self.mail.close(receipt.id.sequence) => {}
                 Effect::Event(event) => {
                     is_roster_new |= matches!(event, routing::Event::RosterComplete(_));
                     out.event(Event::Relay(event));
@@ -452,6 +590,7 @@ impl<I: Id> Peer<I> {
         if is_roster_new {
             self.meet_members();
             self.note_members();
+            self.recall_members(out);
         }
     }
 

@@ -14,6 +14,7 @@
     reason = "papers are cited by their keys in brackets, which rustdoc takes for links"
 )]
 
+pub mod collective;
 pub mod order;
 pub mod packet;
 pub mod relay;

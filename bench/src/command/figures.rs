@@ -24,7 +24,7 @@ Examples:
 Writes report.html, which needs nothing else, an SVG file for each chart, and
 rows.jsonl: each command that was run and its row. Figures 2(a), 2(b), 3, 4(a), 4(b)
 of [BMG09], 2(a) and 2(b) of [SFT06], what the corrections of Algorithm 2 are worth,
-how time and memory grow, and facts about graphs. Whether a figure holds or differs
+how time and memory grow, facts about graphs, and schedules of [EVO] after faults. Whether a figure holds or differs
 is computed from the rows; a figure that differs is a finding and no failure.
 
 Some ten minutes on two processors; with --quick less than one.")]

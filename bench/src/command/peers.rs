@@ -15,10 +15,10 @@ mod bare;
 mod callgrind;
 mod figures;
 mod file;
-mod home;
+pub(super) mod home;
 mod instructions;
 mod measure;
-mod ours;
+pub(super) mod ours;
 mod stretches;
 
 use binomesh::Profile;

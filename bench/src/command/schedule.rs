@@ -5,9 +5,8 @@ mod layout;
 mod picture;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use binomesh_routing::schedule::search::{self, Found, Method, NotFound, Options, Progress};
+use binomesh_routing::schedule::search::{Method, Options};
 use binomesh_routing::schedule::{
     self, BLOCKS_MAX, Collective, EXCESS_MAX, Fault, Model, Ports, Problem, Request, Schedule,
     Topology,
@@ -18,6 +17,8 @@ use serde::Serialize;
 use super::{Failure, Finding};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
+
+pub(super) mod threads;
 
 /// The most bytes of a graph's or schedule's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -42,8 +43,9 @@ Collectives: oab and aab, one-to-all and all-to-all broadcast; oas and aas, scat
 gather: there --source is the root. Messages are never combined.
 
 The search stops when the lower bound is met: then 'optimal' is true, which is a proof. Else
-it stops after --seconds. One thread with the same --seed finds the same schedule, if it is
-not stopped by time; with more threads the first one to meet the bound stops the others.
+it stops after --seconds. The same --seed and --threads find the same schedule, if they are
+not stopped by time: of the threads that meet the bound, the one with the fewest evaluations
+wins. Each thread has a seed and memory of its own.
 Exit status: 0 all right, 1 a schedule that breaks a rule, or none found, 2 usage.")]
 pub struct ScheduleArguments {
     /// The graph; see below.
@@ -90,9 +92,10 @@ pub struct ScheduleArguments {
     /// Fixes what is drawn.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many threads search, each with a seed of its own.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
-    pub threads: u8,
+    /// How many threads search, each with a seed of its own [default: as many as there are
+    /// processors].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: Option<u8>,
     /// Improve by this method alone, where it can do anything [default: tabu and orbits after a
     /// greedy start].
     #[arg(long, value_enum)]
@@ -311,16 +314,18 @@ impl ScheduleArguments {
         let problem = self.problem()?;
         let options = self.options()?;
         let watch = Stopwatch::start();
-        let found = self.search(&problem, &options, &watch);
+        let threads = self.threads.unwrap_or_else(parallel::processors);
+        let found = threads::find(&problem, &options, threads, self.seconds);
         let found = found.map_err(Failure::run)?;
-        let schedule = found.schedule.clone();
+        let is_optimal = found.is_optimal();
+        let schedule = found.schedule;
         let row = Row {
             graph: schedule.graph.clone(),
             collective: schedule.collective,
             source: schedule.source.clone(),
             steps: schedule.steps,
             lower_bound: found.lower_bound,
-            optimal: found.is_optimal(),
+            optimal: is_optimal,
             method: found.method,
             seconds: watch.elapsed().as_secs_f64(),
             evaluations: found.evaluations,
@@ -331,7 +336,7 @@ impl ScheduleArguments {
             excess: schedule.excess,
             blocks: schedule.blocks,
             seed: self.seed,
-            threads: self.threads,
+            threads,
             version: record::VERSION,
         };
         // The searches and the judge share no code, so this finds a fault of either.
@@ -388,44 +393,11 @@ impl ScheduleArguments {
             .map(|file| read_schedule("--start", file))
             .transpose()?;
         Ok(Options {
-            seed: self.seed,
             start,
             method: self.method.map(Method::from),
             evaluations_max: self.evaluations.unwrap_or(u64::MAX),
+            ..Options::new(self.seed)
         })
-    }
-
-    /// Each thread with a seed of its own, until one meets the bound.
-    fn search(
-        &self,
-        problem: &Problem,
-        options: &Options,
-        watch: &Stopwatch,
-    ) -> Result<Found, NotFound> {
-        let is_met = AtomicBool::new(false);
-        let search = |number: u64| {
-            let options = Options {
-                seed: options.seed.wrapping_add(number),
-                ..options.clone()
-            };
-            let mut goes_on = |progress: &Progress| {
-                if number == 0 {
-                    tell(progress, watch);
-                }
-                let is_early = watch.elapsed().as_secs_f64() < self.seconds;
-                is_early && !is_met.load(Ordering::Relaxed)
-            };
-            let found = search::find(problem, &options, &mut goes_on);
-            let is_optimal = found.as_ref().is_ok_and(Found::is_optimal);
-            is_met.fetch_or(is_optimal, Ordering::Relaxed);
-            found
-        };
-        let count = u64::from(self.threads);
-        let found = parallel::map(count, self.threads, search, |_| false, |_| {});
-        let found = found.into_values().flatten();
-        found
-            .min_by_key(|found| found.schedule.steps)
-            .ok_or(NotFound)
     }
 
     fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
@@ -438,26 +410,8 @@ impl ScheduleArguments {
     }
 }
 
-fn tell(progress: &Progress, watch: &Stopwatch) {
-    let Progress {
-        lower_bound,
-        trying,
-        method,
-        evaluations,
-        ..
-    } = progress;
-    let best = progress
-        .steps
-        .map_or("none".to_owned(), |steps| steps.to_string());
-    let seconds = watch.elapsed().as_secs();
-    record::progress(format_args!(
-        "{seconds} s: best {best} steps, bound {lower_bound}; {method} tries {trying}, \
-         {evaluations} evaluations"
-    ));
-}
-
 /// A graph by its name; a file's from its edges.
-fn topology(name: &str) -> Result<Topology, Failure> {
+pub(super) fn topology(name: &str) -> Result<Topology, Failure> {
     let built = match name.strip_prefix("file:") {
         Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
         None => Topology::generate(name),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Parser;
 use serde_json::Value;
 
-use crate::command::{Arguments, Command};
+use crate::command::{Arguments, Command, Failure};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
@@ -78,9 +78,13 @@ fn measure(line: &str) -> Result<Value, String> {
         .into_iter()
         .chain(line.split_whitespace());
     let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+    let text = |failure: Failure| failure.to_string();
     let row = match arguments.command {
         Command::Converge(converge) => Ok(converge.measure()?),
         Command::Route(route) => serde_json::to_value(route.measure()?),
+        Command::Faults(faults) => serde_json::to_value(faults.measure().map_err(text)?),
+        Command::Reschedule(one) => serde_json::to_value(one.measure().map_err(text)?),
+        Command::Evolution(one) => serde_json::to_value(one.measure().map_err(text)?),
         Command::Graph(graph) => match graph.check_routing {
             Some(most) => serde_json::to_value(graph.compare_routing(most)),
             None => serde_json::to_value(graph.only()?),

@@ -56,6 +56,7 @@ pub fn page(scale: &Scale, command: &str, drawn: &[Drawn], laboratory: &Laborato
                 p {
                     "Figures of [BMG09], Bosilca et al., " i { "Constructing Resilient Communication Infrastructure for Runtime Environments" }
                     ", and [SFT06], Angskun et al., " i { "Scalable Fault Tolerant Protocol for Parallel Runtime Environments" }
+                    ", and tables of [EVO], Jaroš, " i { "Evolutionary Design of Fault Tolerant Collective Communications" }
                     ", drawn again from the rules that Binomesh ships, beside what the texts say of them. "
                     (drawn.len() - differing.count()) " of " (drawn.len()) " hold in every respect."
                 }

@@ -48,7 +48,10 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
                 let _ = reply.send(Ok(()));
             }
             Command::Send { to, outgoing } => answer(&asked, &mut subscribers, &to, outgoing),
-            Command::Renew { .. } | Command::Leave { .. } => {}
+            Command::Call(_)
+            | Command::Collectives { .. }
+            | Command::Renew { .. }
+            | Command::Leave { .. } => {}
         })
     });
     let socket = dir.path().join("admin.sock");

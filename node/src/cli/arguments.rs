@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use binomesh_routing::packet::Confirmation;
 use clap::{Args, Parser, Subcommand};
 
+use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags};
 use super::job::ExecFlags;
 use super::launch::LaunchFlags;
 use super::wait::WaitFlags;
@@ -51,6 +52,16 @@ pub(super) enum Command {
     Subscribe(SubscribeFlags),
     /// Wait until an overlay has so many members.
     Wait(WaitFlags),
+    /// Wait until all members have called the same, and say who is missing.
+    Barrier(BarrierFlags),
+    /// Agree on one value with other members.
+    Agree(AgreeFlags),
+    /// Gather a value from each member.
+    Gather(GatherFlags),
+    /// Combine numbers of all members.
+    Reduce(ReduceFlags),
+    /// Print the collectives that wait, and for whom.
+    Collectives(CollectivesFlags),
     /// Become a command that ends with its parent; for `run -- COMMAND`.
     #[command(hide = true)]
     Exec(ExecFlags),
@@ -540,6 +551,11 @@ mod tests {
             "run --config node.toml --router basic-least --fanout 4 --signatures sign",
             "subscribe --admin http://127.0.0.1:1 --topic x",
             "leave --cluster d --node node-1",
+            "barrier x --generation 3 --members c[001-128] --timeout-seconds 5 --admin s --json",
+            "agree x --admin s value",
+            "gather x --admin s --root a value",
+            "reduce x --admin s --op max:f64 -1.5 2",
+            "collectives --cluster d --all --json",
         ] {
             let words = std::iter::once("binomesh").chain(line.split_whitespace());
             assert!(Arguments::try_parse_from(words).is_ok(), "{line}");
@@ -572,6 +588,9 @@ mod tests {
             "run --peers a --port 0",
             "run --peers a --bind [::]:1 --bind-own",
             "run --peers a work",
+            "barrier --admin s",
+            "barrier x --on-loss survivors:many",
+            "reduce x --op mean 1",
             "wait --cluster d",
             "wait --cluster d --members 0",
             "wait --members 3 --cluster d --admin s",

@@ -10,6 +10,7 @@
 //! Nothing here awaits a peer's queue, so one slow peer slows nobody else.
 
 mod answer;
+mod callers;
 mod collect;
 mod inventory;
 mod life;
@@ -46,8 +47,10 @@ use crate::settings::NodeConfig;
 use crate::state::NodeState;
 use crate::subscription::{OrderMetrics, Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
+use crate::votes::Votes;
 use crate::wire;
 use answer::Answers;
+use callers::Callers;
 use collect::Collections;
 use inventory::Inventory;
 use life::LifeInPlace;
@@ -119,6 +122,9 @@ struct Host {
     unclaimed: Unclaimed,
     messages: OpenMessages,
     collections: Collections,
+    callers: Callers,
+    /// In which votes this node has taken part.
+    votes: Votes,
     answers: Answers,
     inventory: Inventory,
     /// The peers that the metrics have named as slow.
@@ -257,6 +263,7 @@ impl Host {
             self.transport.look_at_addresses();
             self.tell_acknowledged();
             self.tell_round_trips(now);
+            self.attend_callers();
         }
         self.feed(Input::Timer { timer, late });
     }
@@ -385,6 +392,10 @@ impl Host {
             Command::Reply { to, answer, reply } => {
                 let _ = reply.send(self.reply(to, answer));
             }
+            Command::Call(request) => self.call(*request),
+            Command::Collectives { reply } => {
+                let _ = reply.send(self.collective_views());
+            }
             Command::Renew { credentials, reply } => {
                 let _ = reply.send(self.renew(&credentials.identity));
             }
@@ -432,6 +443,7 @@ impl Host {
         self.is_placement_stale |= !input.is_of_relay();
         self.peer.handle(input, &mut self.out);
         self.perform();
+        self.post();
     }
 }
 

@@ -12,6 +12,7 @@ use binomesh_routing::shape::Fanout;
 
 use super::Host;
 use super::answer::Answers;
+use super::callers::Callers;
 use super::collect::Collections;
 use super::inventory::Inventory;
 use super::life::LifeInPlace;
@@ -26,6 +27,7 @@ use crate::peer::Peer;
 use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
 use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
+use crate::votes::Votes;
 
 pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let Seat {
@@ -67,9 +69,10 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     }
     let overlay = overlay_config(&config, &trust_domain, id, &state);
     let relay = relay_config(&config, overlay.planted);
+    let (votes, record) = Votes::open(&config.state_dir, state.returns)?;
     let inventory = Inventory::new(&config.expect, &trust_domain, id);
     let host = Host {
-        peer: Peer::new(overlay, relay),
+        peer: Peer::remembering(overlay, relay, record),
         out: overlay::Outbox::new(),
         address,
         id,
@@ -94,6 +97,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         unclaimed: Unclaimed::new(super::now()),
         messages: OpenMessages::default(),
         collections: Collections::default(),
+        callers: Callers::default(),
+        votes,
         answers: Answers::default(),
         inventory,
         once_slow: BTreeSet::new(),

@@ -407,7 +407,7 @@ impl Host {
         }
     }
 
-    fn id_of(&self, destination: &Destination) -> PeerId {
+    pub(super) fn id_of(&self, destination: &Destination) -> PeerId {
         match destination {
             Destination::Id(id) => *id,
             Destination::Name(name) => id_of(&self.trust_domain, name),

@@ -31,6 +31,8 @@ impl Host {
             Effect::Doubt(peer) => self.transport.doubt(peer),
             Effect::Event(Event::Overlay(event)) => self.on_overlay_event(&event),
             Effect::Event(Event::Relay(event)) => self.on_relay_event(event),
+            Effect::Event(Event::Record(key)) => self.record_vote(&key),
+            Effect::Event(Event::Answer { call, outcome }) => self.answer_call(call, outcome),
         }
     }
 

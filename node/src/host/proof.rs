@@ -52,6 +52,17 @@ pub(super) fn notary(identity: &Identity, wanted: Signatures) -> Result<Notary, 
 }
 
 impl Host {
+    /// Hand the relay what the collectives have to say, signed if this node signs.
+    pub(super) fn post(&mut self) {
+        let (notary, wanted) = (&self.notary, self.config.signatures);
+        let sign = |content: Content<'_, PeerId>| match wanted.signs() {
+            true => signed(notary, &content).map(Some),
+            false => Ok(None),
+        };
+        self.peer.post(sign, &mut self.out);
+        self.perform();
+    }
+
     /// Hand a message to the relay, signed if this node signs.
     pub(super) fn publish(
         &mut self,

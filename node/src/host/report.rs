@@ -121,6 +121,7 @@ impl Host {
     /// Copy the counters of the machines to the metrics.
     pub(super) fn record_stats(&mut self) {
         self.record_slow();
+        self.record_collectives();
         let stats = self.peer.relay().stats();
         for (name, value) in [
             ("taken_over", stats.taken_over),

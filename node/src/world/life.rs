@@ -6,6 +6,8 @@ use std::time::Duration;
 use binomesh_overlay::Config;
 use binomesh_overlay::lives::{Consequence, Greeter, Lives, consequence, next_boot};
 use binomesh_overlay::noise::Noise;
+use binomesh_routing::collective::Name;
+use binomesh_routing::collective::lives::Record;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Layer;
@@ -67,6 +69,8 @@ pub(super) struct Host {
     /// When it began another life as a member last.
     begun: Option<Duration>,
     is_leaving: bool,
+    /// In which votes of collectives its lives have taken part, on its disk.
+    pub(super) votes: BTreeMap<Name, u64>,
     /// The greatest and the smallest number of its lives.
     boots: (u64, u64),
 }
@@ -92,6 +96,7 @@ impl Host {
             is_member: false,
             begun: None,
             is_leaving: false,
+            votes: BTreeMap::new(),
         }
     }
 
@@ -164,7 +169,10 @@ impl World {
                 peer.begin_life(config.clone(), relay);
                 peer
             }
-            None => Peer::new(config.clone(), relay),
+            None => {
+                let record = Record::Kept(host.votes.clone());
+                Peer::remembering(config.clone(), relay, record)
+            }
         });
         host.config = config;
         host.paused_until = Duration::ZERO;
@@ -190,6 +198,9 @@ impl World {
         if let Some(host) = self.hosts.get(&id) {
             let config = host.reborn(memory);
             if memory == Memory::Lost {
+                if let Some(host) = self.hosts.get_mut(&id) {
+                    host.votes.clear();
+                }
                 for host in self.hosts.values_mut() {
                     if host.linked.contains_key(&id) {
                         host.stale.insert(id);

@@ -283,6 +283,13 @@ impl World {
         for effect in out.drain() {
             self.perform(id, effect);
         }
+        // What is to be recorded is recorded by now.
+        if let Some(peer) = self.hosts.get_mut(&id).and_then(|host| host.peer.as_mut()) {
+            peer.post(|_| Ok(None), &mut out);
+        }
+        for effect in out.drain() {
+            self.perform(id, effect);
+        }
         self.out = out;
         Some(result)
     }
@@ -415,6 +422,12 @@ impl World {
             Effect::Disarm { timer } => {
                 if let Some(host) = self.hosts.get_mut(&id) {
                     host.timers.remove(&timer);
+                }
+            }
+            Effect::Event(Event::Record(key)) => {
+                if let Some(host) = self.hosts.get_mut(&id) {
+                    let greatest = host.votes.entry(key.name).or_default();
+                    *greatest = key.generation.max(*greatest);
                 }
             }
             Effect::Event(event) => {

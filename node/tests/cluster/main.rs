@@ -4,6 +4,7 @@
 mod admission;
 mod bed;
 mod clique;
+mod collectives;
 mod confirmed;
 mod cuts;
 mod doubts;

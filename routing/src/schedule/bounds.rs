@@ -24,14 +24,24 @@ use super::search::exhaustion;
 use super::search::scatter::{Ways, least_steps};
 use super::topology::Node;
 
+/// How many sets of nodes of each kind are looked at, one node's more or less. They take
+/// some 60 MB where there are 1,024 nodes. Guess.
+const REGIONS_MAX: usize = 1 << 14;
+
 /// A number of steps below which no schedule exists; at least 1.
 pub fn lower_bound(problem: &Problem) -> u32 {
+    lower_bound_while(problem, &mut || true)
+}
+
+/// The same. Once `goes_on` denies, what is not computed yet is left out: the number may
+/// be smaller then, and no schedule has fewer steps all the same.
+pub fn lower_bound_while(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> u32 {
     let bound = match problem.request().collective {
-        Collective::Oab => one_to_all(problem),
-        Collective::Aab => all_to_all(problem),
-        Collective::Oas => scatter(problem),
-        Collective::Aog => scatter(&problem.turned()),
-        Collective::Aas => congestion::bound(problem).max(endpoints(problem)),
+        Collective::Oab => one_to_all(problem, goes_on),
+        Collective::Aab => all_to_all(problem, goes_on),
+        Collective::Oas => scatter(problem, goes_on),
+        Collective::Aog => scatter(&problem.turned(), goes_on),
+        Collective::Aas => congestion::bound(problem, goes_on).max(endpoints(problem)),
     };
     bound.max(hops(problem)).max(1) as u32
 }
@@ -78,7 +88,7 @@ fn width(problem: &Problem, channels: usize) -> usize {
     }
 }
 
-fn one_to_all(problem: &Problem) -> usize {
+fn one_to_all(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let Some(source) = problem.source() else {
         return 0;
     };
@@ -91,14 +101,15 @@ fn one_to_all(problem: &Problem) -> usize {
     };
     let last = (blocks - 1) / width(problem, problem.graph().out(source).len());
     let growth = broadcast::growth(problem, source) + last;
-    let tried = exhaustion::bound(problem, source, broadcast::growth(problem, source));
+    let first = broadcast::growth(problem, source);
+    let tried = exhaustion::bound(problem, source, first, goes_on);
     let growth = growth.max(tried.unwrap_or(0));
     growth
         .max(endpoints(problem))
         .max(deliveries.div_ceil(room.max(1)))
 }
 
-fn all_to_all(problem: &Problem) -> usize {
+fn all_to_all(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let graph = problem.graph();
     let growth = problem
         .senders()
@@ -110,7 +121,7 @@ fn all_to_all(problem: &Problem) -> usize {
         Ports::One => graph.healthy_nodes().count(),
         Ports::All => graph.channels().len(),
     };
-    let cuts = regions(problem)
+    let cuts = regions(problem, goes_on)
         .into_iter()
         .map(|inside| entering(problem, &inside));
     let cuts = cuts.max().unwrap_or(0);
@@ -123,8 +134,9 @@ fn all_to_all(problem: &Problem) -> usize {
 /// Sets of nodes that often have few channels into them, so that much has to pass
 /// through little: for each node and radius the nodes within so many hops of it; for
 /// each channel the nodes nearer to its start than to its end; and for each of these
-/// sets all other nodes.
-fn regions(problem: &Problem) -> Vec<Vec<bool>> {
+/// sets all other nodes. There are at most some [`REGIONS_MAX`], and none are added once
+/// `goes_on` denies.
+fn regions(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> Vec<Vec<bool>> {
     let graph = problem.graph();
     let nodes = 0..graph.node_count();
     let distances: Vec<Vec<Option<usize>>> = nodes
@@ -133,6 +145,9 @@ fn regions(problem: &Problem) -> Vec<Vec<bool>> {
         .collect();
     let mut sets = BTreeSet::new();
     for center in graph.healthy_nodes() {
+        if sets.len() > REGIONS_MAX || !goes_on() {
+            break;
+        }
         let farthest = distances[center].iter().flatten().copied().max();
         for radius in 0..farthest.unwrap_or(0) {
             let inside = |hops: &Option<usize>| hops.is_some_and(|hops| hops <= radius);
@@ -140,6 +155,9 @@ fn regions(problem: &Problem) -> Vec<Vec<bool>> {
         }
     }
     for (one, other) in graph.channels() {
+        if sets.len() > 2 * REGIONS_MAX || !goes_on() {
+            break;
+        }
         let is_near = |node: Node| distances[node][*one] < distances[node][*other];
         sets.insert(nodes.clone().map(is_near).collect());
     }
@@ -165,13 +183,13 @@ fn entering(problem: &Problem, inside: &[bool]) -> usize {
     }
 }
 
-fn scatter(problem: &Problem) -> usize {
+fn scatter(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let first = endpoints(problem).max(hops(problem));
     let ways = match problem.request().excess {
         0 => Ways::Shortest,
         _ => Ways::Any,
     };
-    least_steps(problem, ways, first)
+    least_steps(problem, ways, first, goes_on)
 }
 
 #[cfg(test)]

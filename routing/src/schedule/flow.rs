@@ -38,16 +38,25 @@ impl Network {
         self.rest[edge ^ 1]
     }
 
-    /// Raise the flow from one node to another as far as it goes; how much it rose.
-    pub(super) fn maximize(&mut self, from: usize, to: usize) -> u32 {
+    /// Raise the flow from one node to another as far as it goes; how much it rose. `None`
+    /// if `goes_on` denied before.
+    pub(super) fn maximize(
+        &mut self,
+        from: usize,
+        to: usize,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<u32> {
         let mut raised = 0;
         while let Some(levels) = self.levels(from, to) {
             let mut next = vec![0; self.edges_of.len()];
             while self.augment(from, to, &levels, &mut next) {
                 raised += 1;
             }
+            if !goes_on() {
+                return None;
+            }
         }
-        raised
+        Some(raised)
     }
 
     /// Hops from the start over edges that can take more, if they lead to the end.
@@ -109,8 +118,8 @@ mod tests {
         for (from, to) in [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5), (1, 4)] {
             network.edge(nodes[from], nodes[to], 1);
         }
-        assert_eq!(network.maximize(0, 5), 2);
-        assert_eq!(network.maximize(0, 5), 0);
+        assert_eq!(network.maximize(0, 5, &mut || true), Some(2));
+        assert_eq!(network.maximize(0, 5, &mut || true), Some(0));
         assert_eq!(network.flow(12), 0);
     }
 
@@ -120,6 +129,7 @@ mod tests {
         let (from, to) = (network.node(), network.node());
         let edge = network.edge(from, to, 3);
         network.edge(to, from, 7);
-        assert_eq!((network.maximize(from, to), network.flow(edge)), (3, 3));
+        let raised = network.maximize(from, to, &mut || true);
+        assert_eq!((raised, network.flow(edge)), (Some(3), 3));
     }
 }

@@ -27,6 +27,8 @@ mod verify;
 
 pub use fault::{FAULTS_MAX, Fault, FaultError};
 pub use plan::{Collective, Message, Model, Move, Ports, Schedule};
-pub use problem::{BLOCKS_MAX, DELIVERIES_MAX, EXCESS_MAX, Problem, ProblemError, Request};
+pub use problem::{
+    BLOCKS_MAX, DELIVERIES_MAX, EXCESS_MAX, PATH_CHANNELS_MAX, Problem, ProblemError, Request,
+};
 pub use topology::{CHANNELS_MAX, Channel, NODES_MAX, Node, Topology, TopologyError};
 pub use verify::{Defect, verify};

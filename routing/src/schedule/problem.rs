@@ -10,6 +10,11 @@ pub const BLOCKS_MAX: u32 = 1024;
 /// The most (message, receiver) pairs. Guess: a search beyond takes hours.
 pub const DELIVERIES_MAX: usize = 1 << 17;
 
+/// The most channels of all shortest paths of a scatter together. A schedule names each
+/// node of each path, in some 60 bytes, so it takes at most 700 MB. By `store-forward` each
+/// channel is a move of its own and counts four times.
+pub const PATH_CHANNELS_MAX: usize = 12_000_000;
+
 /// What a user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -115,6 +120,11 @@ pub enum ProblemError {
         "{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}"
     )]
     TooLarge(usize),
+    /// A schedule would take too much memory.
+    #[error(
+        "the shortest paths of all deliveries have {0} channels in all (by store-forward each counts four times), which takes too much memory; take a smaller graph, fewer senders or receivers: at most {PATH_CHANNELS_MAX}"
+    )]
+    TooLong(usize),
 }
 
 /// A request on a graph, valid: every sender reaches every receiver.
@@ -265,6 +275,7 @@ impl Problem {
     }
 
     fn check_ways(&self) -> Result<(), ProblemError> {
+        let mut channels = 0;
         for from in &self.senders {
             let distances = self.graph.distances_from(*from);
             if let Some(to) = self.receivers.iter().find(|to| distances[**to].is_none()) {
@@ -274,8 +285,16 @@ impl Problem {
                     graph: self.graph.name().to_owned(),
                 });
             }
+            let hops = self.receivers.iter().filter_map(|to| distances[*to]);
+            channels += hops.sum::<usize>();
         }
-        Ok(())
+        if self.request.model == Model::StoreForward {
+            channels *= 4;
+        }
+        match self.request.collective.is_broadcast() || channels <= PATH_CHANNELS_MAX {
+            true => Ok(()),
+            false => Err(ProblemError::TooLong(channels)),
+        }
     }
 }
 
@@ -385,6 +404,28 @@ mod tests {
             ..from(Collective::Oab, "33")
         };
         assert!(problem("mesh:4x4", &faults, request).is_ok());
+    }
+
+    #[test]
+    fn a_scatter_over_very_long_paths_is_refused_with_the_limit() {
+        let request = |senders: usize, model| Request {
+            senders: Some((0..senders).map(|node| node.to_string()).collect()),
+            model,
+            ..Request::paper(Collective::Aas, None)
+        };
+        for (senders, model, is_allowed) in [
+            (40, Model::Wormhole, true),
+            (60, Model::Wormhole, false),
+            (11, Model::StoreForward, true),
+            (12, Model::StoreForward, false),
+        ] {
+            // Each sender of a ring of 1,024 nodes is 256 channels from the others on average.
+            let made = problem("ring:1024", &[], request(senders, model));
+            assert_eq!(made.is_ok(), is_allowed, "{senders} {model}");
+            if let Err(error) = made {
+                assert!(error.to_string().contains("at most 12000000"), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -478,6 +478,7 @@ impl<'a> Trial<'a> {
             }
             self.told += 1;
             match &told.event {
+                Event::Record(_) | Event::Answer { .. } => {}
                 Event::Overlay(event) => {
                     if *event == overlay::overlay::Event::View {
                         self.on_view(&told);

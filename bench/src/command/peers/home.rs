@@ -16,7 +16,7 @@ const SLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What nodes need of the disk.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(in crate::command) struct Home {
     dir: tempfile::TempDir,
     nodes: u32,
     profile: Profile,
@@ -26,7 +26,11 @@ pub(super) struct Home {
 
 impl Home {
     /// An authority and a certificate for each node.
-    pub(super) fn new(nodes: u32, profile: Profile, signed: bool) -> Result<Self, Failure> {
+    pub(in crate::command) fn new(
+        nodes: u32,
+        profile: Profile,
+        signed: bool,
+    ) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("binomesh-peers-").tempdir();
         let home = Self {
             dir: dir.map_err(Failure::run)?,
@@ -51,7 +55,7 @@ impl Home {
     }
 
     /// For a processor that is many times slower than others.
-    pub(super) fn slow(self) -> Self {
+    pub(in crate::command) fn slow(self) -> Self {
         Self {
             is_slow: true,
             ..self
@@ -59,7 +63,7 @@ impl Home {
     }
 
     /// The bounds of bare connections. One that breaks stays broken; our nodes dial again.
-    pub(super) fn limits(&self) -> Limits {
+    pub(in crate::command) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         if self.is_slow {
             limits.idle_timeout = SLOW_IDLE_TIMEOUT;
@@ -68,12 +72,12 @@ impl Home {
     }
 
     /// How many nodes there are.
-    pub(super) const fn nodes(&self) -> u32 {
+    pub(in crate::command) const fn nodes(&self) -> u32 {
         self.nodes
     }
 
     /// The settings of a node, on loopback and with room for what is measured.
-    pub(super) fn config(&self, node: u32) -> NodeConfig {
+    pub(in crate::command) fn config(&self, node: u32) -> NodeConfig {
         let folder = self.folder(node);
         let mut config = NodeConfig::new(name(node), &folder, folder.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
@@ -84,17 +88,17 @@ impl Home {
     }
 
     /// The identity of a node.
-    pub(super) fn identity(&self, node: u32) -> Result<Identity, Failure> {
+    pub(in crate::command) fn identity(&self, node: u32) -> Result<Identity, Failure> {
         let credentials = Credentials::load(&self.config(node));
         Ok(credentials.map_err(Failure::run)?.identity)
     }
 
-    pub(super) fn folder(&self, node: u32) -> PathBuf {
+    pub(in crate::command) fn folder(&self, node: u32) -> PathBuf {
         self.dir.path().join(name(node))
     }
 }
 
 /// What a node is called.
-pub(super) fn name(node: u32) -> String {
+pub(in crate::command) fn name(node: u32) -> String {
     format!("node-{node}")
 }

@@ -24,7 +24,7 @@ const CAPACITY: usize = 65_536;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Such a cluster.
-pub(super) struct Network {
+pub(in crate::command) struct Network {
     nodes: Vec<Node>,
     links: usize,
     arrivals: Arc<Arrivals>,
@@ -40,7 +40,7 @@ pub(super) struct Network {
 impl Network {
     /// Start all nodes, each under its parent in a binary tree, and wait until each is
     /// settled among all and their tables together are the binomial graph.
-    pub(super) async fn form(
+    pub(in crate::command) async fn form(
         home: &Home,
         window_bytes: usize,
         is_queued: bool,
@@ -88,21 +88,21 @@ impl Network {
     }
 
     /// The nodes; the first one sends.
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(in crate::command) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// How many links there are among all of them.
-    pub(super) const fn links(&self) -> usize {
+    pub(in crate::command) const fn links(&self) -> usize {
         self.links
     }
 
-    pub(super) fn arrivals(&self) -> &Arrivals {
+    pub(in crate::command) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
     /// Send a message, when few enough are without a receipt.
-    pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+    pub(in crate::command) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
         let most = (self.window_bytes / payload.len().max(1)).clamp(1, WINDOW);
         while self.pending.len() >= most {
             self.await_receipt().await?;
@@ -116,7 +116,7 @@ impl Network {
     }
 
     /// Wait until every message has its receipt.
-    pub(super) async fn settle(&mut self) -> Result<(), Failure> {
+    pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
         while !self.pending.is_empty() {
             self.await_receipt().await?;
         }
@@ -143,7 +143,7 @@ impl Network {
     }
 
     /// Stop all nodes.
-    pub(super) async fn stop(mut self) {
+    pub(in crate::command) async fn stop(mut self) {
         for node in &self.nodes {
             node.shutdown().await;
         }

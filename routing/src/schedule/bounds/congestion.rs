@@ -31,16 +31,17 @@ const WORK_MAX: usize = 400_000_000;
 /// The length that the longest channel gets.
 const SCALE: f64 = 10_000.0;
 
-pub(super) fn bound(problem: &Problem) -> usize {
+/// Once `goes_on` denies, no more lengths are tried.
+pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let graph = problem.graph();
     let count = graph.channels().len();
     let mut router = Router::new(problem);
     let mut best = router.bound(&vec![1; count]).0;
-    for inside in super::regions(problem) {
+    for inside in super::regions(problem, goes_on) {
         let leaves = |(from, to): &(Node, Node)| u64::from(inside[*from] && !inside[*to]);
         let lengths: Vec<u64> = graph.channels().iter().map(leaves).collect();
         best = best.max(router.bound(&lengths).0);
-        if router.work > WORK_MAX {
+        if router.work > WORK_MAX || !goes_on() {
             break;
         }
     }
@@ -57,7 +58,7 @@ pub(super) fn bound(problem: &Problem) -> usize {
         best = best.max(bound);
         #[cfg(feature = "solver")]
         starts.splice(1.., [lengths]);
-        if router.work > WORK_MAX {
+        if router.work > WORK_MAX || !goes_on() {
             break;
         }
         let busiest = load.iter().copied().max().unwrap_or(1).max(1) as f64;
@@ -66,7 +67,7 @@ pub(super) fn bound(problem: &Problem) -> usize {
         }
     }
     #[cfg(feature = "solver")]
-    let best = program::bound(&mut router, best, &starts);
+    let best = program::bound(&mut router, best, &starts, goes_on);
     best.max(sends(problem))
 }
 

@@ -7,7 +7,8 @@ use super::super::problem::Problem;
 use super::super::topology::Topology;
 
 /// The steps and the moves; `None` if it is another collective, if some nodes take no
-/// part, or if the graph lacks a link of the pattern. The order of the nodes' numbers is that round the circle.
+/// part, or if the graph lacks a link of the pattern. The order of the nodes' numbers is
+/// that round the circle.
 pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
     let graph = problem.graph();
     let nodes = graph.node_count();

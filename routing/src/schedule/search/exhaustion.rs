@@ -23,13 +23,20 @@ use super::paths::Paths;
 /// How many flows or choices may be tried, times the number of channels: a second or
 /// two.
 const WORK_MAX: usize = 5_000_000;
+/// Whether to go on is asked once in so many choices, besides in every flow.
+const ASKS_EVERY: usize = 64;
 /// With so many allowed paths between two nodes a step is not looked into.
 const PATHS_MAX: usize = 1000;
 
 /// Below how many steps there is no broadcast, from `first` up; `None` if it takes too
-/// long to find out.
-pub(in super::super) fn bound(problem: &Problem, source: Node, first: usize) -> Option<usize> {
-    let mut spread = Spread::new(problem, false)?;
+/// long to find out, or `goes_on` denies before.
+pub(in super::super) fn bound(
+    problem: &Problem,
+    source: Node,
+    first: usize,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<usize> {
+    let mut spread = Spread::new(problem, false, goes_on)?;
     for steps in first..problem.graph().node_count() {
         match spread.reaches_all(&mut vec![source], steps) {
             Some(false) => {}
@@ -40,9 +47,14 @@ pub(in super::super) fn bound(problem: &Problem, source: Node, first: usize) -> 
     None
 }
 
-/// The moves of a broadcast in so many steps, if one is found.
-pub(super) fn moves(problem: &Problem, source: Node, steps: usize) -> Option<Vec<Move>> {
-    let mut spread = Spread::new(problem, true)?;
+/// The moves of a broadcast in so many steps, if one is found before `goes_on` denies.
+pub(super) fn moves(
+    problem: &Problem,
+    source: Node,
+    steps: usize,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Move>> {
+    let mut spread = Spread::new(problem, true, goes_on)?;
     if spread.reaches_all(&mut vec![source], steps) != Some(true) {
         return None;
     }
@@ -65,6 +77,8 @@ struct Spread<'a> {
     plan: Vec<Vec<Vec<Node>>>,
     /// How many flows or choices may still be tried.
     work: usize,
+    /// Whether there is time for more.
+    goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 /// Whether some nodes can tell some others in one step.
@@ -77,7 +91,11 @@ enum Step {
 }
 
 impl<'a> Spread<'a> {
-    fn new(problem: &'a Problem, is_search: bool) -> Option<Self> {
+    fn new(
+        problem: &'a Problem,
+        is_search: bool,
+        goes_on: &'a mut dyn FnMut() -> bool,
+    ) -> Option<Self> {
         let request = problem.request();
         let is_possible = request.model == Model::Wormhole && request.blocks == 1;
         is_possible.then(|| Self {
@@ -86,7 +104,14 @@ impl<'a> Spread<'a> {
             is_search,
             plan: Vec::new(),
             work: WORK_MAX / problem.graph().channels().len().max(1),
+            goes_on,
         })
+    }
+
+    /// One flow or choice more; `None` if that is too many, or there is no time.
+    fn spend(&mut self) -> Option<()> {
+        self.work = self.work.checked_sub(1)?;
+        (!self.work.is_multiple_of(ASKS_EVERY) || (self.goes_on)()).then_some(())
     }
 
     /// Whether those who are told can tell all others in so many steps; `None` if
@@ -159,7 +184,7 @@ impl<'a> Spread<'a> {
 
     /// How many of these can be told in one step.
     fn told_at_most(&mut self, told: &[Node], others: &[Node]) -> Option<usize> {
-        self.work = self.work.checked_sub(1)?;
+        self.spend()?;
         let graph = self.problem.graph();
         let mut network = Network::default();
         let nodes: Vec<usize> = (0..graph.node_count()).map(|_| network.node()).collect();
@@ -179,7 +204,9 @@ impl<'a> Spread<'a> {
         for node in others {
             network.edge(nodes[*node], end, 1);
         }
-        Some(network.maximize(start, end) as usize)
+        network
+            .maximize(start, end, self.goes_on)
+            .map(|count| count as usize)
     }
 
     /// Whether a channel leads away from one of these, where only shortest paths are
@@ -236,7 +263,7 @@ impl<'a> Spread<'a> {
         chosen: &mut [Option<usize>],
         used: u128,
     ) -> Option<bool> {
-        self.work = self.work.checked_sub(1)?;
+        self.spend()?;
         let mut senders = Vec::new();
         if self.problem.request().ports == Ports::One {
             let busy = ways.iter().zip(chosen.iter());

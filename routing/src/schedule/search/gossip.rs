@@ -17,6 +17,9 @@ use super::paths::{Paths, shuffle};
 pub(super) struct Gossip<'a> {
     problem: &'a Problem,
     paths: &'a Paths<'a>,
+    /// Whether there is time to look for long paths.
+    goes_on: &'a mut dyn FnMut() -> bool,
+    is_late: bool,
     noise: Noise,
     /// What is told: the origin and the block.
     tokens: Vec<(Node, usize)>,
@@ -49,14 +52,16 @@ impl Step {
 }
 
 /// Tell everybody everything; the steps that it took and the moves. `None` if it
-/// takes more than `most` steps.
+/// takes more than `most` steps. Once `goes_on` denies, longer paths are looked for only
+/// where nobody learns anything over single channels.
 pub(super) fn broadcast(
     problem: &Problem,
     paths: &Paths<'_>,
     seed: u64,
     most: usize,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Option<(usize, Vec<Move>)> {
-    let mut gossip = Gossip::new(problem, paths, seed);
+    let mut gossip = Gossip::new(problem, paths, seed, goes_on);
     let mut steps = 0;
     while gossip.missing > 0 {
         if steps == most || !gossip.step(steps) {
@@ -68,7 +73,12 @@ pub(super) fn broadcast(
 }
 
 impl<'a> Gossip<'a> {
-    fn new(problem: &'a Problem, paths: &'a Paths<'a>, seed: u64) -> Self {
+    fn new(
+        problem: &'a Problem,
+        paths: &'a Paths<'a>,
+        seed: u64,
+        goes_on: &'a mut dyn FnMut() -> bool,
+    ) -> Self {
         let nodes = problem.graph().node_count();
         let blocks = problem.request().blocks as usize;
         let senders = problem.senders().iter();
@@ -87,6 +97,8 @@ impl<'a> Gossip<'a> {
         Self {
             problem,
             paths,
+            goes_on,
+            is_late: false,
             noise: Noise::new(seed),
             holders: vec![1; tokens.len()],
             tokens,
@@ -202,6 +214,10 @@ impl<'a> Gossip<'a> {
             for to in lacking {
                 if step.has_told(token, to) {
                     continue;
+                }
+                self.is_late = self.is_late || !(self.goes_on)();
+                if self.is_late && !step.learnt.is_empty() {
+                    return;
                 }
                 if let Some(path) = self.free_path(token, to, step) {
                     self.tell(token, &path, step);

@@ -23,9 +23,13 @@ use super::paths::Paths;
 use super::symmetry::Group;
 
 /// A goal for how many paths are kept in all; each delivery has at least a few, so it
-/// is passed on large graphs. With 1,024 nodes and long paths they may take gigabytes.
-/// Guess.
+/// is passed on large graphs. Guess.
 const PATHS_GOAL: usize = 1 << 18;
+/// A goal for how many nodes all of these paths have, so that long ones take no more than
+/// some 300 MB. It is passed only where a single path per delivery does.
+const PATH_NODES_GOAL: usize = 1 << 25;
+/// Whether to go on is asked once in so many deliveries or pairs of nodes.
+const ASKS_EVERY: usize = 64;
 
 /// One delivery.
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +47,18 @@ impl Item {
     }
 }
 
-/// Who tells, and what that takes.
-#[derive(Debug, Clone)]
-pub(super) struct Choice {
-    pub(super) path: Vec<Node>,
-    pub(super) resources: Vec<u32>,
+/// Who tells, and what that takes: where the path and its resources end in the lists of
+/// all. They begin where those of the choice before end.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    nodes_end: u32,
+    resources_end: u32,
     /// How many channels it has more than a shortest path.
-    pub(super) extra: u32,
+    extra: u32,
 }
+
+/// Paths that are to be among the choices, by their ends.
+pub(super) type KnownPaths = BTreeMap<(Node, Node), Vec<Vec<Node>>>;
 
 /// From when on the sender of a choice can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +74,12 @@ pub(super) enum Teller {
 /// A problem, ready to be searched.
 pub(super) struct Instance {
     pub(super) items: Vec<Item>,
-    pub(super) choices: Vec<Choice>,
     pub(super) resources: usize,
+    choices: Vec<Choice>,
+    /// The nodes of all paths; a number of a node has 16 bits.
+    path_nodes: Vec<u16>,
+    /// The resources of all paths.
+    path_resources: Vec<u32>,
     /// What is sent: the origin and the block.
     tokens: Vec<(Node, usize)>,
     is_broadcast: bool,
@@ -79,13 +91,23 @@ pub(super) struct Instance {
 
 impl Instance {
     /// The deliveries of a problem, one for each orbit of a group that leaves the
-    /// problem as it is.
-    pub(super) fn new(problem: &Problem, paths: &Paths<'_>, group: Group, seed: u64) -> Self {
+    /// problem as it is. Once `goes_on` denies, each that is left has a single path per
+    /// sender.
+    pub(super) fn new(
+        problem: &Problem,
+        paths: &Paths<'_>,
+        group: Group,
+        seed: u64,
+        known: &KnownPaths,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Self {
         let request = problem.request();
         let mut instance = Self {
             items: Vec::new(),
-            choices: Vec::new(),
             resources: 0,
+            choices: Vec::new(),
+            path_nodes: Vec::new(),
+            path_resources: Vec::new(),
             tokens: Vec::new(),
             is_broadcast: request.collective.is_broadcast(),
             item_of: Vec::new(),
@@ -97,15 +119,44 @@ impl Instance {
         let blocks = request.blocks as usize;
         let tokens = senders.flat_map(|from| (0..blocks).map(move |block| (from, block)));
         instance.tokens = tokens.collect();
-        let mut noise = Noise::new(seed);
-        let mut needs = Needs::new(problem, &instance.group);
+        let mut ways = Ways {
+            paths,
+            needs: Needs::new(problem, &instance.group),
+            known,
+            noise: Noise::new(seed),
+            goes_on,
+            is_late: false,
+            asked: 0,
+        };
         if instance.is_broadcast {
-            instance.add_broadcast(problem, paths, &mut needs, &mut noise);
+            instance.add_broadcast(problem, &mut ways);
         } else {
-            instance.add_scatter(problem, paths, &mut needs, &mut noise);
+            instance.add_scatter(problem, &mut ways);
         }
-        instance.resources = needs.count();
+        instance.resources = ways.needs.count();
         instance
+    }
+
+    /// The nodes of a choice's path, both ends included.
+    pub(super) fn path(&self, choice: usize) -> impl ExactSizeIterator<Item = Node> + '_ {
+        let start = choice
+            .checked_sub(1)
+            .map_or(0, |before| self.choices[before].nodes_end);
+        let nodes = &self.path_nodes[start as usize..self.choices[choice].nodes_end as usize];
+        nodes.iter().map(|node| Node::from(*node))
+    }
+
+    /// What a choice takes for its step.
+    pub(super) fn resources_of(&self, choice: usize) -> &[u32] {
+        let start = choice
+            .checked_sub(1)
+            .map_or(0, |before| self.choices[before].resources_end);
+        &self.path_resources[start as usize..self.choices[choice].resources_end as usize]
+    }
+
+    /// How many channels a choice's path has more than a shortest one.
+    pub(super) fn extra(&self, choice: usize) -> u32 {
+        self.choices[choice].extra
     }
 
     /// The origin of an item's message.
@@ -129,7 +180,7 @@ impl Instance {
 
     /// From when on an item can be told by this choice.
     pub(super) fn teller(&self, item: usize, choice: usize) -> Teller {
-        let from = self.choices[choice].path[0];
+        let from = self.path(choice).next().unwrap_or(0);
         let token = self.items[item].token;
         if from == self.tokens[token].0 {
             return Teller::Origin;
@@ -158,8 +209,7 @@ impl Instance {
         for (item, (choice, step)) in self.items.iter().zip(genes) {
             let (origin, block) = self.tokens[item.token];
             for image in self.group.elements() {
-                let path = &self.choices[*choice].path;
-                let path: Vec<Node> = path.iter().map(|node| image[*node]).collect();
+                let path: Vec<Node> = self.path(*choice).map(|node| image[node]).collect();
                 let ends = (image[origin], image[item.to]);
                 moves.push(problem.step_move(*step, &path, ends, block));
             }
@@ -167,48 +217,47 @@ impl Instance {
         moves
     }
 
-    fn add_scatter(
-        &mut self,
-        problem: &Problem,
-        paths: &Paths<'_>,
-        needs: &mut Needs<'_>,
-        noise: &mut Noise,
-    ) {
+    fn add_scatter(&mut self, problem: &Problem, ways: &mut Ways<'_, '_>) {
         let receivers = problem.receivers();
-        let count = self.tokens.len() * receivers.len();
-        let most = (PATHS_GOAL / count.max(1)).clamp(8, 48);
+        let count = (self.tokens.len() * receivers.len()).max(1);
+        let most = (PATHS_GOAL / count).clamp(8, 48);
+        let nodes_most = PATH_NODES_GOAL / count;
         for token in 0..self.tokens.len() {
             let origin = self.tokens[token].0;
             for to in receivers.iter().copied().filter(|to| *to != origin) {
                 let first = self.choices.len() as u32;
-                self.add_choices(paths.between(origin, to, most, noise).0, needs);
+                let found = ways.between(origin, to, most, nodes_most);
+                self.add_choices(found, ways);
                 self.add_item(token, to, first);
             }
         }
     }
 
-    /// The choices of a receiver are the same whatever it is told.
-    fn add_broadcast(
-        &mut self,
-        problem: &Problem,
-        paths: &Paths<'_>,
-        needs: &mut Needs<'_>,
-        noise: &mut Noise,
-    ) {
+    /// The choices of a receiver are the same whatever it is told. Senders come first and
+    /// then the nearest nodes, as there may be room for the paths from a few alone.
+    fn add_broadcast(&mut self, problem: &Problem, ways: &mut Ways<'_, '_>) {
         let receivers = problem.receivers();
         let mut tellers = [problem.senders(), receivers].concat();
         tellers.sort_unstable();
         tellers.dedup();
-        let most = (PATHS_GOAL / (tellers.len() * receivers.len()).max(1)).clamp(2, 12);
+        let pairs = (tellers.len() * receivers.len()).max(1);
+        let most = (PATHS_GOAL / pairs).clamp(2, 12);
         let is_relayed = problem.request().model == Model::StoreForward;
         self.item_of = vec![None; self.tokens.len() * self.nodes];
         for to in receivers.iter().copied() {
             let first = self.choices.len() as u32;
+            let start = self.path_nodes.len();
+            let is_relay = |from: &Node| !problem.senders().contains(from);
+            tellers.sort_by_cached_key(|from| (is_relay(from), ways.paths.hops(*from, to), *from));
             for from in tellers.iter().copied().filter(|from| *from != to) {
-                if !is_relayed || paths.hops(from, to) == Some(1) {
-                    let (mut ways, _) = paths.between(from, to, most, noise);
-                    ways.retain(|path| !is_relayed || path.len() == 2);
-                    self.add_choices(ways, needs);
+                let is_full = self.path_nodes.len() - start > PATH_NODES_GOAL / receivers.len();
+                if is_full && is_relay(&from) {
+                    break;
+                }
+                if !is_relayed || ways.paths.hops(from, to) == Some(1) {
+                    let mut found = ways.between(from, to, most, PATH_NODES_GOAL / pairs);
+                    found.retain(|path| !is_relayed || path.len() == 2);
+                    self.add_choices(found, ways);
                 }
             }
             for token in 0..self.tokens.len() {
@@ -230,18 +279,54 @@ impl Instance {
         });
     }
 
-    fn add_choices(&mut self, paths: Vec<Vec<Node>>, needs: &mut Needs<'_>) {
+    fn add_choices(&mut self, paths: Vec<Vec<Node>>, ways: &Ways<'_, '_>) {
         let shortest = paths.iter().map(Vec::len).min().unwrap_or(0);
-        let choices = paths.into_iter().filter_map(|path| {
-            let resources = needs.of(&path)?;
-            let extra = (path.len() - shortest) as u32;
-            Some(Choice {
-                path,
-                resources,
-                extra,
-            })
-        });
-        self.choices.extend(choices);
+        for path in paths {
+            if let Some(resources) = ways.needs.of(&path) {
+                self.path_nodes.extend(path.iter().map(|node| *node as u16));
+                self.path_resources.extend(resources);
+                self.choices.push(Choice {
+                    nodes_end: self.path_nodes.len() as u32,
+                    resources_end: self.path_resources.len() as u32,
+                    extra: (path.len() - shortest) as u32,
+                });
+            }
+        }
+    }
+}
+
+/// Where paths come from.
+struct Ways<'a, 'b> {
+    paths: &'a Paths<'b>,
+    needs: Needs<'a>,
+    known: &'a KnownPaths,
+    noise: Noise,
+    goes_on: &'a mut dyn FnMut() -> bool,
+    /// Whether it denied.
+    is_late: bool,
+    asked: usize,
+}
+
+impl Ways<'_, '_> {
+    /// At most `most` paths of in all about `nodes_most` nodes, at least one; those known
+    /// before besides.
+    fn between(&mut self, from: Node, to: Node, most: usize, nodes_most: usize) -> Vec<Vec<Node>> {
+        self.asked += 1;
+        if self.asked.is_multiple_of(ASKS_EVERY) && !self.is_late {
+            self.is_late = !(self.goes_on)();
+        }
+        let length = self.paths.hops(from, to).map_or(1, |hops| hops + 1);
+        let most = match self.is_late {
+            true => 1,
+            false => most.min(nodes_most / length).max(1),
+        };
+        let (mut found, _) = self.paths.between(from, to, most, &mut self.noise);
+        for path in self.known.get(&(from, to)).into_iter().flatten() {
+            if !found.contains(path) && self.paths.allows(path) {
+                found.push(path.clone());
+            }
+        }
+        found
     }
 }
 

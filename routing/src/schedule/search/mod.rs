@@ -13,18 +13,22 @@
 //! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
 //! | `umda` | what the paper's evolutionary search finds | as `tabu` |
 //!
-//! A greedy method gives a first schedule. Then the others try the lower bound and
+//! A construction or a greedy method gives a first schedule. Then the others try the lower bound and
 //! one step less than the best so far, in turn, with ever more patience, until the
 //! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
 //! instead, and has nothing to show before it is done).
 
+mod bag;
 mod circulant;
+mod construction;
 mod driver;
+mod evolution;
 pub(super) mod exhaustion;
 mod gossip;
 mod instance;
 mod packing;
 mod paths;
+mod restart;
 pub(super) mod scatter;
 mod symmetry;
 mod tabu;
@@ -36,6 +40,8 @@ mod umda;
 use std::fmt;
 
 use serde::Serialize;
+
+pub use evolution::{Evolution, evolve};
 
 use super::plan::Schedule;
 use super::problem::Problem;
@@ -93,13 +99,18 @@ pub struct Options {
     /// says of channels that are gone is left out.
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
-    /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search with and without symmetries.
+    /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search
+    /// with and without symmetries, after the two constructions and a greedy schedule.
     /// Where the method can do nothing, the flow, a greedy method or, for
     /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
     /// Stop at the first occasion after so many evaluations: (path, step) pairs that
     /// tabu search weighed, or chromosomes.
     pub evaluations_max: u64,
+    /// A schedule of so many steps is good enough, even if the lower bound is less.
+    pub steps_enough: u32,
+    /// The lower bound, if it is known; else it is computed.
+    pub lower_bound: Option<u32>,
 }
 
 impl Options {
@@ -110,6 +121,8 @@ impl Options {
             start: None,
             method: None,
             evaluations_max: u64::MAX,
+            steps_enough: 0,
+            lower_bound: None,
         }
     }
 }
@@ -123,10 +136,21 @@ pub struct Progress {
     pub lower_bound: u32,
     /// The steps of the schedule that is being looked for.
     pub trying: u32,
-    /// By this method.
-    pub method: Method,
+    /// By this method; none while the lower bound is computed.
+    pub method: Option<Method>,
     /// How much was evaluated so far.
     pub evaluations: u64,
+}
+
+impl Progress {
+    /// While the lower bound is computed.
+    pub const BEFORE_SEARCH: Self = Self {
+        steps: None,
+        lower_bound: 1,
+        trying: 1,
+        method: None,
+        evaluations: 0,
+    };
 }
 
 /// What a search found.
@@ -140,6 +164,8 @@ pub struct Found {
     pub method: Method,
     /// How much was evaluated: see [`Options::evaluations_max`].
     pub evaluations: u64,
+    /// How much was evaluated before this schedule was found.
+    pub reached_after: u64,
 }
 
 impl Found {
@@ -154,8 +180,9 @@ impl Found {
 #[error("no schedule was found; give more time, or another method")]
 pub struct NotFound;
 
-/// The best schedule that is found before `goes_on` denies. `goes_on` is called
-/// between units of work; the bound, the flow and the exhaustion are not interrupted.
+/// The best schedule that is found before `goes_on` denies. `goes_on` is called often,
+/// also while the bound is computed, which may stay lower if it denies then. What it does
+/// not interrupt is `circulant` and a first greedy schedule, so that there is one.
 pub fn find(
     problem: &Problem,
     options: &Options,

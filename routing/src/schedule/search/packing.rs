@@ -10,40 +10,71 @@ use super::paths::{Paths, shuffle};
 use super::tabu::Gene;
 
 /// First fit: those with the longest paths first, each in the earliest step in which
-/// one of its paths is free. The number of steps and the genes.
-pub(super) fn first_fit(instance: &Instance, seed: u64) -> (usize, Vec<Gene>) {
+/// one of its paths is free. The number of steps and the genes. Once `goes_on` denies,
+/// only the last few steps are looked at.
+pub(super) fn first_fit(
+    instance: &Instance,
+    seed: u64,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> (usize, Vec<Gene>) {
     let mut order: Vec<usize> = (0..instance.items.len()).collect();
     shuffle(&mut order, &mut Noise::new(seed));
     let length = |item: &usize| {
         let choices = instance.items[*item].choices();
-        let lengths = choices.map(|choice| instance.choices[choice].resources.len());
+        let lengths = choices.map(|choice| instance.resources_of(choice).len());
         std::cmp::Reverse(lengths.min().unwrap_or(0))
     };
     order.sort_by_cached_key(length);
     let mut genes = vec![(0, 0); instance.items.len()];
-    // By step, whether a resource is in use.
-    let mut used: Vec<Vec<bool>> = Vec::new();
+    let mut room = Room {
+        busy: vec![Vec::new(); instance.resources],
+    };
+    let (mut steps, mut is_late) = (0, false);
     for item in order {
-        let free = |step: &Vec<bool>| {
-            instance.items[item].choices().find(|choice| {
-                let resources = &instance.choices[*choice].resources;
-                resources.iter().all(|resource| !step[*resource as usize])
-            })
-        };
-        let fitting = used.iter().enumerate();
-        let fitting = fitting
-            .filter_map(|(number, step)| Some((free(step)?, number)))
-            .next();
-        let gene = fitting.unwrap_or_else(|| {
-            used.push(vec![false; instance.resources]);
-            (instance.items[item].choices().start, used.len() - 1)
+        is_late = is_late || !goes_on();
+        let first_word = if is_late { steps / 64 } else { 0 };
+        let choices = instance.items[item].choices();
+        let places = choices.map(|choice| {
+            let step = room.first_free_step(instance.resources_of(choice), first_word);
+            (step, choice)
         });
-        for resource in &instance.choices[gene.0].resources {
-            used[gene.1][*resource as usize] = true;
-        }
-        genes[item] = gene;
+        let (step, choice) = places.min().unwrap_or_default();
+        room.take(instance.resources_of(choice), step);
+        genes[item] = (choice, step);
+        steps = steps.max(step + 1);
     }
-    (used.len(), genes)
+    (steps, genes)
+}
+
+/// By resource a bit for each step in which it is in use, in words of 64; words that are
+/// not there are 0.
+struct Room {
+    busy: Vec<Vec<u64>>,
+}
+
+impl Room {
+    /// The first step from this word on in which all of these are free.
+    fn first_free_step(&self, resources: &[u32], first_word: usize) -> usize {
+        let in_use = |one: &u32, word| self.busy[*one as usize].get(word).copied().unwrap_or(0);
+        let mut word = first_word;
+        loop {
+            let busy = resources.iter().fold(0, |all, one| all | in_use(one, word));
+            if busy != u64::MAX {
+                return word * 64 + busy.trailing_ones() as usize;
+            }
+            word += 1;
+        }
+    }
+
+    fn take(&mut self, resources: &[u32], step: usize) {
+        for resource in resources {
+            let words = &mut self.busy[*resource as usize];
+            if words.len() <= step / 64 {
+                words.resize(step / 64 + 1, 0);
+            }
+            words[step / 64] |= 1 << (step % 64);
+        }
+    }
 }
 
 /// Store-forward, all to all: in each step the messages with the farthest to go move

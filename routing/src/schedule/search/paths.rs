@@ -33,6 +33,16 @@ impl<'a> Paths<'a> {
         self.hops[from][to]
     }
 
+    /// Whether a path between healthy nodes is simple and no longer than is allowed.
+    pub(super) fn allows(&self, path: &[Node]) -> bool {
+        let (Some(from), Some(to)) = (path.first(), path.last()) else {
+            return false;
+        };
+        let is_simple = (1..path.len()).all(|place| !path[..place].contains(&path[place]));
+        let hops = self.hops(*from, *to);
+        is_simple && hops.is_some_and(|hops| path.len() <= hops + self.excess + 1)
+    }
+
     /// At most `most` paths, short ones first; drawn where there are more. With
     /// whether the search gave up, so that paths may be missing even if there are
     /// fewer than `most`.

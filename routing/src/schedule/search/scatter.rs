@@ -25,30 +25,47 @@ pub(in super::super) enum Ways {
     Any,
 }
 
-/// The least number of steps in which a flow serves all receivers, from `first` up.
-pub(in super::super) fn least_steps(problem: &Problem, ways: Ways, first: usize) -> usize {
+/// The least number of steps in which a flow serves all receivers, from `first` up. Once
+/// `goes_on` denies, a number that is not too large.
+pub(in super::super) fn least_steps(
+    problem: &Problem,
+    ways: Ways,
+    first: usize,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> usize {
     let enough = problem.receivers().len() + problem.graph().node_count();
     let mut steps = first.max(1);
     // One message per step along a tree always does.
-    while steps < enough && !is_served(problem, ways, steps) {
+    while steps < enough && is_served(problem, ways, steps, goes_on) == Some(false) {
         steps += 1;
     }
     steps
 }
 
-/// Whether a flow serves all receivers in so many steps.
-fn is_served(problem: &Problem, ways: Ways, steps: usize) -> bool {
+/// Whether a flow serves all receivers in so many steps; `None` if `goes_on` denied.
+fn is_served(
+    problem: &Problem,
+    ways: Ways,
+    steps: usize,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<bool> {
     let mut flow = Flow::new(problem, ways, steps);
-    flow.network.maximize(flow.source, flow.sink) as usize == problem.pairs().count()
+    let raised = flow.network.maximize(flow.source, flow.sink, goes_on)?;
+    Some(raised as usize == problem.pairs().count())
 }
 
-/// The moves of a schedule in so many steps, if there is one. With [`Ways::Any`]
-/// its paths may be longer than the problem allows; the caller checks.
-pub(in super::super) fn moves(problem: &Problem, ways: Ways, steps: usize) -> Option<Vec<Move>> {
+/// The moves of a schedule in so many steps, if there is one and `goes_on` does not deny.
+/// With [`Ways::Any`] its paths may be longer than the problem allows; the caller checks.
+pub(in super::super) fn moves(
+    problem: &Problem,
+    ways: Ways,
+    steps: usize,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Move>> {
     let source = problem.source()?;
     let mut flow = Flow::new(problem, ways, steps);
-    let raised = flow.network.maximize(flow.source, flow.sink) as usize;
-    if raised != problem.pairs().count() {
+    let raised = flow.network.maximize(flow.source, flow.sink, goes_on)?;
+    if raised as usize != problem.pairs().count() {
         return None;
     }
     let moves = match problem.request().model {

@@ -52,8 +52,9 @@ impl Group {
     }
 
     /// Distinct groups, the largest first; the trivial one is not among them. Empty
-    /// unless all healthy nodes send and receive.
-    pub(super) fn of(problem: &Problem, seed: u64) -> Vec<Self> {
+    /// unless all healthy nodes send and receive. Once `goes_on` denies, those found so
+    /// far.
+    pub(super) fn of(problem: &Problem, seed: u64, goes_on: &mut dyn FnMut() -> bool) -> Vec<Self> {
         let graph = problem.graph();
         let is_possible = problem.is_complete() && problem.source().is_none();
         if !is_possible || graph.node_count() > NODES_MAX {
@@ -79,11 +80,18 @@ impl Group {
             let base = base.cloned();
             let base = base.unwrap_or_else(|| Self::trivial(graph.node_count()));
             for power in powers(&drawn, healthy.len()) {
+                if !goes_on() {
+                    break;
+                }
+                // What it has already makes it no larger.
+                if base.elements.contains(&power) {
+                    continue;
+                }
                 let larger = base.with(&power, &healthy);
                 let larger = larger.filter(|larger| !groups.contains(larger));
                 groups.extend(larger.filter(|larger| larger.elements.len() > 1));
             }
-            if groups.len() >= GROUPS_MAX {
+            if groups.len() >= GROUPS_MAX || !goes_on() {
                 break;
             }
         }
@@ -255,7 +263,7 @@ mod tests {
     fn largest(name: &str) -> usize {
         let graph = Topology::generate(name).unwrap();
         let problem = Problem::new(graph.clone(), Request::paper(Collective::Aas, None)).unwrap();
-        let groups = Group::of(&problem, 1);
+        let groups = Group::of(&problem, 1, &mut || true);
         for group in &groups {
             for image in group.elements() {
                 for (from, to) in graph.channels() {

@@ -10,6 +10,7 @@
 
 use binomesh_overlay::noise::Noise;
 
+use super::bag::Bag;
 use super::instance::{Instance, Teller};
 use super::paths::below;
 
@@ -22,9 +23,12 @@ pub(super) type Gene = (usize, usize);
 const CROWDED: u32 = 4;
 /// What a sender without the message counts.
 const LATE: u32 = 2 * CROWDED;
-/// How many (delivery, choice, step) are remembered as tabu; a power of two. Two may
-/// share a place, which does no harm.
-const MEMORY: usize = 1 << 18;
+/// How many (delivery, choice, step) are remembered as tabu at least and at most: some per
+/// (delivery, step), as clearing more takes longer than a small search. Two may share a
+/// place, which does no harm.
+const MEMORY: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 18;
+/// How many are remembered per (delivery, step). Guess.
+const MEMORY_PER_CELL: usize = 8;
 /// Whether to go on is asked once in so many evaluations.
 const PATIENCE: u64 = 1 << 16;
 
@@ -37,6 +41,9 @@ pub(super) struct Tabu<'a> {
     load: Vec<u32>,
     /// The same, with the items.
     users: Vec<Vec<u32>>,
+    /// By resource a bit for each step in which it is in use, in words of 64.
+    busy: Vec<u64>,
+    words: usize,
     /// Resources and steps in use more than once.
     crowded: Bag,
     /// Items whose sender does not hold the message in time.
@@ -52,8 +59,9 @@ pub(super) struct Tabu<'a> {
 }
 
 impl<'a> Tabu<'a> {
-    /// A search that begins with these genes; whatever is out of range or absent is
-    /// drawn.
+    /// A search that begins with these genes. A delivery whose gene is absent, out of
+    /// range or in want of a sender goes where it is in nobody's way, or least so. If no
+    /// genes are given, all are drawn.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
@@ -62,33 +70,125 @@ impl<'a> Tabu<'a> {
     ) -> Self {
         let items = instance.items.len();
         let cells = instance.resources * steps;
+        let memory = (items * steps * MEMORY_PER_CELL).next_power_of_two();
+        let memory = memory.clamp(*MEMORY.start(), *MEMORY.end());
         let mut tabu = Self {
             instance,
             steps,
             genes: vec![(0, 0); items],
             load: vec![0; cells],
             users: vec![Vec::new(); cells],
+            busy: vec![0; instance.resources * steps.div_ceil(64)],
+            words: steps.div_ceil(64),
             crowded: Bag::new(cells),
             late: Bag::new(items),
             told_by: vec![Vec::new(); items],
-            tabu: vec![0; MEMORY],
+            tabu: vec![0; memory],
             moves: 0,
             noise: Noise::new(seed),
             evaluations: 0,
         };
-        for item in 0..items {
-            let choices = instance.items[item].choices();
-            let given = start.get(item).copied().flatten();
-            let given = given.filter(|(choice, step)| choices.contains(choice) && *step < steps);
-            tabu.genes[item] = given.unwrap_or_else(|| tabu.draw(item));
-        }
-        for item in 0..items {
-            tabu.put(item, tabu.genes[item]);
+        if start.iter().any(Option::is_some) {
+            tabu.begin_from(start);
+        } else {
+            for item in 0..items {
+                let gene = tabu.draw(item);
+                tabu.set(item, gene);
+            }
         }
         for item in 0..items {
             tabu.judge(item);
         }
         tabu
+    }
+
+    /// How many numbers of a resource and step a search keeps lists for.
+    pub(super) const fn cells(instance: &Instance, steps: usize) -> usize {
+        instance.resources.saturating_mul(steps)
+    }
+
+    /// Keep the old deliveries that still hold, then place the others.
+    fn begin_from(&mut self, start: &[Option<Gene>]) {
+        let mut is_placed = vec![false; self.genes.len()];
+        let mut order: Vec<usize> = (0..self.genes.len()).collect();
+        let step_of = |item: &usize| {
+            start
+                .get(*item)
+                .copied()
+                .flatten()
+                .map_or(usize::MAX, |gene| gene.1)
+        };
+        // A sender was told in an earlier step, if it was told at all.
+        order.sort_by_key(step_of);
+        let mut broken = Vec::new();
+        for item in order {
+            let choices = self.instance.items[item].choices();
+            let given = start.get(item).copied().flatten();
+            let given = given.filter(|(choice, step)| {
+                choices.contains(choice)
+                    && *step < self.steps
+                    && self.holds(item, *choice, *step, &is_placed)
+            });
+            match given {
+                Some(gene) => {
+                    self.set(item, gene);
+                    is_placed[item] = true;
+                }
+                None => broken.push(item),
+            }
+        }
+        for item in broken {
+            let gene = self.free_gene(item, &is_placed);
+            let gene = gene.unwrap_or_else(|| self.draw(item));
+            self.set(item, gene);
+            is_placed[item] = true;
+        }
+    }
+
+    /// Whether the sender of a choice has the message before a step.
+    fn holds(&self, item: usize, choice: usize, step: usize, is_placed: &[bool]) -> bool {
+        match self.instance.teller(item, choice) {
+            Teller::Origin => true,
+            Teller::Item(told) => is_placed[told] && self.genes[told].1 < step,
+            Teller::Nobody => false,
+        }
+    }
+
+    /// A choice and step without any conflict, the last step first: there most nodes have
+    /// the message, and steps that the old schedule did not have are empty. The free steps
+    /// of a path are read off at once, so a path counts as one evaluation.
+    fn free_gene(&mut self, item: usize, is_placed: &[bool]) -> Option<Gene> {
+        let mut last: Option<Gene> = None;
+        for choice in self.instance.items[item].choices() {
+            self.evaluations += 1;
+            let step = self.last_free_step(choice);
+            let step = step.filter(|step| self.holds(item, choice, *step, is_placed));
+            if let Some(step) = step
+                && last.is_none_or(|(_, before)| before < step)
+            {
+                last = Some((choice, step));
+            }
+        }
+        last
+    }
+
+    /// The last step in which nobody uses any resource of a choice.
+    fn last_free_step(&self, choice: usize) -> Option<usize> {
+        let resources = self.instance.resources_of(choice);
+        let mut words = (0..self.words).rev();
+        words.find_map(|word| {
+            let in_use = |one: &u32| self.busy[*one as usize * self.words + word];
+            let busy = resources.iter().fold(0, |all, one| all | in_use(one));
+            let steps = (self.steps - word * 64).min(64) as u32;
+            let free = !busy & (u64::MAX >> (64 - steps));
+            free.checked_ilog2().map(|bit| word * 64 + bit as usize)
+        })
+    }
+
+    /// Give an item its first gene.
+    fn set(&mut self, item: usize, gene: Gene) {
+        self.genes[item] = gene;
+        self.put(item, gene);
     }
 
     /// Search until there is no conflict, `most` evaluations are made or `goes_on`
@@ -161,7 +261,7 @@ impl<'a> Tabu<'a> {
         let mut costs = vec![0; steps];
         let (mut best, mut least, mut ties) = (old, u32::MAX, 0);
         for choice in self.instance.items[item].choices() {
-            let extra = self.instance.choices[choice].extra;
+            let extra = self.instance.extra(choice);
             for (cost, base) in costs.iter_mut().zip(&base) {
                 *cost = base + extra;
             }
@@ -173,7 +273,7 @@ impl<'a> Tabu<'a> {
                 }
                 Teller::Nobody => continue,
             }
-            for resource in &self.instance.choices[choice].resources {
+            for resource in self.instance.resources_of(choice) {
                 let cells = *resource as usize * steps;
                 let load = &self.load[cells..cells + steps];
                 for (cost, load) in costs.iter_mut().zip(load) {
@@ -208,7 +308,7 @@ impl<'a> Tabu<'a> {
             0
         };
         let key = (item * self.steps + step).wrapping_add(part.wrapping_mul(0x9e37_79b1));
-        key % MEMORY
+        key % self.tabu.len()
     }
 
     fn draw(&mut self, item: usize) -> Gene {
@@ -230,12 +330,14 @@ impl<'a> Tabu<'a> {
     }
 
     fn put(&mut self, item: usize, (choice, step): Gene) {
-        for resource in &self.instance.choices[choice].resources {
+        for resource in self.instance.resources_of(choice) {
             let cell = *resource as usize * self.steps + step;
             self.load[cell] += 1;
             self.users[cell].push(item as u32);
-            if self.load[cell] == 2 {
-                self.crowded.insert(cell);
+            match self.load[cell] {
+                1 => self.busy[*resource as usize * self.words + step / 64] |= 1 << (step % 64),
+                2 => self.crowded.insert(cell),
+                _ => {}
             }
         }
         if let Teller::Item(told) = self.instance.teller(item, choice) {
@@ -244,12 +346,14 @@ impl<'a> Tabu<'a> {
     }
 
     fn take(&mut self, item: usize, (choice, step): Gene) {
-        for resource in &self.instance.choices[choice].resources {
+        for resource in self.instance.resources_of(choice) {
             let cell = *resource as usize * self.steps + step;
             self.load[cell] -= 1;
             remove(&mut self.users[cell], item as u32);
-            if self.load[cell] == 1 {
-                self.crowded.remove(cell);
+            match self.load[cell] {
+                0 => self.busy[*resource as usize * self.words + step / 64] &= !(1 << (step % 64)),
+                1 => self.crowded.remove(cell),
+                _ => {}
             }
         }
         if let Teller::Item(told) = self.instance.teller(item, choice) {
@@ -275,46 +379,5 @@ impl<'a> Tabu<'a> {
 fn remove(list: &mut Vec<u32>, what: u32) {
     if let Some(place) = list.iter().position(|one| *one == what) {
         list.swap_remove(place);
-    }
-}
-
-/// A set of small numbers from which one can be drawn.
-struct Bag {
-    members: Vec<u32>,
-    /// By number its place among the members, from 1; 0 if it is none.
-    places: Vec<u32>,
-}
-
-impl Bag {
-    fn new(most: usize) -> Self {
-        Self {
-            members: Vec::new(),
-            places: vec![0; most],
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    fn get(&self, place: usize) -> Option<usize> {
-        self.members.get(place).map(|member| *member as usize)
-    }
-
-    fn insert(&mut self, member: usize) {
-        if self.places[member] == 0 {
-            self.members.push(member as u32);
-            self.places[member] = self.members.len() as u32;
-        }
-    }
-
-    fn remove(&mut self, member: usize) {
-        let place = std::mem::take(&mut self.places[member]) as usize;
-        if place > 0 {
-            self.members.swap_remove(place - 1);
-            if let Some(moved) = self.members.get(place - 1) {
-                self.places[*moved as usize] = place as u32;
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 use super::super::Collective;
-use super::super::plan::{Model, Ports};
+use super::super::bounds::{lower_bound, lower_bound_while};
+use super::super::plan::{Model, Move, Ports};
 use super::super::problem::Request;
 use super::super::topology::Topology;
 use super::super::verify::verify;
@@ -138,13 +139,125 @@ fn a_search_begins_from_the_old_schedule_after_a_fault() {
     for collective in [Collective::Aab, Collective::Aas] {
         let request = Request::paper(collective, None);
         let old = search("kautz:3,2", &[], request.clone(), &limited(50_000_000));
-        let options = Options {
-            start: Some(old.schedule),
+        let scratch = Options {
+            method: Some(Method::Tabu),
             ..limited(50_000_000)
         };
-        let new = search("kautz:3,2", &["link:01-10"], request, &options);
+        let from_old = Options {
+            start: Some(old.schedule),
+            ..scratch.clone()
+        };
+        let fault = &["link:01-10"];
+        let scratch = search("kautz:3,2", fault, request.clone(), &scratch);
+        let new = search("kautz:3,2", fault, request, &from_old);
         assert!(new.is_optimal(), "{collective}: {}", new.schedule.steps);
+        let (few, many) = (new.reached_after, scratch.reached_after);
+        assert!(
+            few * 10 <= many,
+            "{collective}: {few} evaluations, {many} from scratch"
+        );
     }
+}
+
+#[test]
+fn after_a_fault_the_old_deliveries_that_hold_stay() {
+    let request = Request::paper(Collective::Aab, None);
+    let old = search("kautz:3,2", &[], request.clone(), &limited(50_000_000)).schedule;
+    let options = Options {
+        start: Some(old.clone()),
+        ..limited(50_000_000)
+    };
+    let new = search("kautz:3,2", &["link:01-10"], request, &options).schedule;
+    let is_new = |one: &&Move| !old.moves.contains(one);
+    let count = new.moves.iter().filter(is_new).count();
+    // The channel that is gone carried one message in each of four steps.
+    assert!(
+        (1..=12).contains(&count),
+        "{count} deliveries of 132 are new"
+    );
+}
+
+#[test]
+fn a_search_ends_soon_after_it_is_told_to() {
+    for (model, name) in [
+        (Model::Wormhole, "mesh:4x4"),
+        (Model::StoreForward, "kautz:3,2"),
+    ] {
+        for collective in [
+            Collective::Oab,
+            Collective::Aab,
+            Collective::Oas,
+            Collective::Aas,
+            Collective::Aog,
+        ] {
+            for method in [None, Some(Method::Umda), Some(Method::Orbits)] {
+                for asked_max in [0, 1, 7, 60, 500] {
+                    ends_soon(name, collective, model, method, asked_max);
+                }
+            }
+        }
+    }
+}
+
+fn ends_soon(
+    name: &str,
+    collective: Collective,
+    model: Model,
+    method: Option<Method>,
+    asked_max: u32,
+) {
+    let graph = graph(name);
+    let source = collective
+        .has_source()
+        .then(|| graph.node_name(0).to_owned());
+    let request = Request {
+        model,
+        excess: 2,
+        ..Request::paper(collective, source)
+    };
+    let problem = Problem::new(graph.clone(), request).unwrap();
+    let options = Options {
+        method,
+        ..Options::new(1)
+    };
+    let mut asked = 0;
+    let found = find(&problem, &options, &mut |_| {
+        asked += 1;
+        asked <= asked_max
+    });
+    check(&found.unwrap(), &graph);
+    let after = asked.saturating_sub(asked_max);
+    assert!(
+        after <= 40,
+        "{collective} {model} {method:?}: asked {after} times after {asked_max}"
+    );
+}
+
+#[test]
+fn the_bound_and_the_symmetries_are_interrupted() {
+    for collective in [Collective::Oab, Collective::Oas, Collective::Aas] {
+        let source = collective.has_source().then(|| "01".to_owned());
+        let request = Request {
+            excess: 2,
+            ..Request::paper(collective, source)
+        };
+        let problem = Problem::new(graph("mesh:4x4"), request).unwrap();
+        let whole = lower_bound(&problem);
+        let mut asked = 0;
+        let part = lower_bound_while(&problem, &mut || {
+            asked += 1;
+            false
+        });
+        assert!((1..=whole).contains(&part) && asked > 0, "{collective}");
+    }
+    let request = Request::paper(Collective::Aas, None);
+    let problem = Problem::new(graph("ring:256"), request).unwrap();
+    let mut asked = 0;
+    let groups = symmetry::Group::of(&problem, 1, &mut || {
+        asked += 1;
+        asked < 3
+    });
+    assert!(groups.len() <= 3 && asked <= 5, "{asked}");
 }
 
 #[test]

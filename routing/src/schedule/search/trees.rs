@@ -29,8 +29,12 @@ struct Tree {
 }
 
 /// The steps and the moves; `None` where it is another collective, where a node has one
-/// port, where some nodes take no part, or where the graph is too large.
-pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
+/// port, where some nodes take no part, where the graph is too large, or once `goes_on`
+/// denies.
+pub(super) fn broadcast(
+    problem: &Problem,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<(usize, Vec<Move>)> {
     let (graph, request) = (problem.graph(), problem.request());
     let is_everybody = problem.receivers().len() == graph.healthy_nodes().count();
     // A wormhole would take a whole path in one step.
@@ -39,7 +43,7 @@ pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
         return None;
     }
     let source = problem.source()?;
-    let trees = pack(graph, source)?;
+    let trees = pack(graph, source, goes_on)?;
     // Each block goes where it is through first.
     let mut blocks = vec![0; trees.len()];
     let (mut moves, mut steps) = (Vec::new(), 0);
@@ -59,23 +63,28 @@ pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
 
 /// As many trees from the source to all healthy nodes as there are without a common
 /// channel.
-fn pack(graph: &Topology, source: Node) -> Option<Vec<Tree>> {
+fn pack(graph: &Topology, source: Node, goes_on: &mut dyn FnMut() -> bool) -> Option<Vec<Tree>> {
     let mut is_free = vec![true; graph.channels().len()];
     let others = graph.healthy_nodes().filter(|node| *node != source);
-    let count = others
-        .map(|node| ways(graph, &is_free, source, node))
-        .min()?;
+    let counts = others.map(|node| ways(graph, &is_free, source, node, goes_on));
+    let count = counts.collect::<Option<Vec<u32>>>()?.into_iter().min()?;
     let work = graph.channels().len() * graph.node_count();
     if count == 0 || work.saturating_mul(count as usize) > WORK_MAX {
         return None;
     }
     let trees = (0..count).rev();
-    let trees = trees.map(|missing| grow(graph, source, &mut is_free, missing));
+    let trees = trees.map(|missing| grow(graph, source, &mut is_free, missing, goes_on));
     trees.collect()
 }
 
 /// One tree that leaves as many ways to each node as there are missing trees.
-fn grow(graph: &Topology, source: Node, is_free: &mut [bool], missing: u32) -> Option<Tree> {
+fn grow(
+    graph: &Topology,
+    source: Node,
+    is_free: &mut [bool],
+    missing: u32,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<Tree> {
     let nodes = graph.healthy_nodes().count();
     let mut depth = vec![usize::MAX; graph.node_count()];
     depth[source] = 0;
@@ -97,7 +106,7 @@ fn grow(graph: &Topology, source: Node, is_free: &mut [bool], missing: u32) -> O
             .min_by_key(|one| tree.depth[graph.channels()[*one].0])?;
         let (from, to) = graph.channels()[next];
         is_free[next] = false;
-        if missing > 0 && ways(graph, is_free, source, to) < missing {
+        if missing > 0 && ways(graph, is_free, source, to, goes_on)? < missing {
             is_free[next] = true;
             is_refused[next] = true;
             continue;
@@ -109,8 +118,15 @@ fn grow(graph: &Topology, source: Node, is_free: &mut [bool], missing: u32) -> O
     Some(tree)
 }
 
-/// How many ways lead from one node to another without a common channel.
-fn ways(graph: &Topology, is_free: &[bool], from: Node, to: Node) -> u32 {
+/// How many ways lead from one node to another without a common channel; `None` if
+/// `goes_on` denied before.
+fn ways(
+    graph: &Topology,
+    is_free: &[bool],
+    from: Node,
+    to: Node,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<u32> {
     let mut network = Network::default();
     for _ in 0..graph.node_count() {
         network.node();
@@ -120,7 +136,7 @@ fn ways(graph: &Topology, is_free: &[bool], from: Node, to: Node) -> u32 {
             network.edge(*one, *other, 1);
         }
     }
-    network.maximize(from, to)
+    network.maximize(from, to, goes_on)
 }
 
 #[cfg(test)]
@@ -139,7 +155,7 @@ mod tests {
         ] {
             let graph = Topology::generate(name).unwrap();
             for source in [0, graph.node_count() / 2] {
-                let trees = pack(&graph, source).unwrap();
+                let trees = pack(&graph, source, &mut || true).unwrap();
                 assert_eq!(trees.len(), count, "{name} from {source}");
                 let mut used: Vec<Channel> = Vec::new();
                 for tree in trees {
@@ -159,6 +175,20 @@ mod tests {
                 used.dedup();
                 assert_eq!(used.len(), all, "{name}: a channel is in two trees");
             }
+        }
+    }
+
+    #[test]
+    fn without_time_there_are_no_trees() {
+        let graph = Topology::generate("torus:3x4").unwrap();
+        for asks in 0..40 {
+            let mut left = asks;
+            let mut goes_on = || {
+                let is_left = left > 0;
+                left -= i32::from(is_left);
+                is_left
+            };
+            assert!(pack(&graph, 0, &mut goes_on).is_none(), "{asks} asks");
         }
     }
 }

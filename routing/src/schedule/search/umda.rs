@@ -44,22 +44,24 @@ pub(super) struct Umda<'a> {
     noise: Noise,
     /// By resource and step who uses it; empty between evaluations.
     load: Vec<u32>,
+    /// Genes to begin with, where they are given.
+    start: &'a [Option<Gene>],
 }
 
 impl<'a> Umda<'a> {
-    /// A random population; some of it as given.
+    /// A population without members; `run` draws them, some of them as given.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
         width: &dyn Fn(usize) -> usize,
-        start: &[Option<Gene>],
+        start: &'a [Option<Gene>],
         seed: u64,
     ) -> Self {
         let mut senders = std::collections::BTreeMap::<usize, Vec<usize>>::new();
         for item in 0..instance.items.len() {
             senders.entry(instance.origin(item)).or_default().push(item);
         }
-        let mut umda = Self {
+        Self {
             instance,
             steps,
             population: Vec::new(),
@@ -67,45 +69,45 @@ impl<'a> Umda<'a> {
             by_sender: senders.into_values().collect(),
             noise: Noise::new(seed),
             load: vec![0; instance.resources * steps],
-        };
-        for number in 0..POPULATION {
-            // The first is as given; the others differ.
-            let genes = (0..instance.items.len()).map(|item| {
-                let given = start.get(item).copied().flatten();
-                let given = given.filter(|(choice, step)| {
-                    *step < steps && instance.items[item].choices().contains(choice)
-                });
-                match given {
-                    Some(gene) if number == 0 || below(8, &mut umda.noise) > 0 => gene,
-                    _ => umda.draw(item),
-                }
-            });
-            let mut genes: Vec<Gene> = genes.collect::<Vec<_>>();
-            umda.restore(&mut genes);
-            let fitness = umda.conflicts(&genes);
-            umda.population.push((fitness, genes));
+            start,
         }
-        umda.population.sort_by_key(|(fitness, _)| *fitness);
-        umda
     }
 
     /// Generations until there is no conflict, `most` chromosomes are evaluated or
     /// `goes_on` denies. Whether there is a schedule.
     pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
-        let mut evaluations = POPULATION as u64;
-        while self.least_conflicts() > 0 {
-            if evaluations >= most || !goes_on(POPULATION as u64 / 2) {
-                return false;
-            }
-            self.generation();
-            evaluations += POPULATION as u64 / 2;
+        let generations = most.saturating_sub(POPULATION as u64) / (POPULATION as u64 / 2);
+        self.generations(generations, goes_on);
+        self.conflicts_least() == 0
+    }
+
+    /// The same, for so many generations at most; how many there were.
+    pub(super) fn generations(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> u64 {
+        if self.population.is_empty() && !self.populate(goes_on) {
+            return 0;
         }
-        true
+        let mut count = 0;
+        while self.conflicts_least() > 0 && count < most && self.generation(goes_on) {
+            count += 1;
+        }
+        count
     }
 
     /// The fitness of the best.
-    pub(super) fn least_conflicts(&self) -> u32 {
-        self.population.first().map_or(0, |(fitness, _)| *fitness)
+    pub(super) fn conflicts_least(&self) -> u32 {
+        self.population
+            .first()
+            .map_or(u32::MAX, |(fitness, _)| *fitness)
+    }
+
+    /// The fitness of the average chromosome.
+    pub(super) fn conflicts_mean(&self) -> f64 {
+        let sum: u64 = self
+            .population
+            .iter()
+            .map(|(fitness, _)| u64::from(*fitness))
+            .sum();
+        sum as f64 / self.population.len().max(1) as f64
     }
 
     /// The genes of the best.
@@ -113,7 +115,35 @@ impl<'a> Umda<'a> {
         self.population.first().map_or(&[], |(_, genes)| genes)
     }
 
-    fn generation(&mut self) {
+    /// Draw the first population; whether `goes_on` never denied.
+    fn populate(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        let instance = self.instance;
+        for number in 0..POPULATION {
+            // The first is as given; the others differ.
+            let genes = (0..instance.items.len()).map(|item| {
+                let given = self.start.get(item).copied().flatten();
+                let given = given.filter(|(choice, step)| {
+                    *step < self.steps && instance.items[item].choices().contains(choice)
+                });
+                match given {
+                    Some(gene) if number == 0 || below(8, &mut self.noise) > 0 => gene,
+                    _ => self.draw(item),
+                }
+            });
+            let mut genes: Vec<Gene> = genes.collect::<Vec<_>>();
+            self.restore(&mut genes);
+            let fitness = self.conflicts(&genes);
+            self.population.push((fitness, genes));
+            if !goes_on(1) {
+                return false;
+            }
+        }
+        self.population.sort_by_key(|(fitness, _)| *fitness);
+        true
+    }
+
+    /// Replace the worse half; whether `goes_on` never denied.
+    fn generation(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let parents: Vec<usize> = (0..POPULATION / 2).map(|_| self.tournament()).collect();
         let mut children = Vec::with_capacity(POPULATION / 2);
         for _ in 0..POPULATION / 2 {
@@ -123,10 +153,14 @@ impl<'a> Umda<'a> {
             }
             self.restore(&mut genes);
             children.push((self.conflicts(&genes), genes));
+            if !goes_on(1) {
+                return false;
+            }
         }
         self.population.truncate(POPULATION - children.len());
         self.population.extend(children);
         self.population.sort_by_key(|(fitness, _)| *fitness);
+        true
     }
 
     /// The better of two.
@@ -227,14 +261,14 @@ impl<'a> Umda<'a> {
         });
         let mut conflicts = late.count() as u32;
         for (choice, step) in genes {
-            for resource in &self.instance.choices[*choice].resources {
+            for resource in self.instance.resources_of(*choice) {
                 let load = &mut self.load[*resource as usize * self.steps + step];
                 conflicts = conflicts.saturating_add(*load);
                 *load += 1;
             }
         }
         for (choice, step) in genes {
-            for resource in &self.instance.choices[*choice].resources {
+            for resource in self.instance.resources_of(*choice) {
                 self.load[*resource as usize * self.steps + step] = 0;
             }
         }

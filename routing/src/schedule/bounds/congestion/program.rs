@@ -29,11 +29,17 @@ struct Tree {
     load: Vec<(usize, f64)>,
 }
 
-/// A bound that is at least `best`, beginning with trees for these lengths.
-pub(super) fn bound(router: &mut Router<'_>, best: usize, starts: &[Vec<u64>]) -> usize {
+/// A bound that is at least `best`, beginning with trees for these lengths. Once
+/// `goes_on` denies, no further program is solved.
+pub(super) fn bound(
+    router: &mut Router<'_>,
+    best: usize,
+    starts: &[Vec<u64>],
+    goes_on: &mut dyn FnMut() -> bool,
+) -> usize {
     let channels = router.graph.channels().len();
     let senders = router.problem.senders().len();
-    if channels + senders > SIZE_MAX {
+    if channels + senders > SIZE_MAX || !goes_on() {
         return best;
     }
     let mut best = best;
@@ -42,6 +48,9 @@ pub(super) fn bound(router: &mut Router<'_>, best: usize, starts: &[Vec<u64>]) -
         best = best.max(add_trees(router, lengths, &mut trees));
     }
     for _ in 0..ROUNDS {
+        if !goes_on() {
+            break;
+        }
         let Some((optimum, lengths)) = solve(channels, senders, &trees) else {
             break;
         };
@@ -112,14 +121,19 @@ mod tests {
     use super::super::super::super::topology::Topology;
     use super::*;
 
-    /// The bound by equal lengths, and after the linear program.
-    fn bounds(name: &str) -> (usize, usize) {
+    /// The bound by equal lengths, and after the linear program while `goes_on` allows.
+    fn bounds_while(name: &str, goes_on: &mut dyn FnMut() -> bool) -> (usize, usize) {
         let graph = Topology::generate(name).unwrap();
         let equal = vec![vec![1; graph.channels().len()]];
         let request = Request::paper(Collective::Aas, None);
         let problem = problem::Problem::new(graph, request).unwrap();
         let mut router = Router::new(&problem);
-        (router.bound(&equal[0]).0, bound(&mut router, 1, &equal))
+        let by_equal = router.bound(&equal[0]).0;
+        (by_equal, bound(&mut router, 1, &equal, goes_on))
+    }
+
+    fn bounds(name: &str) -> (usize, usize) {
+        bounds_while(name, &mut || true)
     }
 
     #[test]
@@ -129,5 +143,17 @@ mod tests {
         assert_eq!(bounds("mesh:1x3"), (2, 2));
         assert_eq!(bounds("kautz:3,2"), (7, 7));
         assert_eq!(bounds("sibling:2,15").1, 10);
+    }
+
+    #[test]
+    fn once_denied_the_bound_so_far_stays() {
+        assert_eq!(bounds_while("mesh:4x4", &mut || false), (14, 1));
+        let mut asked = 0;
+        let mut once = || {
+            asked += 1;
+            asked <= 1
+        };
+        assert_eq!(bounds_while("mesh:4x4", &mut once), (14, 14));
+        assert_eq!(asked, 2);
     }
 }

@@ -1,0 +1,173 @@
+//! `binomesh-bench evolution`: the evolutionary search of [EVO] by itself.
+
+use binomesh_routing::schedule::search::{Evolution as Outcome, evolve};
+use binomesh_routing::schedule::{Collective, Problem, Request, bounds};
+use clap::Args;
+use serde::Serialize;
+
+use super::schedule::{CollectiveName, topology};
+use super::{Failure, Finding};
+use crate::parallel;
+use crate::record::{self, Stopwatch};
+
+/// How often the evolutionary search of [EVO] succeeds, and how it progresses.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench evolution --graph kautz:3,2 --collective oas --source 01
+  binomesh-bench evolution --graph ring:8 --collective aas --seeds 1 --generations 64 --json
+
+It looks for a schedule with as many steps as the lower bound, for each seed anew. A run that
+comes to one within --generations succeeds. conflicts_least and conflicts_mean are those of
+the best and of the average chromosome in the last generation, averaged over the seeds.")]
+pub struct Evolution {
+    /// The graph, as of `schedule`.
+    #[arg(long)]
+    pub graph: String,
+    /// Who tells whom.
+    #[arg(long, value_enum)]
+    pub collective: CollectiveName,
+    /// Who has the message or messages of oab and oas; whom aog is for.
+    #[arg(long, value_name = "NODE")]
+    pub source: Option<String>,
+    /// How many steps the schedule is to have [default: the lower bound].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub steps: Option<u32>,
+    /// How many generations of 60 chromosomes, of which 30 are new, there are at most.
+    #[arg(long, default_value_t = 2000)]
+    pub generations: u64,
+    /// How many searches.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub seeds: u64,
+    /// The seed of the first; each later one has the next.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How many searches at once [default: as many as there are processors].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: Option<u8>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The graph.
+    pub graph: String,
+    /// Who tells whom.
+    pub collective: Collective,
+    /// The source, or the root of a gather.
+    pub source: Option<String>,
+    /// How many steps were looked for.
+    pub steps: u32,
+    /// No schedule has fewer.
+    pub lower_bound: u32,
+    /// How many searches there were.
+    pub seeds: u64,
+    /// How many of them found a schedule.
+    pub succeeded: u64,
+    /// Their share of all.
+    pub success_rate: f64,
+    /// How many generations there were at most.
+    pub generations_max: u64,
+    /// How many there were, on average.
+    pub generations_mean: f64,
+    /// Conflicts of the best chromosome at the end, on average.
+    pub conflicts_least: f64,
+    /// Conflicts of the average chromosome at the end, on average.
+    pub conflicts_mean: f64,
+    /// The seed of the first search.
+    pub seed: u64,
+    /// Real time.
+    pub wall_seconds: f64,
+    /// The version of the code that ran.
+    pub version: &'static str,
+}
+
+impl Evolution {
+    /// Run it and print its row.
+    pub fn run(self) -> Result<Finding, Failure> {
+        let row = self.measure()?;
+        record::progress_done();
+        match self.json {
+            true => record::print_json(&row)?,
+            false => record::print_table(&row)?,
+        }
+        Ok(Finding::Good)
+    }
+
+    /// Search with each seed.
+    pub fn measure(&self) -> Result<Row, Failure> {
+        let watch = Stopwatch::start();
+        let request = Request::paper(self.collective.into(), self.source.clone());
+        let problem = Problem::new(topology(&self.graph)?, request);
+        let problem = problem.map_err(|error| Failure::Usage(error.to_string()))?;
+        let lower_bound = bounds::lower_bound(&problem);
+        let steps = self.steps.unwrap_or(lower_bound);
+        let threads = self.threads.unwrap_or_else(parallel::processors);
+        let search = |number| {
+            let seed = self.seed.wrapping_add(number);
+            evolve(&problem, steps, seed, self.generations, &mut || true)
+        };
+        let outcomes = parallel::map(
+            self.seeds,
+            threads,
+            search,
+            |_| false,
+            |done| record::progress(format_args!("{} of {} seeds", done.len(), self.seeds)),
+        );
+        let mean = |of: &dyn Fn(&Outcome) -> f64| {
+            outcomes.values().map(of).sum::<f64>() / self.seeds as f64
+        };
+        let is_schedule = |one: &&Outcome| one.conflicts_least == 0;
+        let succeeded = outcomes.values().filter(is_schedule).count() as u64;
+        Ok(Row {
+            graph: self.graph.clone(),
+            collective: self.collective.into(),
+            source: self.source.clone(),
+            steps,
+            lower_bound,
+            seeds: self.seeds,
+            succeeded,
+            success_rate: succeeded as f64 / self.seeds as f64,
+            generations_max: self.generations,
+            generations_mean: mean(&|one| one.generations as f64),
+            conflicts_least: mean(&|one| f64::from(one.conflicts_least)),
+            conflicts_mean: mean(&|one| one.conflicts_mean),
+            seed: self.seed,
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            version: record::VERSION,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(generations: u64) -> Row {
+        let evolution = Evolution {
+            graph: "ring:8".to_owned(),
+            collective: CollectiveName::Oab,
+            source: Some("0".to_owned()),
+            steps: None,
+            generations,
+            seeds: 6,
+            seed: 0,
+            threads: Some(2),
+            json: false,
+        };
+        evolution.measure().unwrap()
+    }
+
+    #[test]
+    fn more_generations_leave_fewer_conflicts_and_more_successes() {
+        let (few, many) = (row(0), row(1000));
+        assert_eq!((few.steps, few.generations_mean), (2, 0.0));
+        assert!(few.conflicts_mean > few.conflicts_least);
+        assert!(many.conflicts_least < few.conflicts_least);
+        assert!(many.succeeded > few.succeeded);
+        assert_eq!(many.succeeded as f64 / 6.0, many.success_rate);
+    }
+}

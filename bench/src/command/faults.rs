@@ -1,0 +1,343 @@
+//! `binomesh-bench faults`: a collective after every set of so many faults.
+
+use binomesh_routing::schedule::search::{Method, Options};
+use binomesh_routing::schedule::{Collective, Fault, Problem, ProblemError, Request, Topology};
+use clap::Args;
+use serde::Serialize;
+
+use super::schedule::{CollectiveName, threads, topology};
+use super::{Failure, Finding};
+use crate::parallel;
+use crate::record::{self, Stopwatch};
+
+/// The most sets of faults. Guess: an hour of searches.
+const SETS_MAX: usize = 100_000;
+
+/// Schedule a collective for every set of so many faulty links or nodes.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench faults --graph kautz:3,2 --collective oab --source 01 --links 2
+  binomesh-bench faults --graph mesh:4x4 --collective aas --nodes 1 --json
+
+Prints a row for each set, with its steps, the lower bound and the method, or why it is
+refused: a receiver is cut off. Then a row of all. fault_diameter is the greatest distance
+between two nodes over all sets that leave every node within reach of every other;
+sets_apart counts those that do not. A faulty link of an undirected graph is both directions.
+The source is never faulty.")]
+pub struct FaultsArguments {
+    /// The graph, as of `schedule`.
+    #[arg(long)]
+    pub graph: String,
+    /// Who tells whom.
+    #[arg(long, value_enum)]
+    pub collective: CollectiveName,
+    /// Who has the message or messages of oab and oas; whom aog is for.
+    #[arg(long, value_name = "NODE")]
+    pub source: Option<String>,
+    /// How many links are faulty.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub links: u8,
+    /// How many nodes are faulty.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub nodes: u8,
+    /// Take one set of so many only, evenly.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: u32,
+    /// How many channels a path may have more than a shortest one.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub excess: u8,
+    /// How many evaluations a search makes at most.
+    #[arg(long, default_value_t = 20_000_000)]
+    pub evaluations: u64,
+    /// Fixes what is drawn.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// How many searches at once [default: as many as there are processors].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: Option<u8>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of one set of faults.
+#[derive(Debug, Clone, Serialize)]
+pub struct Case {
+    /// What was faulty.
+    pub faults: Vec<Fault>,
+    /// No schedule has fewer steps.
+    pub lower_bound: Option<u32>,
+    /// How many steps the schedule has.
+    pub steps: Option<u32>,
+    /// What found it.
+    pub method: Option<Method>,
+    /// Why there is none.
+    pub refused: Option<String>,
+}
+
+/// All sets together.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The graph.
+    pub graph: String,
+    /// Who tells whom.
+    pub collective: Collective,
+    /// The source, or the root of a gather.
+    pub source: Option<String>,
+    /// How many links were faulty.
+    pub links: u8,
+    /// How many nodes were faulty.
+    pub nodes: u8,
+    /// How many faults those are.
+    pub faults: u8,
+    /// How many channels a path may have more than a shortest one.
+    pub excess: u8,
+    /// How many sets of faults were looked at.
+    pub sets: usize,
+    /// How many of them leave somebody without what it is to get.
+    pub refused: usize,
+    /// How many of the others have a schedule with as many steps as the lower bound.
+    pub optimal: usize,
+    /// The fewest steps.
+    pub steps_min: Option<u32>,
+    /// Steps on average.
+    pub steps_mean: f64,
+    /// The most steps.
+    pub steps_max: Option<u32>,
+    /// How many sets have how many steps.
+    pub sets_by_steps: std::collections::BTreeMap<u32, usize>,
+    /// The greatest distance over all sets that leave every node within reach of every other.
+    pub fault_diameter: Option<usize>,
+    /// How many sets do not.
+    pub sets_apart: usize,
+    /// How many evaluations a search made at most.
+    pub evaluations: u64,
+    /// Fixed what was drawn.
+    pub seed: u64,
+    /// Real time.
+    pub wall_seconds: f64,
+    /// The version of the code that ran.
+    pub version: &'static str,
+    /// Each set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<Case>,
+}
+
+impl FaultsArguments {
+    /// Run it and print its rows.
+    pub fn run(self) -> Result<Finding, Failure> {
+        let mut row = self.measure()?;
+        record::progress_done();
+        for case in std::mem::take(&mut row.cases) {
+            self.print(&case)?;
+        }
+        self.print(&row)?;
+        Ok(Finding::Good)
+    }
+
+    /// Search for each set of faults.
+    pub fn measure(&self) -> Result<Row, Failure> {
+        let watch = Stopwatch::start();
+        let graph = topology(&self.graph)?;
+        let sets = self.sets(&graph)?;
+        let request = Request {
+            excess: self.excess,
+            ..Request::paper(self.collective.into(), self.source.clone())
+        };
+        // What is wrong without any fault is wrong with the request.
+        let whole = Problem::new(graph.clone(), request.clone());
+        whole.map_err(|error| Failure::Usage(error.to_string()))?;
+        let threads = self.threads.unwrap_or_else(parallel::processors);
+        let cases = parallel::map(
+            sets.len() as u64,
+            threads,
+            |number| self.case(&graph, &request, &sets[number as usize]),
+            Result::is_err,
+            |done| record::progress(format_args!("{} of {} sets", done.len(), sets.len())),
+        );
+        let cases: Result<Vec<Case>, Failure> = cases.into_values().collect();
+        let diameters = sets.iter().map(|faults| {
+            let rest = graph.with_faults(faults);
+            rest.map_or(None, |rest| diameter(&rest))
+        });
+        let diameters: Vec<Option<usize>> = diameters.collect();
+        Ok(self.row(cases?, &diameters, watch))
+    }
+
+    fn row(&self, cases: Vec<Case>, diameters: &[Option<usize>], watch: Stopwatch) -> Row {
+        let mut sets_by_steps = std::collections::BTreeMap::new();
+        let steps: Vec<u32> = cases.iter().filter_map(|case| case.steps).collect();
+        for steps in &steps {
+            *sets_by_steps.entry(*steps).or_default() += 1;
+        }
+        let is_optimal = |case: &&Case| case.steps.is_some() && case.steps == case.lower_bound;
+        let sum: u32 = steps.iter().sum();
+        Row {
+            graph: self.graph.clone(),
+            collective: self.collective.into(),
+            source: self.source.clone(),
+            links: self.links,
+            nodes: self.nodes,
+            faults: self.links + self.nodes,
+            excess: self.excess,
+            sets: cases.len(),
+            refused: cases.len() - steps.len(),
+            optimal: cases.iter().filter(is_optimal).count(),
+            steps_min: steps.iter().min().copied(),
+            steps_mean: f64::from(sum) / steps.len() as f64,
+            steps_max: steps.iter().max().copied(),
+            sets_by_steps,
+            fault_diameter: diameters.iter().flatten().max().copied(),
+            sets_apart: diameters.iter().filter(|one| one.is_none()).count(),
+            evaluations: self.evaluations,
+            seed: self.seed,
+            wall_seconds: watch.elapsed().as_secs_f64(),
+            version: record::VERSION,
+            cases,
+        }
+    }
+
+    fn case(&self, graph: &Topology, request: &Request, set: &[Fault]) -> Result<Case, Failure> {
+        let mut case = Case {
+            faults: set.to_vec(),
+            lower_bound: None,
+            steps: None,
+            method: None,
+            refused: None,
+        };
+        let rest = graph.with_faults(set).map_err(Failure::run)?;
+        let problem = match Problem::new(rest, request.clone()) {
+            Ok(problem) => problem,
+            Err(error @ (ProblemError::Unreachable { .. } | ProblemError::NothingToSend)) => {
+                case.refused = Some(error.to_string());
+                return Ok(case);
+            }
+            Err(error) => return Err(Failure::Usage(error.to_string())),
+        };
+        let options = Options {
+            evaluations_max: self.evaluations,
+            ..Options::new(self.seed)
+        };
+        let found = threads::find(&problem, &options, 1, f64::MAX).map_err(Failure::run)?;
+        case.lower_bound = Some(found.lower_bound);
+        case.steps = Some(found.schedule.steps);
+        case.method = Some(found.method);
+        Ok(case)
+    }
+
+    /// The sets of faults, in ascending order.
+    fn sets(&self, graph: &Topology) -> Result<Vec<Vec<Fault>>, Failure> {
+        let nodes = graph.healthy_nodes().map(|node| graph.node_name(node));
+        let nodes = nodes.filter(|name| Some(*name) != self.source.as_deref());
+        let nodes: Vec<Fault> = nodes.map(|name| Fault::Node(name.to_owned())).collect();
+        let of_links = subsets(&links_of(graph), usize::from(self.links))?;
+        let of_nodes = subsets(&nodes, usize::from(self.nodes))?;
+        let count = of_links.len().saturating_mul(of_nodes.len());
+        let kept = count.div_ceil(self.every as usize);
+        if kept > SETS_MAX {
+            return Err(Failure::Usage(format!(
+                "{kept} sets of faults are too many; give --every {} or more, or fewer faults: \
+                 at most {SETS_MAX}",
+                count.div_ceil(SETS_MAX)
+            )));
+        }
+        let all = of_links.iter().flat_map(|links| {
+            of_nodes
+                .iter()
+                .map(|nodes| [&links[..], &nodes[..]].concat())
+        });
+        Ok(all.step_by(self.every as usize).collect())
+    }
+
+    fn print(&self, row: &impl Serialize) -> Result<(), Failure> {
+        match self.json {
+            true => record::print_json(row)?,
+            false => record::print_table(row)?,
+        }
+        Ok(())
+    }
+}
+
+/// Each link of a graph as a fault, in ascending order.
+pub(super) fn links_of(graph: &Topology) -> Vec<Fault> {
+    let channels = graph.channels().iter();
+    let channels = channels.filter(|(from, to)| graph.is_directed() || from < to);
+    let name = |node: usize| graph.node_name(node).to_owned();
+    channels
+        .map(|(from, to)| Fault::Link(name(*from), name(*to)))
+        .collect()
+}
+
+/// All sets of so many of these, in ascending order.
+fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
+    let mut sets: Vec<(usize, Vec<Fault>)> = vec![(0, Vec::new())];
+    for _ in 0..size {
+        let larger = sets.iter().flat_map(|(next, set)| {
+            let more = (*next..all.len()).map(|place| (place, &all[place]));
+            more.map(|(place, fault)| (place + 1, [&set[..], std::slice::from_ref(fault)].concat()))
+        });
+        // A few more sets than are allowed in the end are listed, as some are skipped.
+        sets = larger.take(64 * SETS_MAX + 1).collect();
+        if sets.len() > 64 * SETS_MAX {
+            return Err(Failure::Usage(
+                "there are too many sets of faults; give fewer --links or --nodes".to_owned(),
+            ));
+        }
+    }
+    Ok(sets.into_iter().map(|(_, set)| set).collect())
+}
+
+/// The greatest distance between two healthy nodes; none if one cannot reach another.
+fn diameter(graph: &Topology) -> Option<usize> {
+    let mut most = 0;
+    for from in graph.healthy_nodes() {
+        let distances = graph.distances_from(from);
+        for to in graph.healthy_nodes() {
+            most = most.max(distances[to]?);
+        }
+    }
+    Some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(collective: CollectiveName, source: Option<&str>, graph: &str, links: u8) -> Row {
+        let arguments = FaultsArguments {
+            graph: graph.to_owned(),
+            collective,
+            source: source.map(str::to_owned),
+            links,
+            nodes: 0,
+            every: 1,
+            excess: 0,
+            evaluations: 100_000,
+            seed: 0,
+            threads: Some(2),
+            json: false,
+        };
+        arguments.measure().unwrap()
+    }
+
+    #[test]
+    fn two_faults_of_a_ring_cut_it_and_one_doubles_its_diameter() {
+        let one = row(CollectiveName::Oab, Some("0"), "ring:4", 1);
+        assert_eq!((one.sets, one.refused, one.sets_apart), (4, 0, 0));
+        assert_eq!(one.fault_diameter, Some(3));
+        let two = row(CollectiveName::Oab, Some("0"), "ring:4", 2);
+        assert_eq!((two.sets, two.refused, two.sets_apart), (6, 6, 6));
+        assert_eq!((two.fault_diameter, two.steps_max), (None, None));
+        assert!(two.cases.iter().all(|case| case.refused.is_some()));
+    }
+
+    #[test]
+    fn all_pairs_of_links_of_the_paper_s_kautz_network_are_scheduled() {
+        let two = row(CollectiveName::Oas, Some("01"), "kautz:3,2", 2);
+        // A link that is away costs its source a third of what it can send, two cost
+        // two thirds: 11 messages over one channel.
+        assert_eq!((two.sets, two.refused, two.steps_max), (630, 0, Some(11)));
+        assert_eq!(two.sets_by_steps.values().sum::<usize>(), 630);
+    }
+}

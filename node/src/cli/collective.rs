@@ -1,0 +1,367 @@
+//! `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Failure;
+use super::arguments::{SECONDS_MAX, Target};
+use super::ask::{bounded, clients, one};
+use super::fold::fold;
+use super::output::Output;
+use crate::client::{CollectiveAnswer, CollectiveRequest};
+use crate::collective::{CollectiveView, Number, Op};
+
+/// How much longer than its deadline an outcome is awaited.
+const LATE: Duration = Duration::from_secs(10);
+
+/// What this member comes with.
+#[derive(Debug, Clone, Args)]
+struct Given {
+    /// The value; read from standard input if neither it nor --file is given.
+    #[arg(conflicts_with = "file")]
+    value: Option<String>,
+    /// A file that holds the value.
+    #[arg(long)]
+    file: Option<PathBuf>,
+}
+
+impl Given {
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        match (&self.value, &self.file) {
+            (Some(value), _) => bytes = value.clone().into_bytes(),
+            (None, Some(path)) => {
+                let read = std::fs::read(path);
+                let failed =
+                    |error| Failure::failed(format!("cannot read {}: {error}", path.display()));
+                bytes = read.map_err(failed)?;
+            }
+            (None, None) => {
+                let read = std::io::stdin().lock().read_to_end(&mut bytes);
+                read.map_err(|error| {
+                    Failure::failed(format!("cannot read standard input: {error}"))
+                })?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Which operation, among whom, and until when.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Which {
+    #[command(flatten)]
+    target: Target,
+    /// What it is called: the same at all callers.
+    name: String,
+    /// Which operation of that name: callers count up.
+    #[arg(long, default_value_t = 0)]
+    generation: u64,
+    /// Who takes part, such as c[001-128], the same at all callers; the node's setting
+    /// `expect`, or else the members of its epoch, if not given.
+    #[arg(long, value_name = "HOSTS")]
+    members: Option<String>,
+    /// When the outcome is wanted at the latest.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    timeout_seconds: u64,
+    /// What happens if members are lost: survivors (the others go on), survivors:K (if so
+    /// many are left), abort, or wait (for their return).
+    #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collecting::on_loss(text).map(|_| text.to_owned()))]
+    on_loss: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "All members call it; it ends when all have come, or some are lost or late.
+Status 0: all have come. 1: it is decided who has come, and some have not. 4: nothing is
+decided by then; a majority of the members has to be reachable.
+
+Examples:
+  binomesh barrier step-7 --admin /run/binomesh/admin.sock
+  binomesh barrier epilog --generation 12 --members 'c[001-128]' --timeout-seconds 30 --json"
+)]
+pub(super) struct BarrierFlags {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The value of the first member in the list that has come is printed, the same at all.
+Status as of `barrier`.
+
+Example:
+  binomesh agree leader --generation 3 \"$(hostname)\" --admin /run/binomesh/admin.sock"
+)]
+pub(super) struct AgreeFlags {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    value: Given,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --root all members get all values. Status as of `barrier`.
+
+Examples:
+  binomesh gather kernels --admin /run/binomesh/admin.sock \"$(uname -r)\"
+  binomesh gather load --root c001 --generation 5 --json \"$(cat /proc/loadavg)\""
+)]
+pub(super) struct GatherFlags {
+    #[command(flatten)]
+    which: Which,
+    /// The one member that gets the values.
+    #[arg(long, value_name = "NAME")]
+    root: Option<String>,
+    #[command(flatten)]
+    value: Given,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Several numbers are combined place by place. Without --root all members get the result.
+Status as of `barrier`.
+
+Examples:
+  binomesh reduce free-cores --admin /run/binomesh/admin.sock 12
+  binomesh reduce hottest --op max:f64 --root c001 71.5 64.25"
+)]
+pub(super) struct ReduceFlags {
+    #[command(flatten)]
+    which: Which,
+    /// The one member that gets the result.
+    #[arg(long, value_name = "NAME")]
+    root: Option<String>,
+    /// How numbers are combined: sum, min, max, and, or, xor, with :u64, :i64 or :f64.
+    #[arg(long, default_value = "sum:u64")]
+    op: Op,
+    /// The numbers of this member.
+    #[arg(required = true, allow_negative_numbers = true)]
+    values: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  binomesh collectives --admin /run/binomesh/admin.sock
+  binomesh collectives --cluster /tmp/binomesh-x --node node-3 --json")]
+pub(super) struct CollectivesFlags {
+    #[command(flatten)]
+    target: Target,
+    /// Those that are decided as well.
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Which {
+    fn request(&self, verb: &str) -> CollectiveRequest {
+        CollectiveRequest {
+            verb: verb.to_owned(),
+            name: self.name.clone(),
+            generation: self.generation,
+            members: self.members.clone(),
+            on_loss: Some(self.on_loss.clone()),
+            time: Some(Duration::from_secs(self.timeout_seconds)),
+            ..CollectiveRequest::default()
+        }
+    }
+
+    /// Call it, print the outcome as `text` has it, and say by the status how it went.
+    async fn call(
+        &self,
+        request: &CollectiveRequest,
+        value: Vec<u8>,
+        text: impl FnOnce(&CollectiveAnswer) -> String,
+    ) -> Result<(), Failure> {
+        let client = one(&self.target).await?;
+        let limit = Duration::from_secs(self.timeout_seconds) + LATE;
+        let asking = client.collective(request, value);
+        let answer = match tokio::time::timeout(limit, asking).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
+        };
+        Output::stdout(self.json).line(&answer, text)?;
+        match (answer.agreed, answer.missing.is_empty()) {
+            (false, _) => Err(Failure::timeout(format!(
+                "nothing was decided within {} s{}",
+                self.timeout_seconds,
+                missing(&answer)
+            ))),
+            (true, false) => Err(Failure::failed(format!("decided{}", missing(&answer)))),
+            (true, true) if answer.end.as_deref() != Some("completed") => {
+                let end = answer.end.unwrap_or_default();
+                Err(Failure::failed(format!("decided: {end}")))
+            }
+            (true, true) => Ok(()),
+        }
+    }
+}
+
+/// Who is missing, by reason.
+fn missing(answer: &CollectiveAnswer) -> String {
+    let mut text = String::new();
+    for state in ["dead", "left", "late", "lost"] {
+        let of = answer.missing.iter().filter(|one| one.state == state);
+        let names: Vec<&str> = of.map(|one| one.name.as_str()).collect();
+        if !names.is_empty() {
+            text += &format!("; {state}: {}", fold(names));
+        }
+    }
+    text
+}
+
+fn counted(answer: &CollectiveAnswer) -> String {
+    format!(
+        "{} of {} have come, after {:.3} s",
+        answer.arrived_count,
+        answer.arrived_count + answer.missing.len(),
+        answer.elapsed_seconds
+    )
+}
+
+pub(super) async fn barrier(flags: &BarrierFlags) -> Result<(), Failure> {
+    let request = flags.which.request("barrier");
+    flags.which.call(&request, Vec::new(), counted).await
+}
+
+pub(super) async fn agree(flags: &AgreeFlags) -> Result<(), Failure> {
+    let request = flags.which.request("agree");
+    let value = flags.value.bytes()?;
+    let text = |answer: &CollectiveAnswer| match answer.values.first() {
+        Some(value) => String::from_utf8_lossy(&value.bytes()).into_owned(),
+        None => counted(answer),
+    };
+    flags.which.call(&request, value, text).await
+}
+
+pub(super) async fn gather(flags: &GatherFlags) -> Result<(), Failure> {
+    let verb = match flags.root {
+        Some(_) => "gather",
+        None => "all-gather",
+    };
+    let mut request = flags.which.request(verb);
+    request.root = flags.root.clone();
+    let value = flags.value.bytes()?;
+    let text = |answer: &CollectiveAnswer| {
+        if answer.values.is_empty() {
+            return counted(answer);
+        }
+        let lines = answer.values.iter();
+        let lines: Vec<String> = lines
+            .map(|value| {
+                format!(
+                    "{}: {}",
+                    value.name,
+                    String::from_utf8_lossy(&value.bytes())
+                )
+            })
+            .collect();
+        lines.join("\n")
+    };
+    flags.which.call(&request, value, text).await
+}
+
+pub(super) async fn reduce(flags: &ReduceFlags) -> Result<(), Failure> {
+    let verb = match flags.root {
+        Some(_) => "reduce",
+        None => "all-reduce",
+    };
+    let mut request = flags.which.request(verb);
+    request.root = flags.root.clone();
+    request.op = Some(flags.op.to_string());
+    let number = match &flags.op {
+        Op::Numbers(_, number) => *number,
+        Op::User(_) => return Err(Failure::usage("a command has no function of its own")),
+    };
+    let mut value = Vec::new();
+    for text in &flags.values {
+        value.extend(bytes_of(text, number)?);
+    }
+    let text = |answer: &CollectiveAnswer| match answer.result() {
+        Some(bytes) => numbers_of(&bytes, number),
+        None => counted(answer),
+    };
+    flags.which.call(&request, value, text).await
+}
+
+fn bytes_of(text: &str, number: Number) -> Result<[u8; 8], Failure> {
+    let bytes = match number {
+        Number::U64 => text.parse().ok().map(u64::to_le_bytes),
+        Number::I64 => text.parse().ok().map(i64::to_le_bytes),
+        Number::F64 => text.parse().ok().map(f64::to_le_bytes),
+    };
+    let kind = match number {
+        Number::U64 => "a whole number without a sign",
+        Number::I64 => "a whole number",
+        Number::F64 => "a number",
+    };
+    bytes.ok_or_else(|| Failure::usage(format!("{text:?} is not {kind} of 64 bits")))
+}
+
+fn numbers_of(bytes: &[u8], number: Number) -> String {
+    let one = |bytes: &[u8; 8]| match number {
+        Number::U64 => u64::from_le_bytes(*bytes).to_string(),
+        Number::I64 => i64::from_le_bytes(*bytes).to_string(),
+        Number::F64 => f64::from_le_bytes(*bytes).to_string(),
+    };
+    let all: Vec<String> = bytes.as_chunks::<8>().0.iter().map(one).collect();
+    all.join(" ")
+}
+
+pub(super) async fn collectives(flags: &CollectivesFlags) -> Result<(), Failure> {
+    let mut output = Output::stdout(flags.json);
+    let mut shown = std::collections::BTreeSet::new();
+    for (_, client) in clients(&flags.target)? {
+        for view in bounded(client.collectives()).await? {
+            let is_new = shown.insert((view.name.clone(), view.generation));
+            if is_new && (flags.all || view.state == "open") {
+                output.line(&view, described)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn described(view: &CollectiveView) -> String {
+    let names = view.missing.iter().map(|missing| missing.name.as_str());
+    let missing = match view.missing.is_empty() {
+        true => String::new(),
+        false => format!("; waits for {}", fold(names)),
+    };
+    let missing = match view.state == "open" {
+        true => missing,
+        false => missing.replace("waits for", "without"),
+    };
+    format!(
+        "{:<20} generation {:<8} {:<11} {:<8} {} of {} have come{missing}",
+        view.name, view.generation, view.verb, view.state, view.arrived_count, view.members_count
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_written() {
+        for (text, number) in [
+            ("7", Number::U64),
+            ("-7", Number::I64),
+            ("-0.25", Number::F64),
+        ] {
+            let bytes = bytes_of(text, number).unwrap();
+            assert_eq!(numbers_of(&bytes, number), text);
+        }
+        assert_eq!(bytes_of("-7", Number::U64).unwrap_err().status, 2);
+        assert_eq!(bytes_of("x", Number::F64).unwrap_err().status, 2);
+    }
+}

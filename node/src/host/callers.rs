@@ -1,0 +1,325 @@
+//! The callers of collective operations at this node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use binomesh_overlay::PeerId;
+use binomesh_routing::collective::{
+    Call, CallError, Class, Key, Outcome, Terms, Verb, Waiting, join_parts,
+};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Host, now};
+use crate::collective::{
+    Action, CollectiveError, CollectiveOutcome, CollectiveView, Given, Missing, Request, placed,
+};
+use crate::command::Destination;
+use crate::peer::Input;
+use crate::report::epoch_name;
+
+/// After how long the log names those that have not come.
+const NOTICE: Duration = Duration::from_secs(10);
+/// How many members that are waited for the metrics name at once.
+const NAMED_MAX: usize = 64;
+
+/// Who waits.
+#[derive(Default)]
+pub(super) struct Callers {
+    next: u64,
+    waiting: BTreeMap<u64, Caller>,
+    /// The members that the metrics have named as waited for, by collective.
+    named: BTreeSet<(String, String)>,
+}
+
+struct Caller {
+    key: Key,
+    verb: &'static str,
+    /// How the caller called the members.
+    names: BTreeMap<PeerId, String>,
+    since: Instant,
+    is_noticed: bool,
+    reply: oneshot::Sender<Result<CollectiveOutcome, CollectiveError>>,
+}
+
+impl Host {
+    /// A user calls a collective operation.
+    pub(super) fn call(&mut self, request: Request) {
+        match self.prepare(&request) {
+            Err(error) => {
+                let _ = request.reply.send(Err(error));
+            }
+            Ok((terms, names, value)) => {
+                let id = self.callers.next;
+                self.callers.next += 1;
+                let caller = Caller {
+                    key: terms.key.clone(),
+                    verb: terms.verb.name(),
+                    names,
+                    since: now(),
+                    is_noticed: false,
+                    reply: request.reply,
+                };
+                self.callers.waiting.insert(id, caller);
+                let time = request.time;
+                let call = Call {
+                    id,
+                    terms,
+                    value,
+                    time,
+                };
+                self.feed(Input::Call(Box::new(call)));
+            }
+        }
+    }
+
+    /// The operation that a request means, how its members are called, and the value.
+    #[expect(clippy::type_complexity, reason = "used once, and taken apart at once")]
+    fn prepare(
+        &self,
+        request: &Request,
+    ) -> Result<(Terms<PeerId>, BTreeMap<PeerId, String>, Bytes), CollectiveError> {
+        let listed = self.members_of(request)?;
+        let members: Vec<PeerId> = listed.iter().map(|(id, _)| *id).collect();
+        let place = |destination: &Destination| {
+            let id = self.id_of(destination);
+            let place = members.iter().position(|member| *member == id);
+            place.map(|place| place as u32)
+        };
+        let root = |destination: &Destination| {
+            let none = || CollectiveError::NoMember(destination.to_string());
+            place(destination).ok_or_else(none)
+        };
+        let verb = match &request.action {
+            Action::Barrier => Verb::Barrier,
+            Action::Agree => Verb::Agree,
+            Action::AllGather => Verb::AllGather,
+            Action::Gather(to) => Verb::Gather { root: root(to)? },
+            Action::Scatter(from) => Verb::Scatter { root: root(from)? },
+            Action::Reduce(to, op) => Verb::Reduce {
+                root: root(to)?,
+                op: op.clone(),
+            },
+            Action::AllReduce(op) => Verb::AllReduce { op: op.clone() },
+            Action::AllToAll => Verb::AllToAll,
+        };
+        let value = match &request.given {
+            Given::Bytes(bytes) => bytes.clone(),
+            Given::Parts(parts) => join_parts(&placed(parts.clone(), place)?),
+        };
+        let terms = Terms {
+            key: Key {
+                name: request.name.clone(),
+                generation: request.generation,
+            },
+            members,
+            verb,
+            on_loss: request.on_loss,
+        };
+        Ok((terms, listed.into_iter().collect(), value))
+    }
+
+    fn members_of(&self, request: &Request) -> Result<Vec<(PeerId, String)>, CollectiveError> {
+        if let Some(members) = &request.members {
+            let listed = members.iter();
+            let named = listed.map(|member| (self.id_of(member), member.to_string()));
+            return Ok(named.collect());
+        }
+        if !self.config.expect.is_empty() {
+            let names = self.config.expect.names().map(str::to_owned);
+            let named = names.map(|name| (self.id_of(&Destination::Name(name.clone())), name));
+            return Ok(named.collect());
+        }
+        let roster = self.peer.relay().roster();
+        let roster = roster.filter(|roster| roster.is_complete());
+        let peers = roster.ok_or(CollectiveError::NotReady)?.peers();
+        let known = peers.iter().copied().flatten();
+        Ok(known.map(|peer| (peer, self.name_of(peer))).collect())
+    }
+
+    /// The machine answers a caller.
+    pub(super) fn answer_call(
+        &mut self,
+        call: u64,
+        outcome: Result<Box<Outcome<PeerId>>, CallError>,
+    ) {
+        let Some(caller) = self.callers.waiting.remove(&call) else {
+            return;
+        };
+        let answer = match outcome {
+            Ok(outcome) => self.shown(*outcome, &caller),
+            Err(error) => Err(error.into()),
+        };
+        let result = match &answer {
+            Ok(outcome) if !outcome.agreed => "undecided",
+            Ok(outcome) if outcome.missing.is_empty() => "all",
+            Ok(_) => "missing",
+            Err(_) => "refused",
+        };
+        let labels = [("verb", caller.verb), ("outcome", result)];
+        metrics::counter!("binomesh_collectives_total", &labels).increment(1);
+        let waited = now().saturating_duration_since(caller.since).as_secs_f64();
+        metrics::histogram!("binomesh_collective_seconds", "verb" => caller.verb).record(waited);
+        let _ = caller.reply.send(answer);
+    }
+
+    fn shown(
+        &self,
+        outcome: Outcome<PeerId>,
+        caller: &Caller,
+    ) -> Result<CollectiveOutcome, CollectiveError> {
+        let name = |id: PeerId| {
+            let known = caller.names.get(&id);
+            known.cloned().unwrap_or_else(|| self.name_of(id))
+        };
+        let combined = match outcome.combined {
+            // The caller combines the values itself.
+            Some(Err(binomesh_routing::collective::ReduceError::User)) | None => None,
+            Some(combined) => Some(combined?),
+        };
+        let placement = self.peer.overlay().placement();
+        let values = outcome.values.into_iter();
+        Ok(CollectiveOutcome {
+            name: outcome.key.name.to_string(),
+            generation: outcome.key.generation,
+            epoch: placement.map(|placement| epoch_name(&placement.epoch)),
+            agreed: outcome.agreed,
+            end: outcome.end,
+            arrived_count: outcome.arrived.len(),
+            arrived: outcome.arrived.into_iter().map(name).collect(),
+            values: values.map(|(id, bytes)| (name(id), bytes)).collect(),
+            combined,
+            missing: missing(&outcome.missing, name),
+            elapsed_seconds: now().saturating_duration_since(caller.since).as_secs_f64(),
+        })
+    }
+
+    /// The operations that are known here.
+    pub(super) fn collective_views(&self) -> Vec<CollectiveView> {
+        let views = self.peer.collectives().waiting();
+        let mut views: Vec<CollectiveView> = views.map(|waiting| self.view_of(&waiting)).collect();
+        views.sort_by(|a, b| b.state.cmp(&a.state));
+        views
+    }
+
+    fn view_of(&self, waiting: &Waiting<PeerId>) -> CollectiveView {
+        let state = match waiting.is_decided {
+            true => "decided",
+            false => "open",
+        };
+        CollectiveView {
+            name: waiting.key.name.to_string(),
+            generation: waiting.key.generation,
+            verb: waiting.verb.to_owned(),
+            state: state.to_owned(),
+            coordinator: waiting.coordinator.map(|peer| self.name_of(peer)),
+            callers_count: waiting.callers,
+            members_count: waiting.members,
+            arrived_count: waiting.arrived.len(),
+            missing: missing(&waiting.missing, |id| self.called(&waiting.key, id)),
+        }
+    }
+
+    /// As a caller of that operation has called it: no other name may be known.
+    fn called(&self, key: &Key, id: PeerId) -> String {
+        let mut callers = self.callers.waiting.values();
+        let given = callers.find(|caller| caller.key == *key);
+        let given = given.and_then(|caller| caller.names.get(&id).cloned());
+        given.unwrap_or_else(|| self.name_of(id))
+    }
+
+    /// Callers that have gone are not answered, and of long waits the log says for whom.
+    pub(super) fn attend_callers(&mut self) {
+        let gone = self.callers.waiting.iter();
+        let gone: Vec<u64> = gone
+            .filter(|(_, caller)| caller.reply.is_closed())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            self.callers.waiting.remove(&id);
+            self.feed(Input::CancelCall(id));
+        }
+        let now = now();
+        let late = self.callers.waiting.values_mut().filter(|caller| {
+            !caller.is_noticed && now.saturating_duration_since(caller.since) >= NOTICE
+        });
+        let mut keys = BTreeSet::new();
+        for caller in late {
+            caller.is_noticed = true;
+            keys.insert(caller.key.clone());
+        }
+        for key in keys {
+            self.log_missing(&key);
+        }
+    }
+
+    fn log_missing(&self, key: &Key) {
+        let mut all = self.peer.collectives().waiting();
+        let Some(waiting) = all.find(|waiting| waiting.key == *key && !waiting.is_decided) else {
+            return;
+        };
+        let view = self.view_of(&waiting);
+        let missing: Vec<String> = view
+            .missing
+            .iter()
+            .take(NAMED_MAX)
+            .map(|missing| format!("{} ({})", missing.name, missing.state))
+            .collect();
+        tracing::warn!(
+            name = view.name,
+            generation = view.generation,
+            verb = view.verb,
+            arrived = view.arrived_count,
+            members = view.members_count,
+            missing = missing.join(", "),
+            "a collective waits for members that have not come"
+        );
+    }
+
+    /// What the metrics say of collectives.
+    pub(super) fn record_collectives(&mut self) {
+        let callers = self.callers.waiting.len();
+        metrics::gauge!("binomesh_collective_callers").set(callers as f64);
+        metrics::counter!("binomesh_collective_messages_dropped_total")
+            .absolute(self.peer.mail_dropped());
+        let mut missed = BTreeSet::new();
+        let open = self.peer.collectives().waiting();
+        for waiting in open.filter(|waiting| waiting.callers > 0 && !waiting.is_decided) {
+            for (id, _) in &waiting.missing {
+                missed.insert((waiting.key.name.to_string(), self.called(&waiting.key, *id)));
+            }
+        }
+        let room = NAMED_MAX.saturating_sub(self.callers.named.len());
+        let new = missed.difference(&self.callers.named).take(room).cloned();
+        let new: Vec<(String, String)> = new.collect();
+        self.callers.named.extend(new);
+        for (name, member) in &self.callers.named {
+            let is_missed = missed.contains(&(name.clone(), member.clone()));
+            let labels = [("name", name.clone()), ("member", member.clone())];
+            metrics::gauge!("binomesh_collective_missing", &labels).set(f64::from(is_missed));
+        }
+        let unnamed = missed.difference(&self.callers.named).count();
+        metrics::gauge!("binomesh_collective_missing_unnamed").set(unnamed as f64);
+    }
+
+    /// A vote is to be recorded before it is given.
+    pub(super) fn record_vote(&mut self, key: &Key) {
+        if let Err(error) = self.votes.record(key) {
+            tracing::error!(
+                %error,
+                "votes of collectives cannot be recorded; this node votes no more until it is started again"
+            );
+            metrics::counter!("binomesh_votes_unrecorded_total").increment(1);
+            self.peer.stop_voting();
+        }
+    }
+}
+
+fn missing(all: &[(PeerId, Class)], name: impl Fn(PeerId) -> String) -> Vec<Missing> {
+    let missing = all.iter().map(|(id, class)| Missing {
+        name: name(*id),
+        state: class.name().to_owned(),
+    });
+    missing.collect()
+}

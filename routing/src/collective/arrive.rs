@@ -1,0 +1,257 @@
+//! Coming: members tell who coordinates, who learns who has come.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+use bytes::Bytes;
+
+use super::instance::{Arrival, Instance};
+use super::message::{Item, Message};
+use super::proposal::Value;
+use super::{Ctx, Timer};
+
+/// Terms of so many members travel with each arrival. Of more, whoever does not know them
+/// asks. A guess: they have a kilobyte then.
+const SHORT_LIST: usize = 64;
+
+/// The longest time before the earliest deadline that is left for deciding.
+const MARGIN_MAX: Duration = Duration::from_secs(1);
+
+/// How long before a deadline members that have not come are given up, so that the others
+/// have decided by then: a tenth of the time that the caller had.
+fn margin(time: Duration) -> Duration {
+    (time / 10).min(MARGIN_MAX)
+}
+
+impl<I: Id> Instance<I> {
+    /// A caller here, the first or another one.
+    pub(super) fn on_call(&mut self, ctx: &mut Ctx<'_, I>, value: Bytes, time: Duration) {
+        if self.own.is_none() {
+            let told = Value::of(&value, self.terms.inline_max());
+            self.own = Some((value, told));
+        }
+        if self.decided.is_some() {
+            self.fetch_needs(ctx);
+            return self.arm_retry(ctx);
+        }
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.own_time = match self.own_time {
+            0 => millis,
+            before => before.min(millis),
+        };
+        self.retries = 0;
+        self.arm_retry(ctx);
+        self.arrive(ctx, false);
+    }
+
+    /// Tell those who ought to know that this member has come; with `again`, also those
+    /// that were told before.
+    pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, I>, again: bool) {
+        let Some((_, value)) = self.own.clone() else {
+            return;
+        };
+        if self.decided.is_some() {
+            return;
+        }
+        if again {
+            self.told.clear();
+        }
+        let listeners = self.listeners(&value, ctx.gone);
+        let new: BTreeSet<u32> = listeners.difference(&self.told).copied().collect();
+        self.told.extend(&new);
+        let new: Vec<I> = new
+            .into_iter()
+            .filter(|place| *place != self.me)
+            .filter_map(|place| self.member(place))
+            .collect();
+        self.note_arrival(ctx, self.me, value.clone(), self.own_time);
+        let has_terms = self.members() <= SHORT_LIST;
+        ctx.send(new, self.arrival(ctx, value, has_terms));
+        self.consider(ctx);
+    }
+
+    fn arrival(&self, ctx: &Ctx<'_, I>, value: Value, has_terms: bool) -> Message<I> {
+        Message::Arrive {
+            key: self.terms.key.clone(),
+            digest: self.digest,
+            boot: ctx.boot,
+            left: self.own_time,
+            value,
+            terms: has_terms.then(|| self.terms.as_ref().clone()),
+        }
+    }
+
+    /// Somebody wants to know what the operation is that this member has come to.
+    pub(super) fn on_ask_terms(&self, ctx: &mut Ctx<'_, I>, from: I) {
+        if let Some((_, value)) = self.own.clone() {
+            let message = self.arrival(ctx, value, true);
+            ctx.send(vec![from], message);
+        }
+    }
+
+    /// A member says that it has come. What it has come with first stands, for all its
+    /// lives.
+    pub(super) fn on_arrive(&mut self, ctx: &mut Ctx<'_, I>, place: u32, left: u64, value: Value) {
+        if self.decided.is_some() {
+            return self.tell_outcome(ctx, place);
+        }
+        let is_held = match &value {
+            Value::Inline(_) => true,
+            Value::Stored { size, .. } => {
+                self.arrivals.contains_key(&place) || self.may_hold(*size, ctx.config)
+            }
+        };
+        self.note_arrival(ctx, place, value, left);
+        if is_held {
+            self.hold(ctx, place);
+        }
+        self.consider(ctx);
+    }
+
+    fn note_arrival(&mut self, ctx: &mut Ctx<'_, I>, place: u32, value: Value, left: u64) {
+        if self.arrivals.contains_key(&place) {
+            return;
+        }
+        if self.arrivals.is_empty() {
+            ctx.arm(Timer::Progress(self.serial), Timer::FIRST_PROGRESS);
+        }
+        let (time, holders) = (Duration::from_millis(left), BTreeSet::from([place]));
+        let arrival = Arrival {
+            value,
+            time,
+            holders,
+        };
+        self.arrivals.insert(place, arrival);
+        self.count_holders(place);
+        self.arm_close(ctx, place, time);
+    }
+
+    fn arm_close(&self, ctx: &mut Ctx<'_, I>, member: u32, time: Duration) {
+        let timer = Timer::Close {
+            serial: self.serial,
+            member,
+        };
+        ctx.arm(timer, time.saturating_sub(margin(time)));
+    }
+
+    /// Another life begins in this process: no timer of the former one is armed any more.
+    pub(super) fn on_start(&mut self, ctx: &mut Ctx<'_, I>) {
+        for (member, arrival) in &self.arrivals {
+            self.arm_close(ctx, *member, arrival.time);
+        }
+        self.retries = 0;
+        self.arm_retry(ctx);
+    }
+
+    /// Fetch the long value of a member that has come, to hold it.
+    pub(super) fn hold(&mut self, ctx: &mut Ctx<'_, I>, place: u32) {
+        let arrival = self.arrivals.get(&place);
+        let is_long = arrival.is_some_and(|a| matches!(a.value, Value::Stored { .. }));
+        if !is_long || place == self.me {
+            return;
+        }
+        if self.storage.has(Item::Whole(place)) {
+            return self.on_held_here(ctx, place);
+        }
+        self.want(ctx, Item::Whole(place));
+        self.arm_retry(ctx);
+    }
+
+    /// The whole long value of a member is here.
+    pub(super) fn on_held_here(&mut self, ctx: &mut Ctx<'_, I>, member: u32) {
+        let coordinator = self.coordinator(ctx.gone);
+        let Some(arrival) = self.arrivals.get_mut(&member) else {
+            return;
+        };
+        arrival.holders.insert(self.me);
+        let Value::Stored { hash, .. } = arrival.value else {
+            return;
+        };
+        if coordinator == self.me {
+            return self.consider(ctx);
+        }
+        let message = Message::Held {
+            key: self.terms.key.clone(),
+            digest: self.digest,
+            member,
+            hash,
+        };
+        ctx.send(self.member(coordinator).into_iter().collect(), message);
+    }
+
+    /// Another member holds a long value.
+    pub(super) fn on_held(
+        &mut self,
+        ctx: &mut Ctx<'_, I>,
+        place: u32,
+        member: u32,
+        held: super::proposal::Hash,
+    ) {
+        if member as usize >= self.members() {
+            return;
+        }
+        self.held.entry((member, place)).insert_entry(held);
+        self.count_holders(member);
+        self.consider(ctx);
+    }
+
+    /// Holders may be known before the member itself has said that it has come.
+    fn count_holders(&mut self, member: u32) {
+        let Some(arrival) = self.arrivals.get_mut(&member) else {
+            return;
+        };
+        let Value::Stored { hash, .. } = arrival.value else {
+            return;
+        };
+        let told = self.held.range((member, 0)..=(member, u32::MAX));
+        let same = told.filter(|(_, held)| **held == hash);
+        arrival.holders.extend(same.map(|((_, place), _)| *place));
+    }
+
+    /// Time is over for one of those that have come.
+    pub(super) fn on_close(&mut self, ctx: &mut Ctx<'_, I>) {
+        self.is_closed = true;
+        self.consider(ctx);
+    }
+
+    /// Tell those that have come who has, if this member coordinates.
+    pub(super) fn tell_progress(&mut self, ctx: &mut Ctx<'_, I>) {
+        if self.decided.is_some() {
+            return;
+        }
+        ctx.arm(Timer::Progress(self.serial), Timer::NEXT_PROGRESS);
+        if self.coordinator(ctx.gone) != self.me {
+            return;
+        }
+        let mut rows: Vec<(u32, u32)> = Vec::new();
+        let counting = self.arrivals.iter();
+        let counting = counting.filter(|(_, arrival)| self.counts(arrival, ctx.gone));
+        for (place, _) in counting {
+            match rows.last_mut() {
+                Some((_, last)) if *last + 1 == *place => *last = *place,
+                _ => rows.push((*place, *place)),
+            }
+        }
+        let others = self.others(ctx.gone);
+        let arrived = others.filter(|(place, _)| self.arrivals.contains_key(place));
+        let to: Vec<I> = arrived.map(|(_, member)| member).collect();
+        let message = Message::Progress {
+            key: self.terms.key.clone(),
+            digest: self.digest,
+            arrived: rows,
+        };
+        ctx.send(to, message);
+    }
+
+    /// Who coordinates says who has come so far.
+    pub(super) fn on_progress(&mut self, ctx: &mut Ctx<'_, I>, arrived: &[(u32, u32)]) {
+        let members = self.members() as u32;
+        let rows = arrived.iter().take(members as usize);
+        let rows = rows.filter(|(_, last)| *last < members);
+        self.progress = rows.flat_map(|(first, last)| *first..=*last).collect();
+        if !self.progress.contains(&self.me) {
+            self.arrive(ctx, true);
+        }
+    }
+}

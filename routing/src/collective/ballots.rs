@@ -1,0 +1,296 @@
+//! Deciding: who coordinates asks for votes, everybody answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::instance::Instance;
+use super::message::Message;
+use super::proposal::Proposal;
+use super::voting::{Ballot, Poll};
+use super::{Ctx, Effect, Timer};
+
+/// How long a member whose ballot was overruled holds off, for each of its turn among
+/// eight. A guess: well above the time of a ballot among neighbours.
+const TURN: Duration = Duration::from_millis(100);
+
+impl<I: Id> Instance<I> {
+    /// Begin to have it decided, if this member coordinates and it is time.
+    pub(super) fn consider(&mut self, ctx: &mut Ctx<'_, I>) {
+        let is_busy = self.decided.is_some() || self.poll.is_some() || self.holds_off;
+        if is_busy || self.coordinator(ctx.gone) != self.me || !self.is_ready(ctx.gone) {
+            return;
+        }
+        let is_first = ctx.lives.is_new(&self.terms.key)
+            && !self.has_polled
+            && self.acceptor.is_untouched()
+            && self.terms.coordinators().next() == Some(self.me);
+        self.record(ctx);
+        self.has_polled = true;
+        self.retries = 0;
+        self.arm_retry(ctx);
+        let members = self.members();
+        if is_first {
+            let proposal = self.proposal(ctx.gone);
+            self.poll = Some(Poll::first(self.me, ctx.boot, members, proposal));
+            return self.propose(ctx);
+        }
+        self.round += 1;
+        let ballot = Ballot {
+            round: self.round,
+            proposer: self.me,
+            boot: ctx.boot,
+        };
+        self.poll = Some(Poll::new(ballot, members));
+        self.ask(ctx, None);
+        if self.may_vote(ctx)
+            && let Ok(voted) = self.acceptor.promise(ballot)
+        {
+            let voted = voted.cloned();
+            let lives = ctx.lives.among(&self.terms.members);
+            self.on_promise(ctx, self.me, ballot, ctx.boot, lives, voted);
+        }
+    }
+
+    fn propose(&mut self, ctx: &mut Ctx<'_, I>) {
+        self.ask(ctx, None);
+        let Some(poll) = &self.poll else { return };
+        let (ballot, proposal) = (poll.ballot, poll.proposal().cloned());
+        if let Some(proposal) = proposal
+            && self.may_vote(ctx)
+            && self.acceptor.vote(ballot, &proposal).is_ok()
+        {
+            let lives = ctx.lives.among(&self.terms.members);
+            self.on_vote(ctx, self.me, ballot, ctx.boot, lives);
+        }
+    }
+
+    /// Ask those that have not answered the open question, or one of them.
+    pub(super) fn ask(&self, ctx: &mut Ctx<'_, I>, only: Option<u32>) {
+        let Some(poll) = &self.poll else { return };
+        let others = self.others(ctx.gone);
+        let asked = others.filter(|(place, _)| {
+            !poll.has_answered(*place) && only.is_none_or(|only| only == *place)
+        });
+        let to: Vec<I> = asked.map(|(_, member)| member).collect();
+        let (terms, ballot) = (self.terms.as_ref().clone(), poll.ballot);
+        let message = match poll.proposal().cloned() {
+            None => Message::Prepare { terms, ballot },
+            Some(proposal) => Message::Propose {
+                terms,
+                ballot,
+                proposal,
+            },
+        };
+        ctx.send(to, message);
+    }
+
+    /// A later life is to know that this one has taken part.
+    fn record(&self, ctx: &mut Ctx<'_, I>) {
+        if !self.has_polled && self.acceptor.is_untouched() {
+            ctx.out.push(Effect::Record(self.terms.key.clone()));
+        }
+    }
+
+    /// Whether this life may vote here; if not for want of introduction, it introduces
+    /// itself.
+    fn may_vote(&self, ctx: &mut Ctx<'_, I>) -> bool {
+        let members = &self.terms.members;
+        if ctx.lives.is_sure(&self.list, members.len()) {
+            return ctx.lives.may_vote(&self.terms.key);
+        }
+        if ctx.lives.begin(self.list) {
+            let unaware = ctx.lives.unaware(&self.list, members, ctx.me);
+            let to: Vec<I> = unaware.filter(|member| !ctx.gone.has(*member)).collect();
+            let message = Message::Introduce {
+                boot: ctx.boot,
+                members: members.clone(),
+            };
+            ctx.send(to, message);
+        }
+        false
+    }
+
+    pub(super) fn on_prepare(&mut self, ctx: &mut Ctx<'_, I>, from: u32, ballot: Ballot) {
+        self.round = self.round.max(ballot.round);
+        if self.decided.is_some() {
+            return self.tell_outcome(ctx, from);
+        }
+        if !self.may_vote(ctx) {
+            return;
+        }
+        self.record(ctx);
+        let (key, digest) = (self.terms.key.clone(), self.digest);
+        let message = match self.acceptor.promise(ballot) {
+            Ok(voted) => Message::Promise {
+                key,
+                digest,
+                ballot,
+                boot: ctx.boot,
+                voted: voted.cloned(),
+                lives: ctx.lives.among(&self.terms.members),
+            },
+            Err(promised) => Message::Overruled {
+                key,
+                digest,
+                promised,
+            },
+        };
+        ctx.send(self.member(from).into_iter().collect(), message);
+    }
+
+    pub(super) fn on_propose(
+        &mut self,
+        ctx: &mut Ctx<'_, I>,
+        from: u32,
+        ballot: Ballot,
+        proposal: &Proposal,
+    ) {
+        self.round = self.round.max(ballot.round);
+        if self.decided.is_some() {
+            return self.tell_outcome(ctx, from);
+        }
+        if !proposal.is_sound(self.members()) || !self.may_vote(ctx) {
+            return;
+        }
+        self.record(ctx);
+        let (key, digest) = (self.terms.key.clone(), self.digest);
+        let message = match self.acceptor.vote(ballot, proposal) {
+            Ok(()) => Message::Vote {
+                key,
+                digest,
+                ballot,
+                boot: ctx.boot,
+                lives: ctx.lives.among(&self.terms.members),
+            },
+            Err(promised) => Message::Overruled {
+                key,
+                digest,
+                promised,
+            },
+        };
+        ctx.send(self.member(from).into_iter().collect(), message);
+    }
+
+    pub(super) fn on_promise(
+        &mut self,
+        ctx: &mut Ctx<'_, I>,
+        from: u32,
+        ballot: Ballot,
+        boot: u64,
+        lives: super::message::Lives,
+        voted: Option<(Ballot, Proposal)>,
+    ) {
+        let Some(mut poll) = self.poll.take_if(|poll| poll.ballot == ballot) else {
+            return;
+        };
+        let members = self.members();
+        let voted = voted.filter(|(_, proposal)| proposal.is_sound(members));
+        poll.note_lives(lives);
+        let own = || self.proposal(ctx.gone);
+        let is_proposed = poll.on_promise(from, boot, voted, own).is_some();
+        self.poll = Some(poll);
+        if is_proposed {
+            self.propose(ctx);
+        }
+    }
+
+    pub(super) fn on_vote(
+        &mut self,
+        ctx: &mut Ctx<'_, I>,
+        from: u32,
+        ballot: Ballot,
+        boot: u64,
+        lives: super::message::Lives,
+    ) {
+        let Some(poll) = self.poll.as_mut().filter(|poll| poll.ballot == ballot) else {
+            return;
+        };
+        poll.note_lives(lives);
+        if !poll.on_vote(from, boot) {
+            return;
+        }
+        let Some(proposal) = poll.proposal().cloned() else {
+            return;
+        };
+        let others = self.others(ctx.gone);
+        let to: Vec<I> = others.map(|(_, member)| member).collect();
+        let message = Message::Decided {
+            key: self.terms.key.clone(),
+            digest: self.digest,
+            ballot,
+        };
+        ctx.send(to, message);
+        self.decide(ctx, proposal);
+    }
+
+    /// Somebody has promised a greater ballot: the other one goes first.
+    pub(super) fn on_overruled(&mut self, ctx: &mut Ctx<'_, I>, promised: Ballot) {
+        let is_news = self
+            .poll
+            .as_ref()
+            .is_some_and(|poll| promised > poll.ballot);
+        self.round = self.round.max(promised.round);
+        if !is_news {
+            return;
+        }
+        self.poll = None;
+        self.holds_off = true;
+        self.retries = 0;
+        ctx.arm(Timer::Retry(self.serial), TURN * (1 + self.me % 8));
+    }
+
+    pub(super) fn on_decided(&mut self, ctx: &mut Ctx<'_, I>, from: u32, ballot: Ballot) {
+        if self.decided.is_some() {
+            return;
+        }
+        let voted = self.acceptor.voted().filter(|(voted, _)| *voted == ballot);
+        match voted.cloned() {
+            Some((_, proposal)) => self.decide(ctx, proposal),
+            None => self.ask_outcome(ctx, from),
+        }
+    }
+
+    pub(super) fn on_outcome(&mut self, ctx: &mut Ctx<'_, I>, proposal: Proposal) {
+        if self.decided.is_none() && proposal.is_sound(self.members()) {
+            self.decide(ctx, proposal);
+        }
+    }
+
+    fn decide(&mut self, ctx: &mut Ctx<'_, I>, proposal: Proposal) {
+        for member in self.arrivals.keys() {
+            ctx.disarm(Timer::Close {
+                serial: self.serial,
+                member: *member,
+            });
+        }
+        ctx.disarm(Timer::Progress(self.serial));
+        ctx.disarm(Timer::Retry(self.serial));
+        self.decided = Some(Arc::new(proposal));
+        (self.poll, self.holds_off, self.retries) = (None, false, 0);
+        if !self.calls.is_empty() {
+            self.fetch_needs(ctx);
+        }
+        self.arm_retry(ctx);
+    }
+
+    pub(super) fn ask_outcome(&self, ctx: &mut Ctx<'_, I>, from: u32) {
+        let message = Message::Ask {
+            key: self.terms.key.clone(),
+            digest: self.digest,
+        };
+        ctx.send(self.member(from).into_iter().collect(), message);
+    }
+
+    /// Tell a member what is decided, if it is.
+    pub(super) fn tell_outcome(&self, ctx: &mut Ctx<'_, I>, to: u32) {
+        if let (Some(proposal), Some(member)) = (&self.decided, self.member(to)) {
+            let message = Message::Outcome {
+                terms: self.terms.as_ref().clone(),
+                proposal: proposal.as_ref().clone(),
+            };
+            ctx.send(vec![member], message);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! What one member knows of one operation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::message::Item;
+use super::proposal::{Class, End, Hash, Proposal, Value};
+use super::storage::{self, Storage};
+use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
+use super::voting::{Acceptor, Poll};
+use super::{Config, Gone};
+
+/// A value counts once so many members hold it.
+pub(super) const HOLDERS: usize = 3;
+
+/// What is known of a member that has come.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Arrival {
+    pub(super) value: Value,
+    /// How much time its caller had, by its own word.
+    pub(super) time: Duration,
+    /// Who holds it, by place, if it is a long one.
+    pub(super) holders: BTreeSet<u32>,
+}
+
+/// One operation, as one of its members knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Instance<I> {
+    pub(super) serial: u64,
+    pub(super) terms: Arc<Terms<I>>,
+    pub(super) digest: Digest,
+    /// The hash of the list of members alone.
+    pub(super) list: Digest,
+    /// The place of this member.
+    pub(super) me: u32,
+    /// The callers here that wait for the outcome.
+    pub(super) calls: Vec<u64>,
+    /// The value of the first caller here, and what others are told of it.
+    pub(super) own: Option<(Bytes, Value)>,
+    /// Milliseconds that the first caller had at first.
+    pub(super) own_time: u64,
+    /// Who has come, by place, as far as it was told here.
+    pub(super) arrivals: BTreeMap<u32, Arrival>,
+    /// By member and holder: which long value is held.
+    pub(super) held: BTreeMap<(u32, u32), Hash>,
+    /// Who has come, by place, as who coordinates said last.
+    pub(super) progress: BTreeSet<u32>,
+    /// To whom this member has said that it has come, by place.
+    pub(super) told: BTreeSet<u32>,
+    /// The time of a caller is over, as far as it was told here.
+    pub(super) is_closed: bool,
+    pub(super) acceptor: Acceptor<Proposal>,
+    pub(super) poll: Option<Poll<Proposal>>,
+    /// Whether there was ever a poll here.
+    pub(super) has_polled: bool,
+    /// The greatest round that was met.
+    pub(super) round: u32,
+    /// Another ballot has overruled this member's: it tries again with the retry timer.
+    pub(super) holds_off: bool,
+    pub(super) decided: Option<Arc<Proposal>>,
+    pub(super) storage: Storage,
+    /// How often in a row the retry timer has fired.
+    pub(super) retries: u32,
+    /// How many bytes of it are counted in all.
+    pub(super) counted_bytes: usize,
+}
+
+impl<I: Id + Serialize> Instance<I> {
+    pub(super) fn new(serial: u64, terms: Arc<Terms<I>>, digest: Digest, me: u32) -> Self {
+        Self {
+            serial,
+            list: list_digest(&terms.members),
+            terms,
+            digest,
+            me,
+            calls: Vec::new(),
+            own: None,
+            own_time: 0,
+            arrivals: BTreeMap::new(),
+            held: BTreeMap::new(),
+            progress: BTreeSet::new(),
+            told: BTreeSet::new(),
+            is_closed: false,
+            acceptor: Acceptor::default(),
+            poll: None,
+            has_polled: false,
+            round: 0,
+            holds_off: false,
+            decided: None,
+            storage: Storage::default(),
+            retries: 0,
+            counted_bytes: 0,
+        }
+    }
+}
+
+impl<I: Id> Instance<I> {
+    pub(super) fn members(&self) -> usize {
+        self.terms.members.len()
+    }
+
+    pub(super) fn member(&self, place: u32) -> Option<I> {
+        self.terms.members.get(place as usize).copied()
+    }
+
+    /// All other members that are not gone.
+    pub(super) fn others<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = (u32, I)> + 'a {
+        let all = (0..).zip(self.terms.members.iter().copied());
+        all.filter(move |(place, member)| *place != self.me && !gone.has(*member))
+    }
+
+    /// Who coordinates: the first that is not gone. This member itself is never gone.
+    pub(super) fn coordinator(&self, gone: &Gone<I>) -> u32 {
+        self.coordinators(gone).next().unwrap_or(self.me)
+    }
+
+    fn coordinators<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = u32> + 'a {
+        let is_there = move |place: &u32| {
+            *place == self.me || self.member(*place).is_some_and(|member| !gone.has(member))
+        };
+        self.terms.coordinators().filter(is_there)
+    }
+
+    /// To whom this member says that it has come: who coordinates, and if its value is
+    /// long, so many that the value counts once they hold it.
+    pub(super) fn listeners(&self, value: &Value, gone: &Gone<I>) -> BTreeSet<u32> {
+        let others = self.coordinators(gone).filter(|place| *place != self.me);
+        match value {
+            Value::Inline(_) => {
+                let coordinator = self.coordinator(gone);
+                BTreeSet::from([coordinator])
+            }
+            Value::Stored { .. } => others.take(HOLDERS - 1).collect(),
+        }
+    }
+
+    /// Whether a value is held by enough members.
+    pub(super) fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
+        match arrival.value {
+            Value::Inline(_) => true,
+            Value::Stored { .. } => {
+                let there = self.others(gone).count() + 1;
+                arrival.holders.len() >= HOLDERS.min(there)
+            }
+        }
+    }
+
+    /// Why a member that does not count is missing at this moment.
+    fn class(&self, place: u32, gone: &Gone<I>) -> Class {
+        let member = self.member(place);
+        match member {
+            _ if self.arrivals.contains_key(&place) => Class::Lost,
+            Some(member) if gone.has_left(member) => Class::Left,
+            Some(member) if gone.has(member) => Class::Dead,
+            _ => Class::Late,
+        }
+    }
+
+    /// What this member would propose now.
+    pub(super) fn proposal(&self, gone: &Gone<I>) -> Proposal {
+        let mut proposal = Proposal {
+            end: End::Completed,
+            arrived: Vec::new(),
+            missing: Vec::new(),
+        };
+        for place in 0..self.members() as u32 {
+            match self.arrivals.get(&place) {
+                Some(arrival) if self.counts(arrival, gone) => {
+                    proposal.arrived.push((place, arrival.value.clone()));
+                }
+                _ => proposal.missing.push((place, self.class(place, gone))),
+            }
+        }
+        proposal.end = self.end_of(&proposal, gone);
+        proposal
+    }
+
+    fn end_of(&self, proposal: &Proposal, gone: &Gone<I>) -> End {
+        let is_lost = |class: &Class| matches!(class, Class::Dead | Class::Left);
+        match self.terms.on_loss {
+            _ if self.has_lost_root(proposal, gone) => End::RootLost,
+            OnLoss::Abort if proposal.missing.iter().any(|(_, class)| is_lost(class)) => {
+                End::Aborted
+            }
+            OnLoss::Survivors { at_least } if proposal.arrived.len() < at_least as usize => {
+                End::TooFew
+            }
+            _ => End::Completed,
+        }
+    }
+
+    /// Whoever has nothing to scatter, or nobody to gather for, can only say so.
+    fn has_lost_root(&self, proposal: &Proposal, gone: &Gone<I>) -> bool {
+        let Some(root) = self.terms.verb.root() else {
+            return false;
+        };
+        match self.terms.verb {
+            Verb::Scatter { .. } => proposal.value(root).is_none(),
+            _ => root != self.me && self.member(root).is_some_and(|root| gone.has(root)),
+        }
+    }
+
+    /// Whether it is time to propose.
+    pub(super) fn is_ready(&self, gone: &Gone<I>) -> bool {
+        if self.is_closed {
+            return true;
+        }
+        let (mut pending, mut lost, mut is_root_lost) = (0, 0, false);
+        for (place, member) in (0..).zip(self.terms.members.iter()) {
+            let is_gone = place != self.me && gone.has(*member);
+            let is_root = self.terms.verb.root() == Some(place);
+            let arrival = self.arrivals.get(&place);
+            let does_count = arrival.is_some_and(|arrival| self.counts(arrival, gone));
+            let is_needed = !matches!(self.terms.verb, Verb::Scatter { .. }) || !does_count;
+            is_root_lost |= is_root && is_gone && is_needed;
+            match (does_count, is_gone) {
+                (true, _) => {}
+                (false, true) => lost += 1,
+                (false, false) => pending += 1,
+            }
+        }
+        let left = self.members() - lost;
+        match self.terms.on_loss {
+            OnLoss::Wait => pending + lost == 0,
+            _ if is_root_lost => true,
+            OnLoss::Abort => pending == 0 || lost > 0,
+            OnLoss::Survivors { at_least } => pending == 0 || left < at_least as usize,
+        }
+    }
+
+    /// What this member still has to fetch before its callers can go on.
+    pub(super) fn needs(&self, proposal: &Proposal, gone: &Gone<I>) -> Vec<Item> {
+        let me = self.me;
+        let wholes = || -> Vec<Item> {
+            let long = proposal.arrived.iter().filter(|(_, value)| is_long(value));
+            long.map(|(member, _)| Item::Whole(*member)).collect()
+        };
+        let needed = match &self.terms.verb {
+            _ if proposal.end != End::Completed => Vec::new(),
+            Verb::Barrier => Vec::new(),
+            Verb::Agree => {
+                let first = proposal.arrived.iter().take(1);
+                let long = first.filter(|(_, value)| is_long(value));
+                long.map(|(member, _)| Item::Whole(*member)).collect()
+            }
+            Verb::AllGather => wholes(),
+            Verb::Gather { root } | Verb::Reduce { root, .. } if *root == me => wholes(),
+            Verb::Gather { .. } | Verb::Reduce { .. } => Vec::new(),
+            Verb::Scatter { root } => match proposal.value(*root) {
+                Some(value) if is_long(value) => vec![Item::Part { of: *root, to: me }],
+                _ => Vec::new(),
+            },
+            Verb::AllToAll => {
+                let long = proposal.arrived.iter().filter(|(_, value)| is_long(value));
+                long.map(|(of, _)| Item::Part { of: *of, to: me }).collect()
+            }
+            Verb::AllReduce { op } => match op {
+                _ if wholes().is_empty() => Vec::new(),
+                super::reduce::Op::Numbers(..) if self.coordinator(gone) != me => {
+                    vec![Item::Combined]
+                }
+                _ => wholes(),
+            },
+        };
+        let is_here = |item: &Item| self.bytes_of(*item).is_none();
+        needed.into_iter().filter(is_here).collect()
+    }
+
+    /// What this member has, by itself or from others.
+    pub(super) fn bytes_of(&self, item: Item) -> Option<Bytes> {
+        if let Some(bytes) = self.storage.get(item) {
+            return Some(bytes.clone());
+        }
+        match item {
+            Item::Whole(member) if member == self.me => self.own_counted(),
+            Item::Whole(member) => {
+                let decided = self.decided.as_ref().and_then(|all| all.value(member));
+                let arrived = || Some(&self.arrivals.get(&member)?.value);
+                match decided.or_else(arrived)? {
+                    Value::Inline(bytes) => Some(bytes.clone()),
+                    Value::Stored { .. } => None,
+                }
+            }
+            Item::Part { of, to } => {
+                let whole = self.bytes_of(Item::Whole(of))?;
+                Some(storage::part_of(&whole, to))
+            }
+            Item::Combined => self.combine()?.ok(),
+        }
+    }
+
+    /// The value of this member, unless the one that counts is that of a former life.
+    fn own_counted(&self) -> Option<Bytes> {
+        let decided = self.decided.as_ref().and_then(|all| all.value(self.me));
+        let counted = decided.or_else(|| Some(&self.arrivals.get(&self.me)?.value));
+        match (counted, &self.own) {
+            (Some(Value::Inline(bytes)), _) => Some(bytes.clone()),
+            (Some(value), Some((own, told))) if value == told => Some(own.clone()),
+            _ => None,
+        }
+    }
+
+    /// All values combined, in the order of the list, if they are all here.
+    pub(super) fn combine(&self) -> Option<Result<Bytes, super::reduce::ReduceError>> {
+        let (Verb::Reduce { op, .. } | Verb::AllReduce { op }) = &self.terms.verb else {
+            return None;
+        };
+        let decided = self.decided.as_ref()?;
+        let mut all: Option<Vec<u8>> = None;
+        for (member, _) in &decided.arrived {
+            let value = self.bytes_of(Item::Whole(*member))?;
+            match &mut all {
+                None => all = Some(value.to_vec()),
+                Some(all) => {
+                    if let Err(error) = op.combine(all, &value) {
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+        all.map(|all| Ok(all.into()))
+    }
+
+    /// How many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let own = self.own.as_ref().map_or(0, |(own, _)| own.len());
+        let voted = self
+            .acceptor
+            .voted()
+            .map_or(0, |(_, proposal)| proposal.bytes());
+        let decided = self.decided.as_ref().map_or(0, |proposal| proposal.bytes());
+        let list = size_of_val(self.terms.members.as_slice());
+        let arrivals = self.arrivals.values().map(|arrival| match &arrival.value {
+            Value::Inline(bytes) => bytes.len() + 64,
+            Value::Stored { .. } => 128,
+        });
+        own + voted + decided + list + arrivals.sum::<usize>() + self.storage.bytes() + 512
+    }
+
+    /// Whether a value as long as this may be fetched and held.
+    pub(super) fn may_hold(&self, size: u64, config: &Config) -> bool {
+        let held: u64 = self
+            .arrivals
+            .values()
+            .map(|arrival| arrival.value.size())
+            .sum();
+        held.saturating_add(size) <= config.max_held_bytes as u64
+    }
+}
+
+fn is_long(value: &Value) -> bool {
+    matches!(value, Value::Stored { .. })
+}

@@ -1,0 +1,215 @@
+//! The operations that a member keeps, within bounds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binomesh_overlay::Id;
+use serde::Serialize;
+
+use super::Config;
+use super::instance::Instance;
+use super::message::Refusal;
+use super::terms::{Key, Name, Terms};
+
+/// A name and its latest operations.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Named<I> {
+    /// Who brought it up.
+    by: I,
+    /// The greatest forgotten generation. Nobody votes here up to there any more.
+    floor: Option<u64>,
+    generations: BTreeMap<u64, Instance<I>>,
+}
+
+/// The operations that a member keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Names<I> {
+    names: BTreeMap<Name, Named<I>>,
+    /// By the number that timers have.
+    serials: BTreeMap<u64, Key>,
+    next_serial: u64,
+    bytes: usize,
+}
+
+impl<I> Names<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            names: BTreeMap::new(),
+            serials: BTreeMap::new(),
+            next_serial: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl<I: Id> Names<I> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Instance<I>> {
+        self.names.get(&key.name)?.generations.get(&key.generation)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Instance<I>> {
+        let named = self.names.get_mut(&key.name)?;
+        named.generations.get_mut(&key.generation)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Instance<I>> {
+        self.names.values().flat_map(|n| n.generations.values())
+    }
+
+    pub(super) fn key_of(&self, serial: u64) -> Option<&Key> {
+        self.serials.get(&serial)
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The greatest forgotten generation of a name.
+    pub(super) fn floor(&self, name: &Name) -> Option<u64> {
+        self.names.get(name)?.floor
+    }
+
+    pub(super) fn floors(&self) -> impl Iterator<Item = Key> + '_ {
+        let forgotten = self.names.iter();
+        forgotten.filter_map(|(name, named)| {
+            Some(Key {
+                name: name.clone(),
+                generation: named.floor?,
+            })
+        })
+    }
+
+    /// Which of those that are not decided have this member.
+    pub(super) fn undecided_with(&self, member: I) -> Vec<Key> {
+        let open = self.all().filter(|instance| instance.decided.is_none());
+        let with = open.filter(|instance| instance.terms.members.contains(&member));
+        with.map(|instance| instance.terms.key.clone()).collect()
+    }
+
+    /// Those that are not decided.
+    pub(super) fn undecided(&self) -> Vec<Key> {
+        let open = self.all().filter(|instance| instance.decided.is_none());
+        open.map(|instance| instance.terms.key.clone()).collect()
+    }
+
+    /// In which with this member this one has promised or voted, or knows the outcome.
+    pub(super) fn touched_with(&self, member: I) -> impl Iterator<Item = Key> + '_ {
+        let touched = self.all().filter(|instance| {
+            !instance.acceptor.is_untouched() || instance.has_polled || instance.decided.is_some()
+        });
+        let with = touched.filter(move |instance| instance.terms.members.contains(&member));
+        with.map(|instance| instance.terms.key.clone())
+    }
+
+    /// Close an operation that was called by mistake and that nobody has voted in.
+    pub(super) fn close_if_untouched(&mut self, key: &Key) {
+        let is_untouched = |instance: &Instance<I>| {
+            instance.acceptor.is_untouched() && !instance.has_polled && instance.calls.is_empty()
+        };
+        if self.get(key).is_some_and(is_untouched) {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(named) = self.names.get_mut(&key.name) else {
+            return;
+        };
+        if let Some(instance) = named.generations.remove(&key.generation) {
+            self.serials.remove(&instance.serial);
+            self.bytes -= instance.counted_bytes;
+        }
+    }
+
+    /// Count anew how many bytes an operation holds.
+    pub(super) fn recount(&mut self, key: &Key) {
+        let Some(instance) = self.get_mut(key) else {
+            return;
+        };
+        let (before, now) = (instance.counted_bytes, instance.bytes());
+        instance.counted_bytes = now;
+        self.bytes = self.bytes + now - before;
+    }
+
+    /// Forget what is beyond the bounds and what no caller here waits for, but for `kept`.
+    pub(super) fn forget_beyond(&mut self, config: &Config, kept: Option<&Key>) {
+        if let Some(key) = kept {
+            while let Some(named) = self.names.get(&key.name)
+                && named.generations.len() > config.max_generations
+                && self.forget_oldest_of(&key.name, kept)
+            {}
+        }
+        while self.bytes > config.max_bytes {
+            let idle = self.all().filter(|instance| instance.calls.is_empty());
+            let idle = idle.filter(|instance| Some(&instance.terms.key) != kept);
+            let oldest = idle.min_by_key(|instance| instance.serial);
+            let Some(name) = oldest.map(|instance| instance.terms.key.name.clone()) else {
+                return;
+            };
+            if !self.forget_oldest_of(&name, kept) {
+                return;
+            }
+        }
+    }
+
+    /// Forget the first generation of a name. Whether it could be: one for which a caller
+    /// waits is kept, and so are all behind it.
+    fn forget_oldest_of(&mut self, name: &Name, kept: Option<&Key>) -> bool {
+        let Some(named) = self.names.get_mut(name) else {
+            return false;
+        };
+        let Some((&generation, instance)) = named.generations.first_key_value() else {
+            return false;
+        };
+        let key = instance.terms.key.clone();
+        if !instance.calls.is_empty() || Some(&key) == kept {
+            return false;
+        }
+        named.floor = named.floor.max(Some(generation));
+        self.remove(&key);
+        true
+    }
+}
+
+impl<I: Id + Serialize> Names<I> {
+    /// Keep another operation, brought up by a peer.
+    pub(super) fn open(
+        &mut self,
+        by: I,
+        terms: Arc<Terms<I>>,
+        me: u32,
+        config: &Config,
+    ) -> Result<(), Refusal> {
+        let key = terms.key.clone();
+        let is_own = terms.members.get(me as usize) == Some(&by);
+        if let Some(floor) = self.floor(&key.name)
+            && key.generation <= floor
+        {
+            return Err(Refusal::TooOld { floor });
+        }
+        if !self.names.contains_key(&key.name) {
+            let of_peer = self.names.values().filter(|named| named.by == by).count();
+            let is_greedy = !is_own && of_peer >= config.max_names_per_peer;
+            if self.names.len() >= config.max_names || is_greedy {
+                return Err(Refusal::Full);
+            }
+        }
+        let new = || Named {
+            by,
+            floor: None,
+            generations: BTreeMap::new(),
+        };
+        let named = self.names.entry(key.name.clone()).or_insert_with(new);
+        let waiting = named.generations.values().filter(|i| !i.calls.is_empty());
+        if waiting.count() > config.max_generations {
+            return Err(Refusal::Full);
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let digest = terms.digest();
+        let instance = Instance::new(serial, terms, digest, me);
+        named.generations.insert(key.generation, instance);
+        self.serials.insert(serial, key);
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! What callers hear.
+
+use binomesh_overlay::Id;
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::instance::Instance;
+use super::message::Item;
+use super::proposal::{Class, End, Proposal};
+use super::reduce::{Op, ReduceError};
+use super::terms::{Digest, InvalidTerms, Key, Terms, Verb};
+use super::{Call, Ctx, Gone, Message};
+
+/// What became of an operation, for one caller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Outcome<I> {
+    /// Which operation.
+    pub key: Key,
+    /// Whether a majority of the listed members has accepted this outcome, so that no
+    /// member ever hears of another one as agreed. If not, the deadline came first, and
+    /// this is what this member knows by itself.
+    pub agreed: bool,
+    /// How it ended, if that is agreed.
+    pub end: Option<End>,
+    /// Who has come, in the order of the list.
+    pub arrived: Vec<I>,
+    /// The values that are meant for this member, in the order of the list: of a scatter
+    /// and an all-to-all its own parts.
+    pub values: Vec<(I, Bytes)>,
+    /// The values combined, if that was asked for and is meant for this member. With a
+    /// function of the callers [`ReduceError::User`]: then `values` has them.
+    pub combined: Option<Result<Bytes, ReduceError>>,
+    /// Who is missing and why, in the order of the list.
+    pub missing: Vec<(I, Class)>,
+}
+
+/// Why a call has no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum CallError {
+    /// The terms make no sense.
+    #[error("{0}")]
+    Terms(InvalidTerms),
+    /// This node is not in the list.
+    #[error("this node is not among the listed members")]
+    NotAMember,
+    /// Others have called this operation otherwise.
+    #[error(
+        "other members have called this generation with something else: {0} differs; all callers have to say the same, or use another name or generation"
+    )]
+    Differs(&'static str),
+    /// It is forgotten already.
+    #[error(
+        "this generation is too old: all up to {0} are forgotten; call with a greater generation"
+    )]
+    TooOld(u64),
+    /// There is no room for another name.
+    #[error(
+        "there is no room for another name of a collective; use a known name with a greater generation"
+    )]
+    TooManyNames,
+    /// Too much is going on.
+    #[error("too many callers wait, or too many bytes are held; try again later")]
+    Busy,
+    /// The outcome would be too large.
+    #[error("the outcome could have {bytes} bytes; at most {max} are possible")]
+    TooLarge {
+        /// If all come with values as long as this caller's.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+}
+
+/// How an operation stands here.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Waiting<I> {
+    /// Which operation.
+    pub key: Key,
+    /// What it does.
+    pub verb: &'static str,
+    /// How many callers here wait for it.
+    pub callers: usize,
+    /// Whether it is decided.
+    pub is_decided: bool,
+    /// Who coordinates it.
+    pub coordinator: Option<I>,
+    /// Whether this member has come.
+    pub has_come: bool,
+    /// How many members are listed.
+    pub members: usize,
+    /// Who has come, as far as it is known here.
+    pub arrived: Vec<I>,
+    /// Who has not, and what is known of it.
+    pub missing: Vec<(I, Class)>,
+}
+
+/// Whether the outcome of a call is within bounds, if all come with values as long as its.
+pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallError> {
+    let members = call.terms.members.len();
+    let bytes = match call.terms.verb {
+        Verb::AllGather | Verb::Gather { .. } => call.value.len().saturating_mul(members),
+        Verb::Reduce {
+            op: Op::User(_), ..
+        }
+        | Verb::AllReduce { op: Op::User(_) } => call.value.len().saturating_mul(members),
+        _ => call.value.len(),
+    };
+    match bytes > max {
+        true => Err(CallError::TooLarge { bytes, max }),
+        false => Ok(()),
+    }
+}
+
+impl<I: Id> Instance<I> {
+    /// The decided outcome for a caller here, once all that it needs is here.
+    pub(super) fn outcome(&self, gone: &Gone<I>) -> Option<Outcome<I>> {
+        let decided = self.decided.as_ref().filter(|_| !self.calls.is_empty())?;
+        if !self.needs(decided, gone).is_empty() {
+            return None;
+        }
+        let mut outcome = self.outcome_without_values(decided);
+        let is_completed = decided.end == End::Completed;
+        if is_completed {
+            outcome.values = self.values_of(decided);
+            outcome.combined = self.combined_of(gone);
+        }
+        Some(outcome)
+    }
+
+    fn outcome_without_values(&self, decided: &Proposal) -> Outcome<I> {
+        let arrived = decided.arrived.iter().map(|(place, _)| *place);
+        Outcome {
+            key: self.terms.key.clone(),
+            agreed: true,
+            end: Some(decided.end),
+            arrived: arrived.filter_map(|place| self.member(place)).collect(),
+            values: Vec::new(),
+            combined: None,
+            missing: self.named(&decided.missing),
+        }
+    }
+
+    fn named(&self, missing: &[(u32, Class)]) -> Vec<(I, Class)> {
+        let named = missing.iter();
+        let named = named.filter_map(|(place, class)| Some((self.member(*place)?, *class)));
+        named.collect()
+    }
+
+    fn values_of(&self, decided: &Proposal) -> Vec<(I, Bytes)> {
+        let me = self.me;
+        let item = |of: u32| match &self.terms.verb {
+            Verb::Barrier => None,
+            Verb::Agree => (decided.arrived.first()?.0 == of).then_some(Item::Whole(of)),
+            Verb::AllGather => Some(Item::Whole(of)),
+            Verb::Gather { root } => (*root == me).then_some(Item::Whole(of)),
+            Verb::Scatter { root } => (*root == of).then_some(Item::Part { of, to: me }),
+            Verb::AllToAll => Some(Item::Part { of, to: me }),
+            Verb::Reduce { root, op } => (*root == me && is_of_user(op)).then_some(Item::Whole(of)),
+            Verb::AllReduce { op } => is_of_user(op).then_some(Item::Whole(of)),
+        };
+        let arrived = decided.arrived.iter().map(|(of, _)| *of);
+        let values = arrived.filter_map(|of| Some((self.member(of)?, self.bytes_of(item(of)?)?)));
+        values.collect()
+    }
+
+    fn combined_of(&self, gone: &Gone<I>) -> Option<Result<Bytes, ReduceError>> {
+        let is_for_me = match &self.terms.verb {
+            Verb::Reduce { root, .. } => *root == self.me,
+            Verb::AllReduce { .. } => true,
+            _ => return None,
+        };
+        if !is_for_me {
+            return None;
+        }
+        let fetched = self.storage.get(Item::Combined).cloned().map(Ok);
+        let _ = gone;
+        fetched.or_else(|| self.combine())
+    }
+
+    /// What this member knows by itself when time is over.
+    pub(super) fn own_view(&self, gone: &Gone<I>) -> Outcome<I> {
+        if let Some(decided) = &self.decided {
+            return Outcome {
+                agreed: false,
+                ..self.outcome_without_values(decided)
+            };
+        }
+        let waiting = self.waiting(gone);
+        Outcome {
+            key: self.terms.key.clone(),
+            agreed: false,
+            end: None,
+            arrived: waiting.arrived,
+            values: Vec::new(),
+            combined: None,
+            missing: waiting.missing,
+        }
+    }
+
+    /// How it stands.
+    pub(super) fn waiting(&self, gone: &Gone<I>) -> Waiting<I> {
+        let mut proposal = match &self.decided {
+            Some(decided) => decided.as_ref().clone(),
+            None => self.proposal(gone),
+        };
+        if self.decided.is_none() {
+            // Who coordinates knows more, and has said so a moment ago.
+            let came =
+                |place: &u32| self.progress.contains(place) || self.arrivals.contains_key(place);
+            proposal.missing.retain(|(place, _)| !came(place));
+            let places = (0..self.members() as u32).filter(came);
+            let value = || super::Value::Inline(Bytes::new());
+            proposal.arrived = places.map(|place| (place, value())).collect();
+        }
+        let arrived = proposal.arrived.iter().map(|(place, _)| *place);
+        Waiting {
+            key: self.terms.key.clone(),
+            verb: self.terms.verb.name(),
+            callers: self.calls.len(),
+            is_decided: self.decided.is_some(),
+            coordinator: self.member(self.coordinator(gone)),
+            has_come: self.own.is_some(),
+            members: self.members(),
+            arrived: arrived.filter_map(|place| self.member(place)).collect(),
+            missing: self.named(&proposal.missing),
+        }
+    }
+
+    /// A message about this operation from one of its members.
+    pub(super) fn on_message(&mut self, ctx: &mut Ctx<'_, I>, from: u32, message: Message<I>) {
+        match message {
+            Message::Progress { arrived, .. } => self.on_progress(ctx, &arrived),
+            Message::Promise {
+                ballot,
+                boot,
+                lives,
+                voted,
+                ..
+            } => self.on_promise(ctx, from, ballot, boot, lives, voted),
+            Message::Vote {
+                ballot,
+                boot,
+                lives,
+                ..
+            } => self.on_vote(ctx, from, ballot, boot, lives),
+            Message::Overruled { promised, .. } => self.on_overruled(ctx, promised),
+            Message::Decided { ballot, .. } => self.on_decided(ctx, from, ballot),
+            Message::Ask { .. } => self.tell_outcome(ctx, from),
+            Message::Held { member, hash, .. } => self.on_held(ctx, from, member, hash),
+            Message::Want { item, from: at, .. } => self.on_want(ctx, from, item, at),
+            Message::Piece {
+                item,
+                size,
+                offset,
+                bytes,
+                ..
+            } => self.on_piece(ctx, item, size, (offset, bytes)),
+            _ => {}
+        }
+    }
+
+    /// A member was lost: others may have to coordinate, and nobody waits for it.
+    pub(super) fn on_loss(&mut self, ctx: &mut Ctx<'_, I>) {
+        self.arrive(ctx, false);
+        self.tell_what_is_held(ctx);
+        self.consider(ctx);
+    }
+
+    /// A member is back: it may know more, or nothing.
+    pub(super) fn on_return(&mut self, ctx: &mut Ctx<'_, I>, member: I) {
+        let Some(place) = self.terms.place(member) else {
+            return;
+        };
+        self.told.remove(&place);
+        self.ask(ctx, Some(place));
+        self.arrive(ctx, false);
+        if self.coordinator(ctx.gone) == place {
+            self.ask_outcome(ctx, place);
+        }
+        self.tell_what_is_held(ctx);
+    }
+
+    pub(super) fn tell_what_is_held(&mut self, ctx: &mut Ctx<'_, I>) {
+        if self.coordinator(ctx.gone) == self.me {
+            return;
+        }
+        let held = self.arrivals.keys().copied();
+        let held: Vec<u32> = held
+            .filter(|place| self.storage.has(Item::Whole(*place)))
+            .collect();
+        for place in held {
+            self.on_held_here(ctx, place);
+        }
+    }
+}
+
+fn is_of_user(op: &Op) -> bool {
+    matches!(op, Op::User(_))
+}
+
+impl<I> Message<I> {
+    /// Key and digest of the operation that it concerns, if it has both.
+    pub(super) const fn subject(&self) -> Option<(&Key, &Digest)> {
+        match self {
+            Self::Progress { key, digest, .. }
+            | Self::Promise { key, digest, .. }
+            | Self::Vote { key, digest, .. }
+            | Self::Overruled { key, digest, .. }
+            | Self::Decided { key, digest, .. }
+            | Self::Ask { key, digest }
+            | Self::Held { key, digest, .. }
+            | Self::Want { key, digest, .. }
+            | Self::Piece { key, digest, .. } => Some((key, digest)),
+            _ => None,
+        }
+    }
+}
+
+impl<I: Id + Serialize> Terms<I> {
+    /// Whether both are the same operation, said in the same way.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.key == other.key && self.difference(other).is_none()
+    }
+}

@@ -1,0 +1,205 @@
+//! Long values: fetched piece by piece, held, and passed on.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+
+use super::message::Item;
+use super::terms::PIECE_BYTES;
+
+/// Pieces that have come before those in front of them. Full: they are asked for again.
+const MAX_AHEAD: usize = 64;
+
+/// A value that is being fetched, or is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Stored {
+    Whole(Bytes),
+    Partial(Partial),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Partial {
+    /// How long it will be, once a piece has said so.
+    size: Option<u64>,
+    /// Its beginning.
+    front: BytesMut,
+    /// By where they begin: pieces behind it.
+    ahead: BTreeMap<u64, Bytes>,
+    /// How often it was asked for.
+    tries: u32,
+}
+
+/// What one member has of the long values of one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Storage {
+    items: BTreeMap<Item, Stored>,
+}
+
+impl Storage {
+    /// The whole of it, if it is here.
+    pub(super) fn get(&self, item: Item) -> Option<&Bytes> {
+        match self.items.get(&item)? {
+            Stored::Whole(bytes) => Some(bytes),
+            Stored::Partial(_) => None,
+        }
+    }
+
+    pub(super) fn has(&self, item: Item) -> bool {
+        self.get(item).is_some()
+    }
+
+    pub(super) fn put(&mut self, item: Item, bytes: Bytes) {
+        self.items.insert(item, Stored::Whole(bytes));
+    }
+
+    /// It is to be fetched: from which byte on, and how often that was tried before.
+    pub(super) fn ask(&mut self, item: Item) -> Option<(u64, u32)> {
+        let new = || Stored::Partial(Partial::default());
+        match self.items.entry(item).or_insert_with(new) {
+            Stored::Whole(_) => None,
+            Stored::Partial(partial) => {
+                partial.tries += 1;
+                Some((partial.front.len() as u64, partial.tries - 1))
+            }
+        }
+    }
+
+    /// Which were asked for and are not whole.
+    pub(super) fn missing(&self) -> Vec<Item> {
+        let partial = self.items.iter();
+        let partial = partial.filter(|(_, stored)| matches!(stored, Stored::Partial(_)));
+        partial.map(|(item, _)| *item).collect()
+    }
+
+    /// A piece has come. Returns the whole, once it is here; it is kept only by
+    /// [`Storage::put`].
+    pub(super) fn take(
+        &mut self,
+        item: Item,
+        size: u64,
+        offset: u64,
+        bytes: Bytes,
+    ) -> Option<Bytes> {
+        let Some(Stored::Partial(partial)) = self.items.get_mut(&item) else {
+            return None;
+        };
+        let end = offset.checked_add(bytes.len() as u64)?;
+        if end > size || *partial.size.get_or_insert(size) != size {
+            return None;
+        }
+        if partial.ahead.len() < MAX_AHEAD {
+            partial.ahead.insert(offset, bytes);
+        }
+        while let Some((&offset, _)) = partial.ahead.first_key_value() {
+            let have = partial.front.len() as u64;
+            if offset > have {
+                break;
+            }
+            if let Some(bytes) = partial.ahead.remove(&offset) {
+                let known = (have - offset) as usize;
+                partial
+                    .front
+                    .extend_from_slice(bytes.get(known..).unwrap_or_default());
+            }
+        }
+        (partial.front.len() as u64 == size).then(|| std::mem::take(&mut partial.front).freeze())
+    }
+
+    /// What came was not what it should be: fetch it from its beginning.
+    pub(super) fn reject(&mut self, item: Item) {
+        if let Some(Stored::Partial(partial)) = self.items.get_mut(&item) {
+            *partial = Partial {
+                tries: partial.tries,
+                ..Partial::default()
+            };
+        }
+    }
+
+    /// How many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let held = self.items.values().map(|stored| match stored {
+            Stored::Whole(bytes) => bytes.len(),
+            Stored::Partial(partial) => {
+                partial.front.len() + partial.ahead.values().map(Bytes::len).sum::<usize>()
+            }
+        });
+        held.sum()
+    }
+}
+
+/// Offset and content of each piece of `whole` from a byte on; at least one.
+pub(super) fn pieces(whole: &Bytes, from: u64) -> impl Iterator<Item = (u64, Bytes)> + '_ {
+    let from = (from.min(whole.len() as u64)) as usize;
+    let starts = (from..whole.len()).step_by(PIECE_BYTES);
+    let alone = (from == whole.len()).then_some(from);
+    starts.chain(alone).map(|start| {
+        let end = whole.len().min(start + PIECE_BYTES);
+        (start as u64, whole.slice(start..end))
+    })
+}
+
+/// One value from a part for each member, by place.
+pub fn join_parts(parts: &BTreeMap<u32, Bytes>) -> Bytes {
+    postcard::to_stdvec(parts).unwrap_or_default().into()
+}
+
+/// The part of a member; empty if there is none.
+pub(super) fn part_of(value: &Bytes, member: u32) -> Bytes {
+    let parts: Result<BTreeMap<u32, Bytes>, _> = postcard::from_bytes(value);
+    parts
+        .ok()
+        .and_then(|mut parts| parts.remove(&member))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_put_together_in_any_order_of_its_pieces() {
+        let whole: Bytes = (0..3 * PIECE_BYTES + 5).map(|i| (i % 251) as u8).collect();
+        let all: Vec<(u64, Bytes)> = pieces(&whole, 0).collect();
+        assert_eq!(all.len(), 4);
+        let item = Item::Whole(3);
+        let mut storage = Storage::default();
+        assert_eq!(storage.ask(item), Some((0, 0)));
+        let size = whole.len() as u64;
+        for place in [2, 0, 3, 0] {
+            let (offset, bytes) = all[place].clone();
+            assert_eq!(storage.take(item, size, offset, bytes), None);
+        }
+        assert_eq!(storage.ask(item), Some((PIECE_BYTES as u64, 1)));
+        let (offset, bytes) = all[1].clone();
+        assert_eq!(storage.take(item, size, offset, bytes), Some(whole));
+    }
+
+    #[test]
+    fn pieces_that_contradict_each_other_are_dropped() {
+        let item = Item::Whole(0);
+        let mut storage = Storage::default();
+        assert_eq!(storage.take(item, 0, 0, Bytes::new()), None);
+        storage.ask(item);
+        assert_eq!(storage.take(item, 2, 0, Bytes::from_static(b"abc")), None);
+        assert_eq!(storage.take(item, 2, 0, Bytes::from_static(b"a")), None);
+        assert_eq!(storage.take(item, 1, 0, Bytes::from_static(b"b")), None);
+        assert_eq!(
+            storage.take(item, 2, 1, Bytes::from_static(b"b")),
+            Some(Bytes::from_static(b"ab"))
+        );
+    }
+
+    #[test]
+    fn an_empty_value_is_one_piece() {
+        assert_eq!(pieces(&Bytes::new(), 0).count(), 1);
+    }
+
+    #[test]
+    fn parts_are_found_again() {
+        let parts = BTreeMap::from([(0, Bytes::from_static(b"x")), (7, Bytes::new())]);
+        let value = join_parts(&parts);
+        assert_eq!(part_of(&value, 0), "x");
+        assert_eq!(part_of(&value, 1), "");
+        assert_eq!(part_of(&Bytes::from_static(b"\xff"), 0), "");
+    }
+}

@@ -1,0 +1,264 @@
+//! One decision among a fixed list of members: ballots, as in Paxos.
+//!
+//! Who coordinates gathers promises for its ballot, proposes, and gathers votes. What a
+//! majority of all members has voted for in one ballot is decided, and no later ballot
+//! can decide anything else: its promises come from a majority too, so one of them names
+//! what was voted for. Members remember their votes in memory only; see [`super::lives`]
+//! for those that were started again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of an attempt to decide. Greater ones overrule smaller ones.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+pub struct Ballot {
+    /// 0 only for the attempt that needs no promises: see [`Ballot::FIRST`].
+    pub round: u32,
+    /// Who attempts it, by its place in the list.
+    pub proposer: u32,
+    /// Which life of it, so that no two lives have a ballot in common.
+    pub boot: u64,
+}
+
+impl Ballot {
+    /// The attempt of the member that coordinates before all others, in its first life. No
+    /// smaller ballot exists, so nobody can have voted in one and no promises are needed.
+    pub const fn first(proposer: u32, boot: u64) -> Self {
+        Self {
+            round: 0,
+            proposer,
+            boot,
+        }
+    }
+
+    /// Whether it is the attempt that needs no promises.
+    pub const fn is_first(self) -> bool {
+        self.round == 0
+    }
+}
+
+/// How many of `members` are a majority.
+pub const fn majority(members: usize) -> usize {
+    members / 2 + 1
+}
+
+/// What one member has promised and voted for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Acceptor<P> {
+    promised: Option<Ballot>,
+    voted: Option<(Ballot, P)>,
+}
+
+impl<P> Default for Acceptor<P> {
+    fn default() -> Self {
+        Self {
+            promised: None,
+            voted: None,
+        }
+    }
+}
+
+impl<P: Clone + PartialEq> Acceptor<P> {
+    /// Whether it has neither promised nor voted.
+    pub const fn is_untouched(&self) -> bool {
+        self.promised.is_none()
+    }
+
+    /// What it voted for last.
+    pub const fn voted(&self) -> Option<&(Ballot, P)> {
+        self.voted.as_ref()
+    }
+
+    /// The greatest ballot that it has met.
+    pub const fn promised(&self) -> Option<Ballot> {
+        self.promised
+    }
+
+    /// Promise to vote in no smaller ballot, and say what was voted for; or name the
+    /// greater ballot that was promised already.
+    pub fn promise(&mut self, ballot: Ballot) -> Result<Option<&(Ballot, P)>, Ballot> {
+        self.meet(ballot)?;
+        Ok(self.voted.as_ref())
+    }
+
+    /// Vote; or name the greater ballot that was promised already.
+    pub fn vote(&mut self, ballot: Ballot, proposal: &P) -> Result<(), Ballot> {
+        self.meet(ballot)?;
+        self.voted = Some((ballot, proposal.clone()));
+        Ok(())
+    }
+
+    fn meet(&mut self, ballot: Ballot) -> Result<(), Ballot> {
+        match self.promised {
+            Some(greater) if greater > ballot => Err(greater),
+            _ => {
+                self.promised = Some(ballot);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Answers to one ballot: whose, and of which life. Answers of a life that a later one is
+/// known to follow do not count.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Count {
+    lives: BTreeMap<u32, u64>,
+}
+
+impl Count {
+    /// Note an answer of a member's life.
+    pub fn note(&mut self, member: u32, boot: u64) {
+        let known = self.lives.entry(member).or_insert(boot);
+        *known = boot.max(*known);
+    }
+
+    /// Whether that member has answered.
+    pub fn has(&self, member: u32) -> bool {
+        self.lives.contains_key(&member)
+    }
+
+    /// How many answers count, by the lives that are known to be the latest.
+    pub fn valid(&self, latest: &BTreeMap<u32, u64>) -> usize {
+        let is_valid = |(member, boot): &(&u32, &u64)| {
+            latest.get(member).is_none_or(|latest| **boot >= *latest)
+        };
+        self.lives.iter().filter(is_valid).count()
+    }
+}
+
+/// One attempt of this member to have something decided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Poll<P> {
+    /// Its number.
+    pub ballot: Ballot,
+    /// How many members there are.
+    members: usize,
+    /// Greatest ballot and proposal that a promise named.
+    voted_before: Option<(Ballot, P)>,
+    /// What is proposed, once promises suffice.
+    proposal: Option<P>,
+    answers: Count,
+    /// The latest lives of members that were started again, by all answers.
+    latest: BTreeMap<u32, u64>,
+}
+
+impl<P: Clone + PartialEq> Poll<P> {
+    /// An attempt that needs no promises and proposes at once.
+    pub fn first(proposer: u32, boot: u64, members: usize, proposal: P) -> Self {
+        Self {
+            proposal: Some(proposal),
+            ..Self::new(Ballot::first(proposer, boot), members)
+        }
+    }
+
+    /// An attempt that begins by asking for promises.
+    pub fn new(ballot: Ballot, members: usize) -> Self {
+        Self {
+            ballot,
+            members,
+            voted_before: None,
+            proposal: None,
+            answers: Count::default(),
+            latest: BTreeMap::new(),
+        }
+    }
+
+    /// What is proposed, once it is.
+    pub const fn proposal(&self) -> Option<&P> {
+        self.proposal.as_ref()
+    }
+
+    /// Whether that member has answered the question that is open.
+    pub fn has_answered(&self, member: u32) -> bool {
+        self.answers.has(member)
+    }
+
+    /// Which lives follow others, as the sender of an answer knows.
+    pub fn note_lives(&mut self, lives: impl IntoIterator<Item = (u32, u64)>) {
+        for (member, boot) in lives {
+            let known = self.latest.entry(member).or_insert(boot);
+            *known = boot.max(*known);
+        }
+    }
+
+    /// A promise, with what its sender voted for before. Once they suffice, what is to be
+    /// proposed: what was voted for in the greatest ballot, else what `own` makes.
+    pub fn on_promise(
+        &mut self,
+        member: u32,
+        boot: u64,
+        voted: Option<(Ballot, P)>,
+        own: impl FnOnce() -> P,
+    ) -> Option<&P> {
+        if self.proposal.is_some() {
+            return None;
+        }
+        let is_greater = |(ballot, _): &(Ballot, P)| {
+            let known = self.voted_before.as_ref();
+            known.is_none_or(|(known, _)| ballot > known)
+        };
+        if let Some(voted) = voted.filter(is_greater) {
+            self.voted_before = Some(voted);
+        }
+        self.answers.note(member, boot);
+        if self.answers.valid(&self.latest) < majority(self.members) {
+            return None;
+        }
+        let before = self.voted_before.take().map(|(_, proposal)| proposal);
+        self.answers = Count::default();
+        self.proposal = Some(before.unwrap_or_else(own));
+        self.proposal.as_ref()
+    }
+
+    /// A vote. Whether the proposal is decided.
+    pub fn on_vote(&mut self, member: u32, boot: u64) -> bool {
+        if self.proposal.is_none() {
+            return false;
+        }
+        self.answers.note(member, boot);
+        self.answers.valid(&self.latest) >= majority(self.members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_ballot_proposes_what_may_have_been_decided() {
+        let mut members: Vec<Acceptor<char>> = vec![Acceptor::default(); 3];
+        for member in &mut members[..2] {
+            assert_eq!(member.vote(Ballot::first(0, 1), &'a'), Ok(()));
+        }
+        let ballot = Ballot {
+            round: 1,
+            proposer: 2,
+            boot: 1,
+        };
+        let mut poll = Poll::new(ballot, 3);
+        for place in [2, 1] {
+            let voted = members[place].promise(ballot).unwrap().cloned();
+            poll.on_promise(place as u32, 1, voted, || 'b');
+        }
+        assert_eq!(poll.proposal(), Some(&'a'));
+        assert_eq!(members[1].vote(Ballot::first(0, 1), &'a'), Err(ballot));
+    }
+
+    #[test]
+    fn votes_of_a_life_that_is_over_do_not_count() {
+        let mut poll = Poll::first(0, 1, 3, 'a');
+        assert!(!poll.on_vote(0, 1));
+        poll.note_lives([(1, 7)]);
+        assert!(!poll.on_vote(1, 6));
+        assert!(poll.on_vote(2, 1));
+    }
+
+    #[test]
+    fn half_is_no_majority() {
+        assert_eq!([1, 2, 3, 4, 16].map(majority), [1, 2, 2, 3, 9]);
+    }
+}

@@ -1,0 +1,49 @@
+//! The evolutionary search of [EVO] by itself, to see how it goes.
+
+use super::super::plan::{Collective, Ports};
+use super::super::problem::Problem;
+use super::super::topology::Node;
+use super::instance::{Instance, KnownPaths};
+use super::paths::Paths;
+use super::symmetry::Group;
+use super::umda::Umda;
+
+/// How far the evolutionary search came.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evolution {
+    /// How many generations there were, the first population not counted.
+    pub generations: u64,
+    /// Conflicts of the best chromosome; 0 if it is a schedule.
+    pub conflicts_least: u32,
+    /// Conflicts of the average chromosome.
+    pub conflicts_mean: f64,
+}
+
+/// The evolutionary search of [EVO] for a schedule in so many steps: until there is one, or
+/// for so many generations, or until `goes_on` denies.
+pub fn evolve(
+    problem: &Problem,
+    steps: u32,
+    seed: u64,
+    generations_max: u64,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Evolution {
+    if problem.request().collective == Collective::Aog {
+        return evolve(&problem.turned(), steps, seed, generations_max, goes_on);
+    }
+    let graph = problem.graph();
+    let group = Group::trivial(graph.node_count());
+    let (paths, known) = (Paths::new(problem), KnownPaths::new());
+    let instance = Instance::new(problem, &paths, group, seed, &known, goes_on);
+    let width = |node: Node| match problem.request().ports {
+        Ports::One => 1,
+        Ports::All => graph.out(node).len(),
+    };
+    let mut search = Umda::new(&instance, steps.max(1) as usize, &width, &[], seed);
+    let generations = search.generations(generations_max, &mut |_| goes_on());
+    Evolution {
+        generations,
+        conflicts_least: search.conflicts_least(),
+        conflicts_mean: search.conflicts_mean(),
+    }
+}
