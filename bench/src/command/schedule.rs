@@ -1,27 +1,29 @@
 //! `binomesh-bench schedule`: conflict-free schedules of collective communications
 //! ([EVO]), found and verified.
 
+mod choices;
+mod file;
 mod layout;
 mod picture;
+pub(super) mod threads;
 
 use std::path::{Path, PathBuf};
 
 use binomesh_routing::schedule::search::{Method, Options};
 use binomesh_routing::schedule::{
     self, BLOCKS_MAX, Collective, EXCESS_MAX, Fault, Model, Ports, Problem, Request, Schedule,
-    Topology,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
+
+pub use choices::{CollectiveName, MethodName, ModelName, PortsName};
+pub(super) use file::topology;
+
+use file::{check_writable, read_schedule, write};
 
 use super::{Failure, Finding};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
-
-pub(super) mod threads;
-
-/// The most bytes of a graph's or schedule's file.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Find and verify conflict-free schedules of collective communications.
 #[derive(Debug, Clone, Args)]
@@ -119,69 +121,6 @@ pub struct ScheduleArguments {
     #[arg(long)]
     pub json: bool,
 }
-
-macro_rules! names {
-    ($(#[$doc:meta])* $name:ident as $type:ty { $($(#[$help:meta])* $one:ident => $value:path),+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-        pub enum $name { $($(#[$help])* $one),+ }
-
-        impl From<$name> for $type {
-            fn from(name: $name) -> Self {
-                match name { $($name::$one => $value),+ }
-            }
-        }
-    };
-}
-
-names!(
-    /// Who tells whom.
-    CollectiveName as Collective {
-        /// One-to-all broadcast.
-        Oab => Collective::Oab,
-        /// All-to-all broadcast.
-        Aab => Collective::Aab,
-        /// One-to-all scatter.
-        Oas => Collective::Oas,
-        /// All-to-all scatter.
-        Aas => Collective::Aas,
-        /// All-to-one gather.
-        Aog => Collective::Aog
-    }
-);
-names!(
-    /// How a message crosses the network.
-    ModelName as Model {
-        /// A whole path in one step; relays learn nothing.
-        Wormhole => Model::Wormhole,
-        /// One hop per step; relays learn.
-        StoreForward => Model::StoreForward
-    }
-);
-names!(
-    /// How much a node does at once.
-    PortsName as Ports {
-        /// One message sent and one received per step.
-        One => Ports::One,
-        /// As many as there are channels.
-        All => Ports::All
-    }
-);
-names!(
-    /// A search that can be asked for alone.
-    MethodName as Method {
-        /// Tabu search.
-        Tabu => Method::Tabu,
-        /// Tabu search for schedules that look the same under symmetries.
-        Orbits => Method::Orbits,
-        /// The evolutionary search of [EVO].
-        Umda => Method::Umda,
-        /// Träff's circulant pattern for broadcasts, where a graph has its links.
-        Circulant => Method::Circulant,
-        /// Trees without a common channel, for broadcasts in many blocks.
-        Trees => Method::Trees
-    }
-);
 
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number such as 20")?;
@@ -408,59 +347,4 @@ impl ScheduleArguments {
         }
         Ok(())
     }
-}
-
-/// A graph by its name; a file's from its edges.
-pub(super) fn topology(name: &str) -> Result<Topology, Failure> {
-    let built = match name.strip_prefix("file:") {
-        Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
-        None => Topology::generate(name),
-    };
-    built.map_err(|error| Failure::Usage(format!("--graph: {error}")))
-}
-
-/// Leaves a file that exists as it is, and none where there was none.
-fn check_writable(flag: &str, file: &Path) -> Result<(), Failure> {
-    let is_new = !file.exists();
-    let mut options = std::fs::OpenOptions::new();
-    let opened = options.append(true).create(true).open(file).map(drop);
-    let checked = match is_new {
-        true => opened.and_then(|()| std::fs::remove_file(file)),
-        false => opened,
-    };
-    checked.map_err(|error| Failure::Usage(unwritable(flag, file, &error)))
-}
-
-fn write(flag: &str, file: &Path, text: &str) -> Result<(), Failure> {
-    let written = std::fs::write(file, text);
-    written.map_err(|error| Failure::Run(unwritable(flag, file, &error)))
-}
-
-fn unwritable(flag: &str, file: &Path, error: &std::io::Error) -> String {
-    let file = file.display();
-    format!("{flag} {file}: {error}; name a file that can be written")
-}
-
-fn read_schedule(flag: &str, file: &Path) -> Result<Schedule, Failure> {
-    let text = read(flag, file)?;
-    serde_json::from_str(&text).map_err(|error| {
-        let file = file.display();
-        Failure::Usage(format!(
-            "{flag} {file}: {error}; name a file that --out has written"
-        ))
-    })
-}
-
-fn read(flag: &str, file: &Path) -> Result<String, Failure> {
-    let refuse = |reason: String| {
-        let file = file.display();
-        Failure::Usage(format!("{flag} {file}: {reason}"))
-    };
-    let about = std::fs::metadata(file);
-    let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(refuse("name a file of at most 64 MiB".to_owned()));
-    }
-    let text = std::fs::read_to_string(file);
-    text.map_err(|error| refuse(format!("{error}; name a file that can be read")))
 }
