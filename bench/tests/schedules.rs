@@ -110,3 +110,123 @@ fn errors_name_the_value_and_the_remedy() {
         );
     }
 }
+
+#[test]
+fn what_a_verification_would_ignore_is_refused() {
+    for option in [
+        "--model wormhole",
+        "--ports one",
+        "--excess 1",
+        "--blocks 2",
+        "--seconds 1",
+        "--method tabu",
+    ] {
+        let line = format!("schedule --verify file.json {option}");
+        let error = Line::try_parse_from(line.split_whitespace()).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            clap::error::ErrorKind::ArgumentConflict,
+            "{option}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_search() {
+    let directory = tempfile::tempdir().unwrap();
+    let there = directory.path().join("there.json");
+    std::fs::write(&there, "old").unwrap();
+    for option in ["--out", "--picture"] {
+        let line = format!("--graph star:5 --collective aab {option}");
+        // The graph does not exist: only what is looked at before it can be the reason.
+        let refused = |file: &str| match arguments(&format!("{line} {file}")).run() {
+            Err(Failure::Usage(reason)) => reason,
+            other => panic!("{option} {file}: {other:?}"),
+        };
+        assert!(
+            refused("/nowhere/file").contains("can be written"),
+            "{option}"
+        );
+        assert!(refused(&there.display().to_string()).contains("star:5"));
+        let new = directory.path().join("new");
+        assert!(refused(&new.display().to_string()).contains("star:5"));
+        assert!(!new.exists());
+    }
+    assert_eq!(std::fs::read_to_string(there).unwrap(), "old");
+}
+
+#[test]
+fn a_graph_may_have_another_name_when_a_schedule_is_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(file("graph"), "0 1\n1 2\n").unwrap();
+    for (name, other) in [
+        ("mesh:02x2".to_owned(), "mesh:2x02".to_owned()),
+        (
+            format!("file:{}", file("graph")),
+            format!("file:{}", file("./graph")),
+        ),
+    ] {
+        let line = format!("--graph {name} --collective aab --out {}", file("aab.json"));
+        arguments(&line).run().unwrap();
+        let line = format!("--graph {other} --verify {}", file("aab.json"));
+        assert_eq!(arguments(&line).run().unwrap(), Finding::Good, "{line}");
+    }
+}
+
+/// Whether every tag of an SVG document is closed, and in which order.
+fn is_well_formed(svg: &str) -> bool {
+    let mut open = Vec::new();
+    for piece in svg.split('<').skip(1) {
+        let Some((tag, text)) = piece.split_once('>') else {
+            return false;
+        };
+        let name = tag.trim_start_matches('/').split_whitespace().next();
+        let is_closed = match (tag.starts_with('/'), tag.ends_with('/')) {
+            (true, _) => open.pop() == name,
+            (false, true) => true,
+            (false, false) => {
+                open.push(name.unwrap_or_default());
+                true
+            }
+        };
+        if !is_closed || text.contains('>') || tag.matches('"').count() % 2 != 0 {
+            return false;
+        }
+    }
+    open.is_empty()
+}
+
+#[test]
+fn a_picture_has_a_panel_per_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (picture, out) = (file("a.svg"), file("a.json"));
+    for graph in [
+        "mesh:3x3 --fault node:11",
+        "kautz:2,2 --fault link:01-10",
+        "sibling:2,7",
+    ] {
+        let line = format!("--graph {graph} --collective aab --seconds 2 --out {out}");
+        arguments(&format!("{line} --picture {picture}"))
+            .run()
+            .unwrap();
+        let drawn = std::fs::read_to_string(&picture).unwrap();
+        assert!(is_well_formed(&drawn), "{drawn}");
+        let schedule = std::fs::read_to_string(&out).unwrap();
+        let schedule: binomesh_routing::schedule::Schedule =
+            serde_json::from_str(&schedule).unwrap();
+        let panels = drawn
+            .lines()
+            .filter(|line| line.starts_with("step "))
+            .count();
+        assert_eq!(panels, schedule.steps as usize, "{graph}");
+        let arrows = drawn.matches("<polygon").count();
+        assert_eq!(arrows, schedule.moves.len(), "{graph}");
+        arguments(&format!("--verify {out} --picture {picture}"))
+            .run()
+            .unwrap();
+        let again = std::fs::read_to_string(&picture).unwrap();
+        assert_eq!(again.matches("<polygon").count(), arrows);
+    }
+}

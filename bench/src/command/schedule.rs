@@ -1,24 +1,29 @@
 //! `binomesh-bench schedule`: conflict-free schedules of collective communications
 //! ([EVO]), found and verified.
 
+mod choices;
+mod file;
+mod layout;
+mod picture;
+pub(super) mod threads;
+
 use std::path::{Path, PathBuf};
 
 use binomesh_routing::schedule::search::{Method, Options};
 use binomesh_routing::schedule::{
     self, BLOCKS_MAX, Collective, EXCESS_MAX, Fault, Model, Ports, Problem, Request, Schedule,
-    Topology,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
+
+pub use choices::{CollectiveName, MethodName, ModelName, PortsName};
+pub(super) use file::topology;
+
+use file::{check_writable, read_schedule, write};
 
 use super::{Failure, Finding};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
-
-pub(super) mod threads;
-
-/// The most bytes of a graph's or schedule's file.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Find and verify conflict-free schedules of collective communications.
 #[derive(Debug, Clone, Args)]
@@ -103,72 +108,19 @@ pub struct ScheduleArguments {
     /// Write the schedule to this file.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Draw the schedule into this file, one panel per step.
+    #[arg(long, value_name = "FILE.svg")]
+    pub picture: Option<PathBuf>,
     /// Verify the schedule in this file instead of searching for one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "start", "source", "senders", "receivers", "faults"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "out", "start", "source", "senders", "receivers", "faults", "model", "ports", "excess", "blocks",
+        "seconds", "evaluations", "seed", "threads", "method",
+    ])]
     pub verify: Option<PathBuf>,
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
 }
-
-macro_rules! names {
-    ($(#[$doc:meta])* $name:ident as $type:ty { $($(#[$help:meta])* $one:ident => $value:path),+ }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-        pub enum $name { $($(#[$help])* $one),+ }
-
-        impl From<$name> for $type {
-            fn from(name: $name) -> Self {
-                match name { $($name::$one => $value),+ }
-            }
-        }
-    };
-}
-
-names!(
-    /// Who tells whom.
-    CollectiveName as Collective {
-        /// One-to-all broadcast.
-        Oab => Collective::Oab,
-        /// All-to-all broadcast.
-        Aab => Collective::Aab,
-        /// One-to-all scatter.
-        Oas => Collective::Oas,
-        /// All-to-all scatter.
-        Aas => Collective::Aas,
-        /// All-to-one gather.
-        Aog => Collective::Aog
-    }
-);
-names!(
-    /// How a message crosses the network.
-    ModelName as Model {
-        /// A whole path in one step; relays learn nothing.
-        Wormhole => Model::Wormhole,
-        /// One hop per step; relays learn.
-        StoreForward => Model::StoreForward
-    }
-);
-names!(
-    /// How much a node does at once.
-    PortsName as Ports {
-        /// One message sent and one received per step.
-        One => Ports::One,
-        /// As many as there are channels.
-        All => Ports::All
-    }
-);
-names!(
-    /// A search that can be asked for alone.
-    MethodName as Method {
-        /// Tabu search.
-        Tabu => Method::Tabu,
-        /// Tabu search for schedules that look the same under symmetries.
-        Orbits => Method::Orbits,
-        /// The evolutionary search of [EVO].
-        Umda => Method::Umda
-    }
-);
 
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number such as 20")?;
@@ -243,8 +195,18 @@ pub struct Verdict {
 impl ScheduleArguments {
     /// Search or verify, and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
+        // A search may take long: whether its result can be written is found out before.
+        for (flag, file) in [("--out", &self.out), ("--picture", &self.picture)] {
+            if let Some(file) = file {
+                check_writable(flag, file)?;
+            }
+        }
         if let Some(file) = &self.verify {
             let verdict = self.verdict(file)?;
+            if verdict.valid {
+                let remark = format!("{} steps", verdict.steps);
+                self.draw(&read_schedule("--verify", file)?, remark)?;
+            }
             self.print(&verdict)?;
             return Ok(Finding::good_if(verdict.valid));
         }
@@ -252,15 +214,38 @@ impl ScheduleArguments {
         record::progress_done();
         if let Some(file) = &self.out {
             let text = serde_json::to_string(&found).map_err(Failure::run)?;
-            std::fs::write(file, text + "\n").map_err(|error| {
-                let file = file.display();
-                Failure::Run(format!(
-                    "--out {file}: {error}; name a file that can be written"
-                ))
-            })?;
+            write("--out", file, &(text + "\n"))?;
         }
+        let (steps, bound, method) = (row.steps, row.lower_bound, row.method);
+        let remark = format!("{steps} steps, bound {bound}, found by {method}");
+        self.draw(&found, remark)?;
         self.print(&row)?;
         Ok(Finding::Good)
+    }
+
+    /// Draw a schedule, if a picture was asked for.
+    fn draw(&self, schedule: &Schedule, remark: String) -> Result<(), Failure> {
+        let Some(file) = &self.picture else {
+            return Ok(());
+        };
+        let name = self.graph.as_ref().unwrap_or(&schedule.graph);
+        let graph = &topology(name)?;
+        let nodes = graph.node_count();
+        let (panels_max, nodes_max) = (picture::PANELS_MAX, picture::NODES_MAX);
+        if schedule.steps > panels_max || nodes > nodes_max {
+            return Err(Failure::Usage(format!(
+                "--picture: {nodes} nodes and {} steps are too many to see; at most {nodes_max} \
+                 nodes and {panels_max} steps are drawn",
+                schedule.steps
+            )));
+        }
+        let picture = picture::Picture {
+            schedule,
+            graph,
+            remark,
+        };
+        let svg = picture.draw().map_err(Failure::run)?;
+        write("--picture", file, &svg)
     }
 
     /// The best schedule found, and its row.
@@ -362,37 +347,4 @@ impl ScheduleArguments {
         }
         Ok(())
     }
-}
-
-/// A graph by its name; a file's from its edges.
-pub(super) fn topology(name: &str) -> Result<Topology, Failure> {
-    let built = match name.strip_prefix("file:") {
-        Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
-        None => Topology::generate(name),
-    };
-    built.map_err(|error| Failure::Usage(format!("--graph: {error}")))
-}
-
-fn read_schedule(flag: &str, file: &Path) -> Result<Schedule, Failure> {
-    let text = read(flag, file)?;
-    serde_json::from_str(&text).map_err(|error| {
-        let file = file.display();
-        Failure::Usage(format!(
-            "{flag} {file}: {error}; name a file that --out has written"
-        ))
-    })
-}
-
-fn read(flag: &str, file: &Path) -> Result<String, Failure> {
-    let refuse = |reason: String| {
-        let file = file.display();
-        Failure::Usage(format!("{flag} {file}: {reason}"))
-    };
-    let about = std::fs::metadata(file);
-    let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(refuse("name a file of at most 64 MiB".to_owned()));
-    }
-    let text = std::fs::read_to_string(file);
-    text.map_err(|error| refuse(format!("{error}; name a file that can be read")))
 }

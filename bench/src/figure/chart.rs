@@ -73,7 +73,7 @@ const FONT: (&str, i32) = ("sans-serif", 17);
 const INK: RGBColor = RGBColor(34, 34, 34);
 
 /// Colours that are told apart by all eyes ([OI] Okabe and Ito's palette).
-const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),

@@ -195,7 +195,7 @@ impl<I: Id> Instance<I> {
         if member as usize >= self.members() {
             return;
         }
-        self.held.entry((member, place)).insert_entry(held);
+        self.held.insert((member, place), held);
         self.count_holders(member);
         self.consider(ctx);
     }

@@ -18,6 +18,9 @@ enum Due {
     Verdict { on: Id, is_down: bool },
 }
 
+/// What a caller was told.
+type Answer = Result<Box<Outcome<Id>>, CallError>;
+
 /// Members, what is on its way, and what callers were told.
 struct Net {
     noise: Noise,
@@ -33,7 +36,7 @@ struct Net {
     cut: BTreeSet<(Id, Id)>,
     loss_percent: u64,
     config: Config,
-    answers: BTreeMap<(Id, u64), Result<Box<Outcome<Id>>, CallError>>,
+    answers: BTreeMap<(Id, u64), Answer>,
     next_call: u64,
     sent: BTreeMap<&'static str, u64>,
     /// What each has recorded, unless its disk is lost.

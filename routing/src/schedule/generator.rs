@@ -17,7 +17,26 @@ const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// The most characters of a node's name in an edge list.
 const NAME_CHARS_MAX: usize = 64;
 
+/// The one name of a graph that has several: without zeros in front of numbers, and
+/// without the path of a file.
+pub(super) fn canonical(name: &str) -> String {
+    let Some((kind, rest)) = name.split_once(':') else {
+        return name.to_owned();
+    };
+    if kind == "file" {
+        return "file:".to_owned();
+    }
+    let mark = if rest.contains('x') { "x" } else { "," };
+    let plain = |word: &str| match word.parse::<u32>() {
+        Ok(number) => number.to_string(),
+        Err(_) => word.to_owned(),
+    };
+    let words: Vec<String> = rest.split(mark).map(plain).collect();
+    format!("{kind}:{}", words.join(mark))
+}
+
 pub(super) fn generate(name: &str) -> Result<Topology, TopologyError> {
+    let name = &canonical(name);
     let unknown = || TopologyError::Unknown(name.chars().take(80).collect());
     let (kind, rest) = name.split_once(':').ok_or_else(unknown)?;
     let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
@@ -288,6 +307,22 @@ mod tests {
         ] {
             assert!(generate(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_graph_with_several_names_has_one() {
+        for (name, one) in [
+            ("mesh:04x4", "mesh:4x4"),
+            ("mesh:+4x00", "mesh:4x0"),
+            ("kautz:3,02", "kautz:3,2"),
+            ("ring:008", "ring:8"),
+            ("ring:-8", "ring:-8"),
+            ("file:./a", "file:"),
+            ("star", "star"),
+        ] {
+            assert_eq!(canonical(name), one);
+        }
+        assert_eq!(generate("mesh:04x4").unwrap().name(), "mesh:4x4");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! clock and no file is read: whoever calls a search says when it shall stop.
 
 pub mod bounds;
+pub mod circulant;
 mod fault;
 mod flow;
 mod generator;

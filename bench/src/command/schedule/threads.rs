@@ -16,6 +16,9 @@ use crate::record::{self, Stopwatch};
 /// How much lies between the seeds of two threads. Any odd number that is far from those
 /// that the searches add themselves.
 const SEED_STEP: u64 = 0x2545_f491_4f6c_dd1d;
+/// Which share of the time the lower bound may take, so that some is left for the searches.
+/// Guess.
+const BOUND_SHARE: f64 = 0.5;
 /// How long a progress line stays at least.
 const TELL_SECONDS: f64 = 0.1;
 
@@ -28,7 +31,8 @@ pub(crate) fn find(
 ) -> Result<Found, NotFound> {
     let watch = Stopwatch::start();
     let has_time = || watch.elapsed().as_secs_f64() < seconds;
-    let bound = bounds::lower_bound_while(problem, &mut &has_time);
+    let mut is_for_bound = || watch.elapsed().as_secs_f64() < seconds * BOUND_SHARE;
+    let bound = bounds::lower_bound_while(problem, &mut is_for_bound);
     // The evaluations and the number of the thread that is ahead.
     let winner = Mutex::new((u64::MAX, u64::MAX));
     let ahead = || *winner.lock().unwrap_or_else(PoisonError::into_inner);

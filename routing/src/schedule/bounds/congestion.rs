@@ -12,7 +12,11 @@
 //! bisection bound, without the need for Δ. The best lengths are the optimum of the
 //! linear program dual to the least congestion (with shortest paths only, of paths
 //! that are shortest by hops). They are approached by multiplying the length of busy
-//! channels; whichever whole-number lengths come out, the bound is exact for them.
+//! channels, and with the feature `solver` found by cutting planes; whichever
+//! whole-number lengths come out, the bound is exact for them.
+
+#[cfg(feature = "solver")]
+mod program;
 
 use super::super::plan::{Model, Ports};
 use super::super::problem::Problem;
@@ -42,6 +46,8 @@ pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usi
         }
     }
     let mut weights = vec![1.0f64; count];
+    #[cfg(feature = "solver")]
+    let mut starts = vec![vec![1; count]];
     for _ in 0..ROUNDS {
         let heaviest = weights.iter().copied().fold(0.0, f64::max);
         let lengths: Vec<u64> = weights
@@ -50,6 +56,8 @@ pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usi
             .collect();
         let (bound, load) = router.bound(&lengths);
         best = best.max(bound);
+        #[cfg(feature = "solver")]
+        starts.splice(1.., [lengths]);
         if router.work > WORK_MAX || !goes_on() {
             break;
         }
@@ -58,6 +66,8 @@ pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usi
             *weight = (*weight / heaviest) * (1.0 + RATE * load as f64 / busiest);
         }
     }
+    #[cfg(feature = "solver")]
+    let best = program::bound(&mut router, best, &starts, goes_on);
     best.max(sends(problem))
 }
 
@@ -105,26 +115,36 @@ impl<'a> Router<'a> {
     fn bound(&mut self, lengths: &[u64]) -> (usize, Vec<u64>) {
         let (mut total, mut load) = (0, vec![0; lengths.len()]);
         for place in 0..self.problem.senders().len() {
-            let from = self.problem.senders()[place];
-            let (distances, last, order) = match &self.hops {
-                Some(hops) => self.by_hops(from, &hops[place], lengths),
-                None => self.by_length(from, lengths),
-            };
-            let mut through = vec![0; distances.len()];
-            for to in self.problem.receivers().iter().filter(|to| **to != from) {
-                total += distances[*to];
-                through[*to] = 1;
-            }
-            for node in order.into_iter().rev() {
-                if let Some(channel) = last[node] {
-                    load[channel] += through[node];
-                    through[self.graph.channels()[channel].0] += through[node];
-                }
-            }
-            self.work += self.graph.channels().len() * 4;
+            let (length, used) = self.route(place, lengths);
+            total += length;
+            load.iter_mut().zip(used).for_each(|(sum, one)| *sum += one);
         }
         let room: u64 = lengths.iter().sum();
         (total.div_ceil(room.max(1)) as usize, load)
+    }
+
+    /// The length of all paths from the sender at a place of the list, and how many of
+    /// them go over each channel.
+    fn route(&mut self, place: usize, lengths: &[u64]) -> (u64, Vec<u64>) {
+        let (mut total, mut load) = (0, vec![0; lengths.len()]);
+        let from = self.problem.senders()[place];
+        let (distances, last, order) = match &self.hops {
+            Some(hops) => self.by_hops(from, &hops[place], lengths),
+            None => self.by_length(from, lengths),
+        };
+        let mut through = vec![0; distances.len()];
+        for to in self.problem.receivers().iter().filter(|to| **to != from) {
+            total += distances[*to];
+            through[*to] = 1;
+        }
+        for node in order.into_iter().rev() {
+            if let Some(channel) = last[node] {
+                load[channel] += through[node];
+                through[self.graph.channels()[channel].0] += through[node];
+            }
+        }
+        self.work += self.graph.channels().len() * 4;
+        (total, load)
     }
 
     /// Least lengths over paths that have the fewest hops.

@@ -1,3 +1,5 @@
+mod optimum;
+
 use super::super::problem::Request;
 use super::super::topology::Topology;
 use super::*;

@@ -1,10 +1,11 @@
-//! First schedules, at once: by a flow, by greedy methods, or by trying everything.
+//! First schedules, at once: by a flow, by the circulant pattern or trees, by greedy
+//! methods, or by trying everything.
 
 use super::super::plan::{Collective, Model, Move};
 use super::driver::Driver;
 use super::instance::{Instance, KnownPaths};
 use super::scatter::{self, Ways};
-use super::{Method, exhaustion, gossip, packing};
+use super::{Method, circulant, exhaustion, gossip, packing, trees};
 
 /// How often a greedy method is tried. Guess.
 const GREEDY_TRIALS: u64 = 24;
@@ -45,6 +46,28 @@ impl Driver<'_> {
             let hops = ends.and_then(|(from, to)| self.paths.hops(from, to));
             hops.is_some_and(|hops| one.path.len() <= hops + excess + 1)
         })
+    }
+
+    /// Broadcasts by construction: the circulant pattern, and trees; whether nothing else
+    /// was asked for.
+    pub(super) fn construct(&mut self) -> bool {
+        let chosen = self.options.method;
+        let (problem, goal) = (self.problem, self.goal as usize);
+        let mut is_alone = false;
+        for method in [Method::Circulant, Method::Trees] {
+            if chosen.is_some_and(|chosen| chosen != method) || self.is_done() {
+                continue;
+            }
+            let found = match method {
+                Method::Circulant => circulant::broadcast(problem),
+                _ => trees::broadcast(problem, &mut || self.asks(method, goal, 0)),
+            };
+            if let Some((steps, moves)) = found {
+                self.keep(steps, method, || moves);
+                is_alone = chosen.is_some();
+            }
+        }
+        is_alone
     }
 
     /// A first schedule.

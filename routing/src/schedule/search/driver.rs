@@ -103,6 +103,9 @@ pub(super) struct Driver<'a> {
 impl Driver<'_> {
     fn search(&mut self) {
         self.flow();
+        if self.construct() {
+            return;
+        }
         let mut start = None;
         if !self.is_done() && self.can_be_improved() {
             start = self.restart();

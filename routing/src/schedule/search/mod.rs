@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `flow` | the optimum | one-to-all scatter, gather |
 //! | `exhaustion` | the optimum, or nothing: it may miss one | oab on small graphs |
+//! | `circulant` | the optimum with one port | oab on graphs with the links of a circulant pattern |
+//! | `trees` | a good broadcast in many blocks | oab, store-forward, all ports |
 //! | `gossip` | a good broadcast at once | oab, aab |
 //! | `packing` | a good scatter at once | wormhole scatter |
 //! | `relay` | a good scatter at once | store-forward aas |
@@ -11,12 +13,13 @@
 //! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
 //! | `umda` | what the paper's evolutionary search finds | as `tabu` |
 //!
-//! A greedy method gives a first schedule. Then the others try the lower bound and
+//! A construction or a greedy method gives a first schedule. Then the others try the lower bound and
 //! one step less than the best so far, in turn, with ever more patience, until the
 //! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
 //! instead, and has nothing to show before it is done).
 
 mod bag;
+mod circulant;
 mod construction;
 mod driver;
 mod evolution;
@@ -31,6 +34,7 @@ mod symmetry;
 mod tabu;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod umda;
 
 use std::fmt;
@@ -50,6 +54,10 @@ pub enum Method {
     Flow,
     /// Tries every largest set of nodes that one step can reach; may miss a schedule.
     Exhaustion,
+    /// The circulant pattern of Träff.
+    Circulant,
+    /// Trees that share no channel.
+    Trees,
     /// Whoever can learn something in a step learns it.
     Gossip,
     /// Every message in the first step with room.
@@ -69,6 +77,8 @@ impl fmt::Display for Method {
         f.write_str(match self {
             Self::Flow => "flow",
             Self::Exhaustion => "exhaustion",
+            Self::Circulant => "circulant",
+            Self::Trees => "trees",
             Self::Gossip => "gossip",
             Self::Packing => "packing",
             Self::Relay => "relay",
@@ -88,8 +98,9 @@ pub struct Options {
     /// A schedule to begin from, such as that of the graph before a fault. What it
     /// says of channels that are gone is left out.
     pub start: Option<Schedule>,
-    /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`] or
-    /// [`Method::Umda`]; `None`: by tabu search with and without symmetries.
+    /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
+    /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search
+    /// with and without symmetries, after the two constructions and a greedy schedule.
     /// Where the method can do nothing, the flow, a greedy method or, for
     /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
@@ -171,7 +182,7 @@ pub struct NotFound;
 
 /// The best schedule that is found before `goes_on` denies. `goes_on` is called often,
 /// also while the bound is computed, which may stay lower if it denies then. What it does
-/// not interrupt is a first greedy schedule, so that there is one.
+/// not interrupt is `circulant` and a first greedy schedule, so that there is one.
 pub fn find(
     problem: &Problem,
     options: &Options,

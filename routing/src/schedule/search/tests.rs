@@ -395,3 +395,80 @@ fn a_start_of_very_many_steps_does_no_harm() {
     };
     search("ring:4", &[], request, &options);
 }
+
+#[test]
+fn a_broadcast_of_blocks_on_a_binomial_graph_follows_the_circulant_pattern() {
+    for (name, blocks, steps) in [
+        ("bmg:2", 3, 3),
+        ("bmg:11", 9, 12),
+        ("bmg:12", 9, 12),
+        ("bmg:33", 4, 9),
+    ] {
+        for (model, method) in [
+            (Model::StoreForward, None),
+            (Model::StoreForward, Some(Method::Circulant)),
+            (Model::Wormhole, Some(Method::Circulant)),
+        ] {
+            let request = Request {
+                model,
+                ports: Ports::One,
+                blocks,
+                ..Request::paper(Collective::Oab, Some("1".to_owned()))
+            };
+            let options = Options {
+                method,
+                ..limited(1000)
+            };
+            let found = search(name, &[], request, &options);
+            let seen = (found.schedule.steps, found.method);
+            assert_eq!(seen, (steps, Method::Circulant), "{name}, {model}");
+        }
+    }
+}
+
+#[test]
+fn without_the_links_of_the_circulant_pattern_another_method_takes_its_place() {
+    let request = |receivers| Request {
+        model: Model::StoreForward,
+        ports: Ports::One,
+        receivers,
+        ..Request::paper(Collective::Oab, Some("0".to_owned()))
+    };
+    let options = Options {
+        method: Some(Method::Circulant),
+        ..limited(1000)
+    };
+    let some = Some(vec!["3".to_owned(), "4".to_owned()]);
+    for (name, faults, request) in [
+        ("ring:9", &[][..], request(None)),
+        ("bmg:9", &["link:3-4"], request(None)),
+        ("bmg:9", &["node:5"], request(None)),
+        ("bmg:9", &[], request(some)),
+    ] {
+        let found = search(name, faults, request, &options);
+        assert_ne!(found.method, Method::Circulant, "{name}");
+    }
+}
+
+#[test]
+fn many_blocks_go_over_trees_that_share_no_channel() {
+    for (name, source, faults, steps) in [
+        ("ring:8", "0", &[][..], 21),
+        ("hypercube:3", "0", &[], 14),
+        ("mesh:3x3", "00", &["link:11-12"], 19),
+        ("kautz:3,2", "01", &[], 13),
+    ] {
+        let request = Request {
+            model: Model::StoreForward,
+            blocks: 30,
+            ..Request::paper(Collective::Oab, Some(source.to_owned()))
+        };
+        let options = Options {
+            method: Some(Method::Trees),
+            ..limited(1000)
+        };
+        let found = search(name, faults, request, &options);
+        let seen = (found.schedule.steps, found.method);
+        assert_eq!(seen, (steps, Method::Trees), "{name}");
+    }
+}

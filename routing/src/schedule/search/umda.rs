@@ -10,6 +10,12 @@
 //!
 //! Departure: [EVO] draws "the worse half of the population" by an order that it
 //! does not give; here it is the order of fitness.
+//!
+//! Departure: [EVO] starts all deliveries of a broadcast at step 0 (§3.4); here their
+//! steps are drawn, so that not all of the first population is in conflict with itself.
+//!
+//! Departure: [EVO] does not say how many genes a mutation changes; here it is one in
+//! `GENES_PER_MUTATION`.
 
 use binomesh_overlay::noise::Noise;
 

@@ -1,0 +1,173 @@
+//! Circulant schedules on the binomial graph BMG(p), whose links are r ± 2^i.
+//!
+//! The skips of [CIR], by repeated halving, are links of BMG(p) for few p, such as
+//! 2^q and 2^q − 1. But other skips carry a schedule of as few rounds. A pattern of
+//! q skips works if each rank r other than 0 can be given one block per round, so
+//! that
+//!
+//! 1. all residues modulo q come once; block c is of this phase, c − q of the one
+//!    before, and one block exactly is of this phase;
+//! 2. the sender r − s has the block: from an earlier round if both are of the same
+//!    phase, from any round if it is the sender's only block of its own phase and the
+//!    receiver takes it one phase later;
+//! 3. rank 0 sends block k in round k.
+//!
+//! What was found by carrying out every p from 3 to 1,024, which a test repeats for
+//! some: the powers of two below p work, the one with the longest way round the ring
+//! first. For 3/4 · 2^q ≤ p
+//! the search of [CIR] works with ascending powers of two as well, and a rank needs
+//! to know nothing of the others. For smaller p the table of all ranks is solved here
+//! by excluding what has no sender left; no choice has to be taken back.
+
+use std::collections::BTreeSet;
+
+/// The powers of two below p in ascending order.
+pub(super) fn ascending(nodes: u32) -> Vec<u32> {
+    let powers = (0..u32::BITS).map(|bit| 1 << bit);
+    powers.take_while(|power| *power < nodes).collect()
+}
+
+/// The same, those with the longest way round a ring of p nodes first.
+pub(super) fn farthest_first(nodes: u32) -> Vec<u32> {
+    let mut skips = ascending(nodes);
+    skips.sort_by_key(|skip| std::cmp::Reverse(((*skip).min(nodes - skip), *skip)));
+    skips
+}
+
+/// Which block each rank receives in each round of a phase; negative ones are of the
+/// phase before. `None` if these skips carry no schedule, or none is found.
+pub(super) fn solve(nodes: u32, skips: &[u32]) -> Option<Vec<Vec<i64>>> {
+    let mut table = Table::new(nodes as usize, skips)?;
+    let every: BTreeSet<usize> = (1..table.nodes).collect();
+    table.exclude(every)?;
+    for rank in 1..table.nodes {
+        for round in 0..skips.len() {
+            while table.cells[rank][round].count_ones() > 1 {
+                let lowest = table.cells[rank][round].trailing_zeros();
+                table.cells[rank][round] &= !(1 << lowest);
+                table.exclude(BTreeSet::from([rank]))?;
+            }
+        }
+    }
+    let length = skips.len() as i64;
+    let block = |cell: &u64| {
+        let value = i64::from(cell.trailing_zeros());
+        if value < length {
+            value
+        } else {
+            value - 2 * length
+        }
+    };
+    let rows = table
+        .cells
+        .iter()
+        .map(|row| row.iter().map(block).collect());
+    Some(rows.collect())
+}
+
+/// What each rank may still receive in each round: bit c is block c of this phase, and
+/// bit q + c is block c − q.
+struct Table {
+    nodes: usize,
+    skips: Vec<usize>,
+    cells: Vec<Vec<u64>>,
+}
+
+impl Table {
+    fn new(nodes: usize, skips: &[u32]) -> Option<Self> {
+        let length = skips.len();
+        if length == 0 || length > 31 || skips.iter().any(|skip| *skip as usize >= nodes) {
+            return None;
+        }
+        let before = ((1 << length) - 1) << length;
+        let row = (0..length).map(|round| ((2 << round) - 1) | before);
+        let row: Vec<u64> = row.collect();
+        let mut cells = vec![row; nodes];
+        for (round, skip) in skips.iter().enumerate() {
+            cells[*skip as usize][round] &= 1 << round;
+        }
+        Some(Self {
+            nodes,
+            skips: skips.iter().map(|skip| *skip as usize).collect(),
+            cells,
+        })
+    }
+
+    fn sender(&self, rank: usize, round: usize) -> usize {
+        (rank + self.nodes - self.skips[round]) % self.nodes
+    }
+
+    /// Take away what breaks a rule, beginning with these ranks, until nothing changes;
+    /// `None` if a round is left without a block.
+    fn exclude(&mut self, mut changed: BTreeSet<usize>) -> Option<()> {
+        while let Some(rank) = changed.pop_first() {
+            let before = self.cells[rank].clone();
+            self.exclude_in_row(rank)?;
+            for round in 0..self.skips.len() {
+                let sender = self.sender(rank, round);
+                if sender != 0 && self.exclude_without_sender(rank, round, sender)? {
+                    changed.insert(sender);
+                }
+            }
+            if self.cells[rank] != before {
+                changed.insert(rank);
+            }
+            if changed.contains(&rank) || self.cells[rank] != before {
+                let receivers = self.skips.iter().map(|skip| (rank + skip) % self.nodes);
+                changed.extend(receivers.filter(|receiver| *receiver != 0));
+            }
+        }
+        Some(())
+    }
+
+    /// Rule 1.
+    fn exclude_in_row(&mut self, rank: usize) -> Option<()> {
+        let length = self.skips.len();
+        let of_this_phase = (1_u64 << length) - 1;
+        let groups = (0..length).map(|residue| (1 << residue) | (1 << (residue + length)));
+        for group in groups.chain([of_this_phase]) {
+            let row = &mut self.cells[rank];
+            let places = (0..length).filter(|round| row[*round] & group != 0);
+            let places: Vec<usize> = places.collect();
+            let is_certain = |round: &usize| row[*round] & !group == 0;
+            match (places[..].first(), places.iter().copied().find(is_certain)) {
+                (None, _) => return None,
+                (Some(only), _) if places.len() == 1 => row[*only] &= group,
+                (_, Some(certain)) => {
+                    let others = (0..length).filter(|round| *round != certain);
+                    others.for_each(|round| row[round] &= !group);
+                }
+                _ => {}
+            }
+        }
+        self.cells[rank].iter().all(|cell| *cell != 0).then_some(())
+    }
+
+    /// Rule 2; whether the sender must have received what is certain here, in a certain
+    /// round, and this was not known before.
+    fn exclude_without_sender(&mut self, rank: usize, round: usize, sender: usize) -> Option<bool> {
+        let length = self.skips.len();
+        for value in 0..2 * length {
+            if self.cells[rank][round] & (1 << value) == 0 {
+                continue;
+            }
+            let earlier = (0..round).map(|place| (place, 1_u64 << value));
+            let any = if value < length { 0..0 } else { 0..length };
+            let later = any.map(|place| (place, 1_u64 << (value % length)));
+            let has = |(place, bit): &(usize, u64)| self.cells[sender][*place] & bit != 0;
+            let mut sources = earlier.chain(later).filter(has);
+            match (sources.next(), sources.next()) {
+                (None, _) => self.cells[rank][round] &= !(1 << value),
+                (Some((place, bit)), None) if self.cells[rank][round] == 1 << value => {
+                    let is_new = self.cells[sender][place] != bit;
+                    self.cells[sender][place] = bit;
+                    if is_new {
+                        return Some(true);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (self.cells[rank][round] != 0).then_some(false)
+    }
+}
