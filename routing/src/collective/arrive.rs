@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::instance::{Arrival, Instance};
 use super::message::{Item, Message};
@@ -24,7 +25,7 @@ fn margin(time: Duration) -> Duration {
     (time / 10).min(MARGIN_MAX)
 }
 
-impl<I: Id> Instance<I> {
+impl<I: Id + Serialize> Instance<I> {
     /// A caller here, the first or another one.
     pub(super) fn on_call(&mut self, ctx: &mut Ctx<'_, I>, value: Bytes, time: Duration) {
         if self.own.is_none() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::Id;
+use serde::Serialize;
 
 use super::instance::Instance;
 use super::message::Message;
@@ -15,7 +16,7 @@ use super::{Ctx, Effect, Timer};
 /// eight. A guess: well above the time of a ballot among neighbours.
 const TURN: Duration = Duration::from_millis(100);
 
-impl<I: Id> Instance<I> {
+impl<I: Id + Serialize> Instance<I> {
     /// Begin to have it decided, if this member coordinates and it is time.
     pub(super) fn consider(&mut self, ctx: &mut Ctx<'_, I>) {
         let is_busy = self.decided.is_some() || self.poll.is_some() || self.holds_off;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
@@ -17,7 +18,7 @@ const DOUBLINGS: (u32, u32) = (4, 8);
 /// The most pieces that are sent for one question.
 const MAX_PIECES: usize = 256;
 
-impl<I: Id> Instance<I> {
+impl<I: Id + Serialize> Instance<I> {
     /// Ask for what the callers here lack of the outcome.
     pub(super) fn fetch_needs(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(decided) = self.decided.clone() else {

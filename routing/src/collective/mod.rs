@@ -41,6 +41,7 @@ use std::time::Duration;
 use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::relay::View;
 use instance::Instance;
@@ -52,7 +53,7 @@ pub use proposal::{Class, End, Hash as ValueHash, Proposal, Value};
 pub use reduce::{Number, Op, Operator, ReduceError, UnknownOp};
 pub use storage::join_parts;
 pub use terms::{Digest, InvalidName, InvalidTerms, Key, Name, OnLoss, PIECE_BYTES, Terms, Verb};
-pub use tree::Frame;
+pub use tree::{Frame, Letter};
 use tree::{Step, Tree};
 
 /// The bounds of what a member keeps.
@@ -255,7 +256,7 @@ struct Ctx<'a, I> {
     out: &'a mut Vec<Effect<I>>,
 }
 
-impl<I: Id> Ctx<'_, I> {
+impl<I: Id + Serialize> Ctx<'_, I> {
     fn send(&mut self, to: Vec<I>, message: Message<I>) {
         if !to.is_empty() {
             self.out.push(Effect::Send { to, message });
@@ -267,15 +268,11 @@ impl<I: Id> Ctx<'_, I> {
         if !self.config.takes_quick_ways || self.gone.has(to) {
             return self.send(vec![to], message);
         }
-        let step = self.tree.up(to, self.me, message);
-        self.take(to, step);
-    }
-
-    fn take(&mut self, to: I, step: Step<I>) {
-        match step {
-            Step::Frames(frames) => self.frames(frames),
-            Step::Waits => self.arm(Timer::Flush, Timer::HOLD),
-            Step::NoWay(message) => self.send(vec![to], message),
+        let letter = Letter::new(self.me, &message);
+        match letter.map(|letter| self.tree.up(to, letter)) {
+            Some(Step::Frames(frames)) => self.frames(frames),
+            Some(Step::Waits) => self.arm(Timer::Flush, Timer::HOLD),
+            Some(Step::NoWay) | None => self.send(vec![to], message),
         }
     }
 
@@ -284,8 +281,9 @@ impl<I: Id> Ctx<'_, I> {
         let is_quick = self.config.takes_quick_ways
             && to.len() + 1 == members.len()
             && self.tree.is_all(members);
-        let frames = is_quick.then(|| self.tree.down(self.me, &message));
-        match frames.flatten() {
+        let body = is_quick.then(|| tree::body_of(&message)).flatten();
+        let frames = body.and_then(|body| self.tree.down(self.me, &body));
+        match frames {
             Some(frames) => self.frames(frames),
             None => self.send(to, message),
         }
@@ -320,7 +318,7 @@ pub struct Collectives<I> {
     calls: BTreeMap<u64, Key>,
 }
 
-impl<I: Id + Serialize> Collectives<I> {
+impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     /// In a life of `me`, with what is recorded of former ones.
     pub fn new(me: I, boot: u64, record: Record, config: Config) -> Self {
         Self {
@@ -538,13 +536,16 @@ impl<I: Id + Serialize> Collectives<I> {
     fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
         match frame {
             Frame::Up { to, letters } if to == self.me => {
-                for (from, message) in letters {
-                    self.handle(Input::Message { from, message }, out);
+                for letter in letters {
+                    if let Some(message) = tree::message_of(&letter.body) {
+                        let from = letter.from;
+                        self.handle(Input::Message { from, message }, out);
+                    }
                 }
             }
             Frame::Up { to, letters } => {
-                for (from, message) in letters {
-                    match self.tree.up(to, from, message) {
+                for letter in letters {
+                    match self.tree.up(to, letter) {
                         Step::Waits => out.push(Effect::Arm {
                             timer: Timer::Flush,
                             after: Timer::HOLD,
@@ -554,7 +555,7 @@ impl<I: Id + Serialize> Collectives<I> {
                             out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
                         }
                         // Its sender asks again.
-                        Step::NoWay(_) => {}
+                        Step::NoWay => {}
                     }
                 }
             }
@@ -563,14 +564,16 @@ impl<I: Id + Serialize> Collectives<I> {
                 origin,
                 rank,
                 end,
-                message,
+                body,
             } => {
-                let passed = self.tree.pass_down(&epoch, (origin, rank), end, &message);
+                let passed = self.tree.pass_down(&epoch, (origin, rank), end, &body);
                 let Some(frames) = passed else { return };
                 let frames = frames.into_iter();
                 out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
-                let (from, message) = (origin, *message);
-                self.handle(Input::Message { from, message }, out);
+                if let Some(message) = tree::message_of(&body) {
+                    let from = origin;
+                    self.handle(Input::Message { from, message }, out);
+                }
             }
         }
     }

@@ -111,7 +111,7 @@ pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallEr
     }
 }
 
-impl<I: Id> Instance<I> {
+impl<I: Id + Serialize> Instance<I> {
     /// The decided outcome for a caller here, once all that it needs is here.
     pub(super) fn outcome(&self, gone: &Gone<I>) -> Option<Outcome<I>> {
         let decided = self.decided.as_ref().filter(|_| !self.calls.is_empty())?;

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use binomesh_overlay::{Epoch, Id};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::Message;
@@ -36,8 +38,8 @@ pub enum Frame<I> {
     Up {
         /// For whom.
         to: I,
-        /// The messages, each with the member that it is from.
-        letters: Vec<(I, Message<I>)>,
+        /// The messages.
+        letters: Vec<Letter<I>>,
     },
     /// A message to all members of an epoch.
     Down {
@@ -49,13 +51,53 @@ pub enum Frame<I> {
         rank: u32,
         /// The receiver passes it on to those before this distance from the origin.
         end: u32,
-        /// The message.
-        message: Box<Message<I>>,
+        /// The [`super::Message`], as it is passed on.
+        body: Bytes,
     },
 }
 
-/// Messages that are alike, of which each member sends one to the same receiver.
-type Row<I> = (I, &'static str, Key);
+/// A message on its way up. Nobody on the way has to read it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Letter<I> {
+    /// Who says it.
+    pub from: I,
+    /// The same for all messages that are alike, of which each member sends one to the same
+    /// receiver.
+    row: u64,
+    /// The [`super::Message`].
+    pub body: Bytes,
+}
+
+impl<I: Id + Serialize> Letter<I> {
+    /// The letter with a message, if others send one that is alike.
+    pub(super) fn new(from: I, message: &Message<I>) -> Option<Self> {
+        let row = message.row()?;
+        let row = postcard::to_stdvec(&row).ok()?;
+        let hash = *blake3::hash(&row).as_bytes();
+        Some(Self {
+            from,
+            row: u64::from_le_bytes(*hash.first_chunk()?),
+            body: body_of(message)?,
+        })
+    }
+}
+
+/// A message as it is passed on, unless it is too long for that.
+pub(super) fn body_of<I: Serialize>(message: &Message<I>) -> Option<Bytes> {
+    let body = postcard::to_stdvec(message).ok()?;
+    (body.len() <= FRAME_BYTES).then(|| body.into())
+}
+
+/// The message in a frame, if it makes sense.
+pub(super) fn message_of<I: DeserializeOwned>(body: &[u8]) -> Option<Message<I>> {
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Some(message),
+        _ => None,
+    }
+}
+
+/// Letters that are alike to one member.
+type Row<I> = (I, u64);
 
 /// This member's place in the graph, and what waits here to be passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,7 +105,7 @@ pub(super) struct Tree<I> {
     view: Option<View<I>>,
     ranks: BTreeMap<I, u32>,
     members: Arc<Vec<Option<I>>>,
-    waiting: BTreeMap<I, Vec<(I, Message<I>)>>,
+    waiting: BTreeMap<I, Vec<Letter<I>>>,
     /// How many of each row have passed, the oldest row first.
     passed: VecDeque<(Row<I>, BTreeSet<I>)>,
 }
@@ -75,8 +117,8 @@ pub(super) enum Step<I> {
     Frames(Vec<(I, Frame<I>)>),
     /// It waits for others, until the timer.
     Waits,
-    /// There is no way up: it is returned.
-    NoWay(Message<I>),
+    /// There is no way up.
+    NoWay,
 }
 
 impl<I: Id> Tree<I> {
@@ -123,13 +165,10 @@ impl<I: Id> Tree<I> {
     }
 
     /// The frames that take a message to all other members.
-    pub(super) fn down(&self, me: I, message: &Message<I>) -> Option<Vec<(I, Frame<I>)>> {
+    pub(super) fn down(&self, me: I, body: &Bytes) -> Option<Vec<(I, Frame<I>)>> {
         let view = self.view()?;
-        if message.size() > FRAME_BYTES {
-            return None;
-        }
         let part = (view.placement.rank.0, 0, self.population());
-        Some(self.branches(view, me, part, message))
+        Some(self.branches(view, me, part, body))
     }
 
     /// The frames to those behind this member, at `start` from the origin, up to `end`.
@@ -138,7 +177,7 @@ impl<I: Id> Tree<I> {
         view: &View<I>,
         origin: I,
         (rank, start, end): (u32, u32, u32),
-        message: &Message<I>,
+        body: &Bytes,
     ) -> Vec<(I, Frame<I>)> {
         let mut frames = Vec::new();
         let mut end = end;
@@ -153,7 +192,7 @@ impl<I: Id> Tree<I> {
                     origin,
                     rank,
                     end,
-                    message: Box::new(message.clone()),
+                    body: body.clone(),
                 };
                 frames.push((*peer, frame));
             }
@@ -168,32 +207,30 @@ impl<I: Id> Tree<I> {
         epoch: &Epoch<I>,
         origin: (I, u32),
         end: u32,
-        message: &Message<I>,
+        body: &Bytes,
     ) -> Option<Vec<(I, Frame<I>)>> {
         let view = self.view()?;
         let population = self.population();
         let is_of = view.placement.epoch == *epoch && self.ranks.get(&origin.0) == Some(&origin.1);
-        if !is_of || end > population || message.size() > FRAME_BYTES {
+        if !is_of || end > population || body.len() > FRAME_BYTES {
             return None;
         }
         let start = distance(origin.1, view.placement.rank.0, population);
         (0 < start && start < end)
-            .then(|| self.branches(view, origin.0, (origin.1, start, end), message))
+            .then(|| self.branches(view, origin.0, (origin.1, start, end), body))
     }
 
-    /// A message of `from` is to go up to `to`.
-    pub(super) fn up(&mut self, to: I, from: I, message: Message<I>) -> Step<I> {
+    /// A letter is to go up to `to`.
+    pub(super) fn up(&mut self, to: I, letter: Letter<I>) -> Step<I> {
         let waiting: usize = self.waiting.values().map(Vec::len).sum();
-        let row = message.row().map(|(kind, key)| (to, kind, key.clone()));
-        let behind = self.behind(to);
-        let (Some(behind), Some(row)) = (behind, row) else {
-            return Step::NoWay(message);
+        let Some(behind) = self.behind(to) else {
+            return Step::NoWay;
         };
-        if waiting >= WAITING || message.size() > FRAME_BYTES {
-            return Step::NoWay(message);
+        if waiting >= WAITING || letter.body.len() > FRAME_BYTES {
+            return Step::NoWay;
         }
-        let is_complete = self.count(row, from) >= behind;
-        self.waiting.entry(to).or_default().push((from, message));
+        let is_complete = self.count((to, letter.row), letter.from) >= behind;
+        self.waiting.entry(to).or_default().push(letter);
         match is_complete {
             true => Step::Frames(self.flush(to)),
             false => Step::Waits,
@@ -236,10 +273,10 @@ impl<I: Id> Tree<I> {
         let Some(next) = self.next_up(to) else {
             return Vec::new();
         };
-        let mut frames: Vec<Vec<(I, Message<I>)>> = Vec::new();
+        let mut frames: Vec<Vec<Letter<I>>> = Vec::new();
         let mut bytes = usize::MAX;
         for letter in letters {
-            let more = letter.1.size();
+            let more = letter.body.len();
             let is_full = frames.last().is_none_or(|last| last.len() >= LETTERS);
             if is_full || bytes.saturating_add(more) > FRAME_BYTES {
                 frames.push(Vec::new());
@@ -277,30 +314,6 @@ const fn distance(from: u32, to: u32, population: u32) -> u32 {
 }
 
 impl<I> Message<I> {
-    /// How many bytes it has, about.
-    pub(super) fn size(&self) -> usize {
-        let of_terms = |members: &Vec<I>| 64 + size_of_val(members.as_slice());
-        match self {
-            Self::Arrive { value, terms, .. } => {
-                let inline = match value {
-                    super::Value::Inline(bytes) => bytes.len(),
-                    super::Value::Stored { .. } => 48,
-                };
-                128 + inline + terms.as_ref().map_or(0, |terms| of_terms(&terms.members))
-            }
-            Self::Propose {
-                terms, proposal, ..
-            } => 128 + proposal.bytes() + of_terms(&terms.members),
-            Self::Prepare { terms, .. } => 128 + of_terms(&terms.members),
-            Self::Promise { voted, lives, .. } => {
-                let voted = voted.as_ref().map_or(0, |(_, proposal)| proposal.bytes());
-                128 + voted + 16 * lives.len()
-            }
-            Self::Vote { lives, .. } => 128 + 16 * lives.len(),
-            _ => 128,
-        }
-    }
-
     /// Of which row of messages it is, if each member sends one.
     const fn row(&self) -> Option<(&'static str, &Key)> {
         match self {
@@ -362,13 +375,17 @@ mod tests {
         }
     }
 
+    fn body(generation: u64) -> Bytes {
+        body_of(&vote(generation)).unwrap()
+    }
+
     #[test]
     fn what_goes_down_comes_to_each_member_once() {
         for population in [2, 3, 5, 8, 13, 16, 33, 100] {
             let trees = all(population);
             for origin in [0, population / 2, population - 1] {
                 let mut got = vec![0; population as usize];
-                let frames = trees[origin as usize].down(origin, &vote(1)).unwrap();
+                let frames = trees[origin as usize].down(origin, &body(1)).unwrap();
                 let mut open: VecDeque<_> = frames.into();
                 while let Some((to, frame)) = open.pop_front() {
                     got[to as usize] += 1;
@@ -377,16 +394,13 @@ mod tests {
                         origin,
                         rank,
                         end,
-                        message,
+                        body,
                     } = frame
                     else {
                         panic!();
                     };
                     let tree = &trees[to as usize];
-                    open.extend(
-                        tree.pass_down(&epoch, (origin, rank), end, &message)
-                            .unwrap(),
-                    );
+                    open.extend(tree.pass_down(&epoch, (origin, rank), end, &body).unwrap());
                 }
                 for (member, count) in got.iter().enumerate() {
                     assert_eq!(*count, u32::from(member as u32 != origin), "{population}");
@@ -408,24 +422,24 @@ mod tests {
                     order.reverse();
                 }
                 let (mut came, mut sent) = (BTreeSet::new(), 0);
-                let mut open: VecDeque<(u32, u32, Message<u32>)> =
-                    order.into_iter().map(|m| (m, m, vote(turn))).collect();
-                while let Some((at, from, message)) = open.pop_front() {
-                    match trees[at as usize].up(root, from, message) {
-                        Step::Waits => {}
-                        Step::NoWay(_) => panic!("no way at {at}"),
-                        Step::Frames(frames) => {
-                            for (to, frame) in frames {
-                                sent += 1;
-                                let Frame::Up { letters, .. } = frame else {
-                                    panic!();
-                                };
-                                for (from, message) in letters {
-                                    match to == root {
-                                        true => _ = came.insert(from),
-                                        false => open.push_back((to, from, message)),
-                                    }
-                                }
+                let letter = |member| Letter::new(member, &vote(turn)).unwrap();
+                let mut open: VecDeque<(u32, Letter<u32>)> =
+                    order.into_iter().map(|m| (m, letter(m))).collect();
+                while let Some((at, letter)) = open.pop_front() {
+                    let frames = match trees[at as usize].up(root, letter) {
+                        Step::Waits => continue,
+                        Step::NoWay => panic!("no way at {at}"),
+                        Step::Frames(frames) => frames,
+                    };
+                    for (to, frame) in frames {
+                        sent += 1;
+                        let Frame::Up { letters, .. } = frame else {
+                            panic!();
+                        };
+                        for letter in letters {
+                            match to == root {
+                                true => _ = came.insert(letter.from),
+                                false => open.push_back((to, letter)),
                             }
                         }
                     }
@@ -439,19 +453,19 @@ mod tests {
     #[test]
     fn frames_of_another_epoch_or_part_are_dropped() {
         let trees = all(8);
-        let good = trees[0].down(0, &vote(1)).unwrap().remove(0);
+        let good = trees[0].down(0, &body(1)).unwrap().remove(0);
         let Frame::Down {
-            mut epoch, message, ..
+            mut epoch, body, ..
         } = good.1
         else {
             panic!();
         };
         let tree = &trees[4];
-        assert!(tree.pass_down(&epoch, (0, 0), 8, &message).is_some());
-        assert!(tree.pass_down(&epoch, (0, 0), 9, &message).is_none());
-        assert!(tree.pass_down(&epoch, (0, 0), 4, &message).is_none());
-        assert!(tree.pass_down(&epoch, (1, 0), 8, &message).is_none());
+        assert!(tree.pass_down(&epoch, (0, 0), 8, &body).is_some());
+        assert!(tree.pass_down(&epoch, (0, 0), 9, &body).is_none());
+        assert!(tree.pass_down(&epoch, (0, 0), 4, &body).is_none());
+        assert!(tree.pass_down(&epoch, (1, 0), 8, &body).is_none());
         epoch.counter += 1;
-        assert!(tree.pass_down(&epoch, (0, 0), 8, &message).is_none());
+        assert!(tree.pass_down(&epoch, (0, 0), 8, &body).is_none());
     }
 }
