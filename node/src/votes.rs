@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A line is written and not forced to the disk: it outlives the process, and not always
-//! the host. So a file of another start of the host counts as lost, see
+//! the host. So a file of another start of the host counts as lost, from then on, see
 //! [`binomesh_routing::collective::lives`].
 
 use std::collections::BTreeMap;
@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 
 use binomesh_routing::collective::lives::Record;
 use binomesh_routing::collective::{Key, Name};
+
+/// Behind the start of the host, if a record was lost before.
+const LOST: &str = "lost";
 
 /// The file is written anew beyond this length.
 const COMPACT_BYTES: u64 = 1 << 20;
@@ -37,6 +40,8 @@ pub(crate) struct Votes {
     path: PathBuf,
     file: File,
     length: u64,
+    /// An earlier record was lost.
+    is_lost: bool,
     greatest: BTreeMap<Name, u64>,
 }
 
@@ -63,17 +68,21 @@ impl Votes {
         };
         let read = text.as_deref().map(read).transpose();
         let read = read.map_err(failed("use the record of votes in"))?;
-        let (former_kernel, greatest) = read.unwrap_or_default();
-        let is_lost = returns && (former_kernel != kernel || text.is_none());
+        let (former_kernel, was_lost, greatest) = read.unwrap_or_default();
+        // Who has lost it once lacks it for good, also in later lives.
+        let is_other = former_kernel != kernel || kernel.is_empty();
+        let is_lost = returns && (is_other || text.is_none() || was_lost);
         let record = match is_lost {
             true => Record::Lost,
             false => Record::Kept(greatest.clone()),
         };
-        let (file, length) = write_anew(&path, kernel, &greatest).map_err(failed("write"))?;
+        let (file, length) =
+            write_anew(&path, kernel, is_lost, &greatest).map_err(failed("write"))?;
         let votes = Self {
             path,
             file,
             length,
+            is_lost,
             greatest,
         };
         Ok((votes, record))
@@ -95,7 +104,8 @@ impl Votes {
 
     fn write(&mut self, key: &Key) -> io::Result<()> {
         if self.length > COMPACT_BYTES {
-            (self.file, self.length) = write_anew(&self.path, &kernel(), &self.greatest)?;
+            (self.file, self.length) =
+                write_anew(&self.path, &kernel(), self.is_lost, &self.greatest)?;
             return Ok(());
         }
         let line = format!("{} {}\n", key.generation, key.name);
@@ -110,7 +120,7 @@ fn kernel() -> String {
     told.unwrap_or_default().trim().to_owned()
 }
 
-fn read(text: &str) -> io::Result<(String, BTreeMap<Name, u64>)> {
+fn read(text: &str) -> io::Result<(String, bool, BTreeMap<Name, u64>)> {
     let bad = |line: &str| {
         let line: String = line.chars().take(64).collect();
         io::Error::other(format!(
@@ -120,10 +130,11 @@ fn read(text: &str) -> io::Result<(String, BTreeMap<Name, u64>)> {
     };
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
-    let kernel = first
-        .strip_prefix("kernel ")
-        .ok_or_else(|| bad(first))?
-        .trim();
+    let first = first.strip_prefix("kernel ").ok_or_else(|| bad(first))?;
+    let (kernel, was_lost) = match first.trim().strip_suffix(LOST) {
+        Some(kernel) => (kernel.trim(), true),
+        None => (first.trim(), false),
+    };
     let mut greatest = BTreeMap::new();
     for line in lines {
         // A process that ended while it wrote has not voted.
@@ -136,15 +147,17 @@ fn read(text: &str) -> io::Result<(String, BTreeMap<Name, u64>)> {
         let known = greatest.entry(name).or_insert(generation);
         *known = generation.max(*known);
     }
-    Ok((kernel.to_owned(), greatest))
+    Ok((kernel.to_owned(), was_lost, greatest))
 }
 
 fn write_anew(
     path: &Path,
     kernel: &str,
+    is_lost: bool,
     greatest: &BTreeMap<Name, u64>,
 ) -> io::Result<(File, u64)> {
-    let mut text = format!("kernel {kernel}\n");
+    let lost = if is_lost { LOST } else { "" };
+    let mut text = format!("kernel {kernel} {lost}\n");
     for (name, generation) in greatest {
         text += &format!("{generation} {name}\n");
     }
@@ -193,6 +206,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         Votes::open_on(dir.path(), false, "k").unwrap();
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
+        assert_eq!(record, Record::Lost);
+        let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
+        assert_eq!(record, Record::Lost);
+        let (_, record) = Votes::open_on(dir.path(), true, "").unwrap();
         assert_eq!(record, Record::Lost);
         fs::remove_file(dir.path().join("votes")).unwrap();
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();

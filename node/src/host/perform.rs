@@ -23,6 +23,11 @@ impl Host {
 
     fn perform_one(&mut self, effect: Effect<PeerId, Message<PeerId>, Timer, Event<PeerId>>) {
         match effect {
+            // A vote that could not be recorded is not given.
+            Effect::Send {
+                message: Message::Collective(_),
+                ..
+            } if self.peer.collectives().is_barred() => {}
             Effect::Send { to, message } => self.send(to, &message),
             Effect::Arm { timer, after } => self.arm(timer, after),
             Effect::Disarm { timer } => self.timers.disarm(timer),

@@ -17,6 +17,8 @@ const TOPIC: &str = "$collective";
 /// How many messages wait for the relay. Full: further ones are dropped and counted, and
 /// asked for again by whoever misses them.
 const MAX_WAITING: usize = 4096;
+/// How many bytes they have together; beyond it likewise.
+const MAX_BYTES: usize = 64 << 20;
 /// How many of the relay's packets they have open, so that users find room for theirs.
 const MAX_OPEN: usize = 32;
 /// How long a message is tried; after that its sender asks again. A guess.
@@ -41,9 +43,15 @@ pub(super) fn messages_of<I: Id + DeserializeOwned>(
 /// What waits, and what is on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Mail<I> {
-    waiting: VecDeque<(Vec<I>, Bytes)>,
+    waiting: VecDeque<Letter<I>>,
+    /// Pieces of long values, behind all others.
+    pieces: VecDeque<Letter<I>>,
+    /// How many bytes both have.
+    bytes: usize,
     /// The packets that are open, by sequence.
     open: BTreeSet<u64>,
+    /// Those that ended while one was being published.
+    ended: BTreeSet<u64>,
     dropped: u64,
 }
 
@@ -51,7 +59,10 @@ impl<I: Id + Serialize> Mail<I> {
     pub(super) const fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
+            pieces: VecDeque::new(),
+            bytes: 0,
             open: BTreeSet::new(),
+            ended: BTreeSet::new(),
             dropped: 0,
         }
     }
@@ -60,15 +71,24 @@ impl<I: Id + Serialize> Mail<I> {
         let Ok(bytes) = postcard::to_stdvec(message) else {
             return;
         };
-        match self.waiting.len() < MAX_WAITING {
-            true => self.waiting.push_back((to, bytes.into())),
-            false => self.dropped += 1,
+        let queue = match message {
+            Message::Piece { .. } => &mut self.pieces,
+            _ => &mut self.waiting,
+        };
+        if queue.len() >= MAX_WAITING || self.bytes + bytes.len() > MAX_BYTES {
+            self.dropped += 1;
+            return;
         }
+        self.bytes += bytes.len();
+        let payload = bytes.into();
+        queue.push_back(Letter { to, payload });
     }
 
     /// Nothing of what waits is sent.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+        self.pieces.clear();
+        self.bytes = 0;
     }
 
     /// How many messages were dropped for want of room.
@@ -78,7 +98,11 @@ impl<I: Id + Serialize> Mail<I> {
 
     /// Whether this own packet was one of them. It is open no more.
     pub(super) fn close(&mut self, sequence: u64) -> bool {
-        self.open.remove(&sequence)
+        let was_open = self.open.remove(&sequence);
+        if !was_open {
+            self.ended.insert(sequence);
+        }
+        was_open
     }
 
     /// The packets of another life are over.
@@ -88,14 +112,21 @@ impl<I: Id + Serialize> Mail<I> {
 
     /// The next message that the relay is to publish, if it may have more of them.
     pub(super) fn next(&mut self, me: I, relay: &Relay<I>) -> Option<(Publish<I>, Letter<I>)> {
+        self.ended.clear();
         while self.open.len() < MAX_OPEN {
-            let (to, payload) = self.waiting.pop_front()?;
-            let letter = Letter { to, payload };
+            let letter = self.waiting.pop_front();
+            let letter = letter.or_else(|| self.pieces.pop_front())?;
+            self.bytes -= letter.payload.len();
             if let Some(publish) = letter.publish(me, relay) {
                 return Some((publish, letter));
             }
         }
         None
+    }
+
+    fn put_back(&mut self, letter: Letter<I>) {
+        self.bytes += letter.payload.len();
+        self.waiting.push_front(letter);
     }
 
     /// What became of it. Whether there may be room for the next one.
@@ -107,11 +138,14 @@ impl<I: Id + Serialize> Mail<I> {
         use routing::PublishError as Error;
         match outcome {
             Ok(id) => {
-                self.open.insert(id.sequence);
+                // It may be over already, if nobody is there to have it.
+                if !self.ended.contains(&id.sequence) {
+                    self.open.insert(id.sequence);
+                }
                 true
             }
             Err(Error::WindowFull(_) | Error::MemoryFull { .. }) => {
-                self.waiting.push_front((letter.to, letter.payload));
+                self.put_back(letter);
                 false
             }
             // Whoever is no member now is told when it asks.
@@ -119,7 +153,7 @@ impl<I: Id + Serialize> Mail<I> {
                 Error::UnknownPeer(peer) | Error::HasLeft(peer) | Error::RosterIncomplete(peer),
             ) => {
                 letter.to.retain(|to| to != peer);
-                self.waiting.push_front((letter.to, letter.payload));
+                self.put_back(letter);
                 true
             }
             Err(_) => true,
@@ -128,6 +162,7 @@ impl<I: Id + Serialize> Mail<I> {
 }
 
 /// A message and its receivers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Letter<I> {
     to: Vec<I>,
     payload: Bytes,
@@ -137,7 +172,7 @@ impl<I: Id> Letter<I> {
     /// To those of its receivers that are members.
     fn publish(&self, me: I, relay: &Relay<I>) -> Option<Publish<I>> {
         let roster = relay.roster()?;
-        let is_member = |peer: &I| roster.rank_of(*peer).is_some();
+        let is_member = |peer: &I| roster.rank_of(*peer).is_some() && !relay.is_down(*peer);
         let to: BTreeSet<I> = self.to.iter().copied().filter(is_member).collect();
         if to.is_empty() {
             return None;

@@ -16,6 +16,9 @@ use super::{Ctx, Timer};
 /// nor those of an earlier generation, asks. A guess: they have a quarter of a kilobyte.
 const SHORT_LIST: usize = 16;
 
+/// Of how many holders of a value this member keeps the word: more than are asked to hold it.
+const HELD_MAX: usize = 16;
+
 /// The longest time before the earliest deadline that is left for deciding.
 const MARGIN_MAX: Duration = Duration::from_secs(1);
 
@@ -37,10 +40,14 @@ impl<I: Id + Serialize> Instance<I> {
             return self.arm_retry(ctx);
         }
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let is_sooner = self.own_time > millis;
         self.own_time = match self.own_time {
             0 => millis,
             before => before.min(millis),
         };
+        if is_sooner && self.arrivals.contains_key(&self.me) {
+            self.arm_close(ctx, self.me, time);
+        }
         self.retries = 0;
         self.arm_retry(ctx);
         self.arrive(ctx, false);
@@ -55,10 +62,20 @@ impl<I: Id + Serialize> Instance<I> {
         if self.decided.is_some() {
             return;
         }
+        let coordinator = Some(self.coordinator(ctx.gone));
+        if self.last_coordinator.is_some() && self.last_coordinator != coordinator {
+            // What another one said does not count any more.
+            self.progress.clear();
+        }
+        self.last_coordinator = coordinator;
         if again {
             self.told.clear();
         }
-        let listeners = self.listeners(&value, ctx.gone);
+        let mut listeners = self.listeners(&value, ctx.gone);
+        // Perhaps nobody coordinates: others may know more of those before them.
+        let further = self.others(ctx.gone).map(|(place, _)| place);
+        listeners.extend(further.take(self.retries as usize / 3));
+        self.is_told_late |= !self.told.is_empty() || again;
         let new: BTreeSet<u32> = listeners.difference(&self.told).copied().collect();
         self.told.extend(&new);
         let new: Vec<I> = new
@@ -81,7 +98,10 @@ impl<I: Id + Serialize> Instance<I> {
             key: self.terms.key.clone(),
             digest: self.digest,
             boot: ctx.boot,
-            left: self.own_time,
+            left: match self.is_closed {
+                true => 0,
+                false => self.own_time,
+            },
             value,
             terms: has_terms.then(|| self.terms.as_ref().clone()),
         }
@@ -102,12 +122,14 @@ impl<I: Id + Serialize> Instance<I> {
             return self.tell_outcome(ctx, place);
         }
         let is_held = match &value {
+            Value::Inline(bytes) if bytes.len() > self.terms.inline_max() => return,
             Value::Inline(_) => true,
-            Value::Stored { size, .. } => {
-                self.arrivals.contains_key(&place) || self.may_hold(*size, ctx.config)
-            }
+            Value::Stored { size, .. } => self.may_hold(place, *size, ctx.config),
         };
         self.note_arrival(ctx, place, value, left);
+        if left == 0 {
+            self.is_closed = true;
+        }
         if is_held {
             self.hold(ctx, place);
         }
@@ -193,7 +215,8 @@ impl<I: Id + Serialize> Instance<I> {
         member: u32,
         held: super::proposal::Hash,
     ) {
-        if member as usize >= self.members() {
+        let known = self.held.range((member, 0)..=(member, u32::MAX)).count();
+        if member as usize >= self.members() || known >= HELD_MAX {
             return;
         }
         self.held.insert((member, place), held);
@@ -217,6 +240,10 @@ impl<I: Id + Serialize> Instance<I> {
     /// Time is over for one of those that have come.
     pub(super) fn on_close(&mut self, ctx: &mut Ctx<'_, I>) {
         self.is_closed = true;
+        if self.is_told_late && self.decided.is_none() {
+            // Who coordinates now may take the time of the first word for that of the last.
+            self.arrive(ctx, true);
+        }
         self.consider(ctx);
     }
 
@@ -252,8 +279,14 @@ impl<I: Id + Serialize> Instance<I> {
     /// Who coordinates says who has come so far.
     pub(super) fn on_progress(&mut self, ctx: &mut Ctx<'_, I>, arrived: &[(u32, u32)]) {
         let members = self.members() as u32;
-        let rows = arrived.iter().take(members as usize);
-        let rows = rows.filter(|(_, last)| *last < members);
+        let is_sound = arrived.is_sorted_by(|one, next| one.1 < next.0)
+            && arrived
+                .iter()
+                .all(|(first, last)| first <= last && *last < members);
+        if !is_sound {
+            return;
+        }
+        let rows = arrived.iter();
         self.progress = rows.flat_map(|(first, last)| *first..=*last).collect();
         if !self.progress.contains(&self.me) {
             self.arrive(ctx, true);

@@ -30,21 +30,35 @@ impl<I: Id + Serialize> Instance<I> {
         self.record(ctx);
         self.has_polled = true;
         self.retries = 0;
-        self.arm_retry(ctx);
         let members = self.members();
         if is_first {
             let proposal = self.proposal(ctx.gone);
             self.poll = Some(Poll::first(self.me, ctx.boot, members, proposal));
+            self.arm_retry(ctx);
             return self.propose(ctx);
         }
-        self.round += 1;
+        self.round = self.round.saturating_add(1).min(Ballot::MAX_ROUND);
         let ballot = Ballot {
             round: self.round,
             proposer: self.me,
             boot: ctx.boot,
         };
         self.poll = Some(Poll::new(ballot, members));
+        self.arm_retry(ctx);
         self.ask(ctx, None);
+        self.answer_own(ctx);
+    }
+
+    /// Answer the own open question, as soon as this life may vote.
+    pub(super) fn answer_own(&mut self, ctx: &mut Ctx<'_, I>) {
+        let Some(poll) = &self.poll else { return };
+        let (ballot, is_asking) = (poll.ballot, poll.proposal().is_none());
+        if poll.has_answered(self.me) {
+            return;
+        }
+        if !is_asking {
+            return self.vote_own(ctx);
+        }
         if self.may_vote(ctx)
             && let Ok(voted) = self.acceptor.promise(ballot)
         {
@@ -56,6 +70,10 @@ impl<I: Id + Serialize> Instance<I> {
 
     fn propose(&mut self, ctx: &mut Ctx<'_, I>) {
         self.ask(ctx, None);
+        self.vote_own(ctx);
+    }
+
+    fn vote_own(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(poll) = &self.poll else { return };
         let (ballot, proposal) = (poll.ballot, poll.proposal().cloned());
         if let Some(proposal) = proposal
@@ -104,8 +122,8 @@ impl<I: Id + Serialize> Instance<I> {
         if ctx.lives.is_sure(&self.list, members.len()) {
             return ctx.lives.may_vote(&self.terms.key);
         }
-        if ctx.lives.begin(self.list) {
-            let unaware = ctx.lives.unaware(&self.list, members, ctx.me);
+        if ctx.lives.begin(self.list, members, ctx.me) {
+            let unaware = ctx.lives.unaware(&self.list);
             let to: Vec<I> = unaware.filter(|member| !ctx.gone.has(*member)).collect();
             let message = Message::Introduce {
                 boot: ctx.boot,
@@ -117,6 +135,9 @@ impl<I: Id + Serialize> Instance<I> {
     }
 
     pub(super) fn on_prepare(&mut self, ctx: &mut Ctx<'_, I>, from: u32, ballot: Ballot) {
+        if !ballot.is_of(from) {
+            return;
+        }
         self.round = self.round.max(ballot.round);
         if self.decided.is_some() {
             return self.tell_outcome(ctx, from);
@@ -163,6 +184,9 @@ impl<I: Id + Serialize> Instance<I> {
         ballot: Ballot,
         proposal: &Proposal,
     ) {
+        if !ballot.is_of(from) {
+            return;
+        }
         self.round = self.round.max(ballot.round);
         if self.decided.is_some() {
             return self.tell_outcome(ctx, from);
@@ -247,6 +271,9 @@ impl<I: Id + Serialize> Instance<I> {
 
     /// Somebody has promised a greater ballot: the other one goes first.
     pub(super) fn on_overruled(&mut self, ctx: &mut Ctx<'_, I>, promised: Ballot) {
+        if promised.round > Ballot::MAX_ROUND {
+            return;
+        }
         let is_news = self
             .poll
             .as_ref()

@@ -15,6 +15,8 @@ use super::{Ctx, Timer, storage};
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// How often it doubles while a caller waits, to four seconds, and if none does.
 const DOUBLINGS: (u32, u32) = (4, 8);
+/// So often those are asked that ought to have a value; then anybody.
+const PATIENT_TRIES: u32 = 8;
 /// The most pieces that are sent for one question.
 const MAX_PIECES: usize = 256;
 
@@ -25,7 +27,9 @@ impl<I: Id + Serialize> Instance<I> {
             return;
         };
         for item in self.needs(&decided, ctx.gone) {
-            self.want(ctx, item);
+            if !self.storage.is_asked(item) {
+                self.want(ctx, item);
+            }
         }
     }
 
@@ -58,7 +62,10 @@ impl<I: Id + Serialize> Instance<I> {
         };
         let owner = owner.filter(is_there);
         let others = self.terms.coordinators().filter(|p| Some(*p) != owner);
-        let others: Vec<u32> = others.filter(is_there).take(HOLDERS - 1).collect();
+        let mut others: Vec<u32> = others.filter(is_there).collect();
+        if tries < PATIENT_TRIES {
+            others.truncate(HOLDERS - 1);
+        }
         let turn = match owner {
             Some(_) => tries / 2,
             None => tries,
@@ -128,6 +135,12 @@ impl<I: Id + Serialize> Instance<I> {
         if size > ctx.config.max_held_bytes as u64 {
             return;
         }
+        if self
+            .expected_size(item)
+            .is_some_and(|expected| expected != size)
+        {
+            return;
+        }
         let whole = self.storage.take(item, size, offset, bytes);
         if self.retries > 0 {
             // Somebody answers.
@@ -152,12 +165,26 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
+    /// How long a whole value is, as its member has said.
+    fn expected_size(&self, item: Item) -> Option<u64> {
+        let Item::Whole(member) = item else {
+            return None;
+        };
+        let decided = self.decided.as_ref().and_then(|all| all.value(member));
+        let expected = decided.or_else(|| Some(&self.arrivals.get(&member)?.value));
+        expected.map(Value::size)
+    }
+
     /// What was not answered is asked again.
     pub(super) fn on_retry(&mut self, ctx: &mut Ctx<'_, I>) {
         self.retries = self.retries.saturating_add(1);
         self.holds_off = false;
+        self.answer_own(ctx);
         for item in self.storage.missing() {
-            self.want(ctx, item);
+            // What comes is not asked for again.
+            if !self.storage.has_grown(item) {
+                self.want(ctx, item);
+            }
         }
         if self.decided.is_some() {
             self.fetch_needs(ctx);

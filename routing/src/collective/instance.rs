@@ -64,6 +64,10 @@ pub(super) struct Instance<I> {
     pub(super) holds_off: bool,
     pub(super) decided: Option<Arc<Proposal>>,
     pub(super) storage: Storage,
+    /// Who coordinated when this member last looked.
+    pub(super) last_coordinator: Option<u32>,
+    /// This member has said again that it has come, with the time of its first word.
+    pub(super) is_told_late: bool,
     /// How often in a row the retry timer has fired.
     pub(super) retries: u32,
     /// How many bytes of it are counted in all.
@@ -93,6 +97,8 @@ impl<I: Id + Serialize> Instance<I> {
             holds_off: false,
             decided: None,
             storage: Storage::default(),
+            last_coordinator: None,
+            is_told_late: false,
             retries: 0,
             counted_bytes: 0,
         }
@@ -111,7 +117,7 @@ impl<I: Id> Instance<I> {
     /// All other members that are not gone.
     pub(super) fn others<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = (u32, I)> + 'a {
         let all = (0..).zip(self.terms.members.iter().copied());
-        all.filter(move |(place, member)| *place != self.me && !gone.has(*member))
+        all.filter(move |(place, member)| *place != self.me && !gone.is_away(*member))
     }
 
     /// Who coordinates: the first that is not gone. This member itself is never gone.
@@ -121,7 +127,10 @@ impl<I: Id> Instance<I> {
 
     fn coordinators<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = u32> + 'a {
         let is_there = move |place: &u32| {
-            *place == self.me || self.member(*place).is_some_and(|member| !gone.has(member))
+            *place == self.me
+                || self
+                    .member(*place)
+                    .is_some_and(|member| !gone.is_away(member))
         };
         self.terms.coordinators().filter(is_there)
     }
@@ -145,7 +154,11 @@ impl<I: Id> Instance<I> {
             Value::Inline(_) => true,
             Value::Stored { .. } => {
                 let there = self.others(gone).count() + 1;
-                arrival.holders.len() >= HOLDERS.min(there)
+                let is_there = |place: &&u32| {
+                    **place == self.me || self.member(**place).is_some_and(|m| !gone.has(m))
+                };
+                let holders = arrival.holders.iter().filter(is_there).count();
+                holders >= HOLDERS.min(there)
             }
         }
     }
@@ -156,7 +169,7 @@ impl<I: Id> Instance<I> {
         match member {
             _ if self.arrivals.contains_key(&place) => Class::Lost,
             Some(member) if gone.has_left(member) => Class::Left,
-            Some(member) if gone.has(member) => Class::Dead,
+            Some(member) if gone.is_away(member) => Class::Dead,
             _ => Class::Late,
         }
     }
@@ -260,7 +273,7 @@ impl<I: Id> Instance<I> {
                 long.map(|(of, _)| Item::Part { of: *of, to: me }).collect()
             }
             Verb::AllReduce { op } => match op {
-                _ if wholes().is_empty() => Vec::new(),
+                _ if wholes().is_empty() || cannot_combine(proposal).is_some() => Vec::new(),
                 super::reduce::Op::Numbers(..) if self.coordinator(gone) != me => {
                     vec![Item::Combined]
                 }
@@ -311,6 +324,9 @@ impl<I: Id> Instance<I> {
             return None;
         };
         let decided = self.decided.as_ref()?;
+        if let (super::reduce::Op::Numbers(..), Some(error)) = (op, cannot_combine(decided)) {
+            return Some(Err(error));
+        }
         let mut all: Option<Vec<u8>> = None;
         for (member, _) in &decided.arrived {
             let value = self.bytes_of(Item::Whole(*member))?;
@@ -343,13 +359,25 @@ impl<I: Id> Instance<I> {
     }
 
     /// Whether a value as long as this may be fetched and held.
-    pub(super) fn may_hold(&self, size: u64, config: &Config) -> bool {
-        let held: u64 = self
-            .arrivals
-            .values()
-            .map(|arrival| arrival.value.size())
-            .sum();
+    pub(super) fn may_hold(&self, place: u32, size: u64, config: &Config) -> bool {
+        let others = self.arrivals.iter().filter(|(other, _)| **other != place);
+        let sizes = others.map(|(_, arrival)| arrival.value.size());
+        let held = sizes.fold(0, u64::saturating_add);
         held.saturating_add(size) <= config.max_held_bytes as u64
+    }
+}
+
+/// Why the values are no rows of as many numbers, by their lengths alone.
+fn cannot_combine(proposal: &Proposal) -> Option<super::reduce::ReduceError> {
+    use super::reduce::ReduceError;
+    let sizes = proposal
+        .arrived
+        .iter()
+        .map(|(_, value)| value.size() as usize);
+    let first = sizes.clone().next()?;
+    match sizes.clone().find(|size| *size != first) {
+        Some(other) => Some(ReduceError::Lengths(first, other)),
+        None => (first % 8 != 0).then_some(ReduceError::NotNumbers(first)),
     }
 }
 

@@ -9,14 +9,15 @@
 //!   remember more;
 //!
 //! and in none of those operations in which one of these had promised or voted before it
-//! knew that number. Who knows it tells it with each of its own votes, and who counts votes
+//! knew that number, nor in earlier ones of the same name. Who knows it tells it with each of its own votes, and who counts votes
 //! leaves out those of former lives. So whatever a former life had voted for, either a
 //! member of its majority says so now, or its vote does not count any more.
 //!
-//! What is decided twice all the same: an operation of whose majority every member has lost
-//! its record, or is cut off and not heard of by the others.
+//! What may be decided twice all the same: an operation of whose majority every member has
+//! lost its record, or is cut off; and one whose votes of a life without a record reach who
+//! counts them late, after all that knew of its successor were started again too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use binomesh_overlay::Id;
 
@@ -32,6 +33,19 @@ pub enum Record {
     Lost,
 }
 
+/// The greatest generation of each name.
+pub(super) fn greatest(keys: impl Iterator<Item = Key>) -> Vec<Key> {
+    let mut greatest: BTreeMap<Name, u64> = BTreeMap::new();
+    for key in keys {
+        let known = greatest.entry(key.name).or_default();
+        *known = key.generation.max(*known);
+    }
+    let greatest = greatest.into_iter();
+    greatest
+        .map(|(name, generation)| Key { name, generation })
+        .collect()
+}
+
 /// What is known of members that were started again, this one among them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lives<I> {
@@ -39,14 +53,12 @@ pub struct Lives<I> {
     has_record: bool,
     /// Lives that have introduced themselves. At most [`Lives::MAX_MET`].
     met: BTreeMap<I, u64>,
-    /// By the digest of a list of members: who knows this life, and whether it may vote.
+    /// By the digest of a list of members: of each other one, once it has said that it knows
+    /// this life, whether it may vote itself.
     /// At most [`Lives::MAX_LISTS`].
-    known_to: BTreeMap<Digest, BTreeMap<I, bool>>,
-    /// Operations in which the former life may have voted. At most
-    /// [`Lives::MAX_TOUCHED`].
-    touched: BTreeSet<Key>,
-    /// By name, up to which generation others have forgotten what was voted for. As many
-    /// at most.
+    known_to: BTreeMap<Digest, BTreeMap<I, Option<bool>>>,
+    /// By name, up to which generation a former life may have voted. At most
+    /// [`Lives::MAX_NAMES`].
     floors: BTreeMap<Name, u64>,
     /// More than that were named: it votes nowhere in this life.
     has_overflown: bool,
@@ -59,10 +71,8 @@ impl<I: Id> Lives<I> {
     /// In how many lists of members a new life introduces itself. Full: it does not vote in
     /// operations of further ones.
     pub const MAX_LISTS: usize = 256;
-    /// How many operations are avoided.
-    pub const MAX_TOUCHED: usize = 65_536;
-    /// How many of them one member names. More than it may keep open.
-    pub const MAX_TOLD: usize = 4096;
+    /// How many names. More than one member keeps.
+    pub const MAX_NAMES: usize = 4096;
 
     /// With this record of former lives, if it is not lost.
     pub fn new(record: Record) -> Self {
@@ -74,7 +84,6 @@ impl<I: Id> Lives<I> {
             has_record,
             met: BTreeMap::new(),
             known_to: BTreeMap::new(),
-            touched: BTreeSet::new(),
             floors,
             has_overflown: false,
         }
@@ -93,16 +102,16 @@ impl<I: Id> Lives<I> {
         let Some(known_to) = self.known_to.get(list) else {
             return members == 1;
         };
-        let sure = known_to.values().filter(|is_sure| **is_sure).count();
+        let sure = known_to.values().filter(|answer| **answer == Some(true));
         // Any majority with this member has one of these in it as well.
         let enough = members + 1 - majority(members);
-        sure >= enough || known_to.len() + 1 >= members
+        sure.count() >= enough || known_to.values().all(Option::is_some)
     }
 
     /// Whether this life may vote in this operation, of members for whom it is sure.
     pub fn may_vote(&self, key: &Key) -> bool {
         let floor = self.floors.get(&key.name).copied();
-        !self.has_overflown && !self.touched.contains(key) && floor < Some(key.generation)
+        !self.has_overflown && floor < Some(key.generation)
     }
 
     /// Vote nowhere any more.
@@ -110,64 +119,50 @@ impl<I: Id> Lives<I> {
         self.has_overflown = true;
     }
 
+    /// Whether it votes nowhere any more.
+    pub const fn is_barred(&self) -> bool {
+        self.has_overflown
+    }
+
     /// Whether there is room to be introduced to these members.
-    pub fn begin(&mut self, list: Digest) -> bool {
-        if self.known_to.len() >= Self::MAX_LISTS && !self.known_to.contains_key(&list) {
+    pub fn begin(&mut self, list: Digest, members: &[I], me: I) -> bool {
+        if self.known_to.contains_key(&list) {
+            return true;
+        }
+        if self.known_to.len() >= Self::MAX_LISTS {
             return false;
         }
-        self.known_to.entry(list).or_default();
+        let others = members.iter().filter(|member| **member != me);
+        let asked = others.map(|member| (*member, None)).collect();
+        self.known_to.insert(list, asked);
         true
     }
 
-    /// Which of these members have not said yet that they know this life.
-    pub fn unaware<'a>(
-        &'a self,
-        list: &Digest,
-        members: &'a [I],
-        me: I,
-    ) -> impl Iterator<Item = I> + 'a {
-        let known_to = self.known_to.get(list);
-        let is_aware = move |member| known_to.is_some_and(|all| all.contains_key(member));
-        let others = members.iter().filter(move |member| **member != me);
-        others.filter(move |member| !is_aware(member)).copied()
+    /// Which of the members of a list have not said yet that they know this life.
+    pub fn unaware(&self, list: &Digest) -> impl Iterator<Item = I> + '_ {
+        let known_to = self.known_to.get(list).into_iter().flatten();
+        known_to.filter_map(|(member, answer)| answer.is_none().then_some(*member))
     }
 
-    /// A member knows this life, may vote itself or not, had promised or voted in `touched`,
-    /// and has forgotten all generations up to `floors`.
-    pub fn on_known(
-        &mut self,
-        from: I,
-        list: &Digest,
-        is_sure: bool,
-        touched: Vec<Key>,
-        floors: Vec<Key>,
-    ) {
-        let Some(known_to) = self.known_to.get_mut(list) else {
+    /// A member knows this life, may vote itself or not, and in operations of these names
+    /// up to these generations former lives may have voted.
+    pub fn on_known(&mut self, from: I, list: &Digest, is_sure: bool, touched: Vec<Key>) {
+        let known_to = self.known_to.get_mut(list);
+        let Some(answer) = known_to.and_then(|known_to| known_to.get_mut(&from)) else {
             return;
         };
-        let was_sure = known_to.entry(from).or_insert(is_sure);
-        *was_sure |= is_sure;
-        let is_too_much = |known: usize, told: &Vec<Key>| {
-            told.len() > Self::MAX_TOLD || known + told.len() > Self::MAX_TOUCHED
-        };
-        self.has_overflown |=
-            is_too_much(self.touched.len(), &touched) || is_too_much(self.floors.len(), &floors);
+        *answer = Some(is_sure || *answer == Some(true));
+        self.has_overflown |= self.floors.len() + touched.len() > Self::MAX_NAMES;
         if self.has_overflown {
             return;
         }
-        self.touched.extend(touched);
-        for key in floors {
+        for key in touched {
             let floor = self.floors.entry(key.name).or_default();
             *floor = key.generation.max(*floor);
         }
     }
 
-    /// Operations in which a former life of this member may have voted.
-    pub fn touched(&self) -> impl Iterator<Item = &Key> {
-        self.touched.iter()
-    }
-
-    /// Up to which generations others have forgotten what was voted for.
+    /// Up to which generations former lives of this member may have voted.
     pub fn floors(&self) -> impl Iterator<Item = Key> + '_ {
         let floors = self.floors.iter();
         floors.map(|(name, floor)| Key {
@@ -218,9 +213,9 @@ mod tests {
         assert!(!lives.may_vote(&key(7)));
         assert!(lives.may_vote(&key(8)));
         let mut lives = Lives::new(Record::Lost);
-        lives.begin(LIST);
+        lives.begin(LIST, &[0, 1, 2, 3, 4], 0);
         for (peer, is_enough) in [(1, false), (2, false), (3, true)] {
-            lives.on_known(peer, &LIST, true, Vec::new(), Vec::new());
+            lives.on_known(peer, &LIST, true, Vec::new());
             assert_eq!(lives.is_sure(&LIST, 5), is_enough, "{peer}");
         }
         assert!(!lives.is_sure(&[2; 16], 5));
@@ -229,25 +224,28 @@ mod tests {
     #[test]
     fn members_that_may_not_vote_themselves_suffice_only_if_they_are_all() {
         let mut lives = Lives::new(Record::Lost);
-        lives.begin(LIST);
+        lives.begin(LIST, &[0, 1, 2, 3, 4], 0);
         for peer in 1..4 {
-            lives.on_known(peer, &LIST, false, Vec::new(), Vec::new());
+            lives.on_known(peer, &LIST, false, Vec::new());
             assert!(!lives.is_sure(&LIST, 5));
         }
-        lives.on_known(4, &LIST, false, Vec::new(), Vec::new());
+        lives.on_known(4, &LIST, false, Vec::new());
         assert!(lives.is_sure(&LIST, 5));
     }
 
     #[test]
     fn a_later_life_does_not_vote_where_its_former_one_may_have() {
         let mut lives = Lives::new(Record::Lost);
-        lives.begin(LIST);
-        lives.on_known(1, &LIST, true, vec![key(7)], vec![key(3)]);
+        lives.begin(LIST, &[0, 1, 2, 3, 4], 0);
+        lives.on_known(1, &LIST, true, vec![key(7), key(3)]);
         assert!(!lives.may_vote(&key(7)));
         assert!(!lives.may_vote(&key(3)));
-        assert!(lives.may_vote(&key(4)));
-        let too_many = (0..=Lives::<u8>::MAX_TOLD as u64).map(key).collect();
-        lives.on_known(2, &LIST, true, too_many, Vec::new());
+        let named = |number: usize| Key {
+            name: number.to_string().parse().unwrap(),
+            generation: 1,
+        };
+        let too_many = (0..=Lives::<u8>::MAX_NAMES).map(named).collect();
+        lives.on_known(2, &LIST, true, too_many);
         assert!(!lives.may_vote(&key(8_000_000)));
     }
 }

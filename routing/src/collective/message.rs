@@ -163,11 +163,9 @@ pub enum Message<I> {
         list: Digest,
         /// Whether the sender itself may vote in operations of this list.
         is_sure: bool,
-        /// Operations with you in which I have promised or voted: your former life may
-        /// have too.
+        /// The greatest generation of each name in which I have promised or voted with you,
+        /// or that I have forgotten: your former life may have voted up to there.
         touched: Vec<Key>,
-        /// The greatest forgotten generation of each name: the same holds up to there.
-        floors: Vec<Key>,
     },
     /// To who coordinates: I hold this long value.
     Held {

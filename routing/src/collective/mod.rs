@@ -219,11 +219,23 @@ pub enum Effect<I> {
 struct Gone<I> {
     down: BTreeSet<I>,
     left: BTreeSet<I>,
+    /// The members of the epoch, if all are known.
+    members: BTreeSet<I>,
 }
 
 impl<I: Id> Gone<I> {
     fn has(&self, member: I) -> bool {
         self.down.contains(&member) || self.left.contains(&member)
+    }
+
+    /// Whether it is no member of the epoch: it cannot be sent anything. It may still come.
+    fn is_absent(&self, member: I) -> bool {
+        !self.members.is_empty() && !self.members.contains(&member)
+    }
+
+    /// Whether nothing can be asked of it now.
+    fn is_away(&self, member: I) -> bool {
+        self.has(member) || self.is_absent(member)
     }
 
     fn has_left(&self, member: I) -> bool {
@@ -271,7 +283,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         let letter = Letter::new(self.me, &message);
         match letter.map(|letter| self.tree.up(to, letter)) {
             Some(Step::Frames(frames)) => self.frames(frames),
-            Some(Step::Waits) => self.arm(Timer::Flush, Timer::HOLD),
+            Some(Step::Waits { is_first: true }) => self.arm(Timer::Flush, Timer::HOLD),
+            Some(Step::Waits { .. }) => {}
             Some(Step::NoWay) | None => self.send(vec![to], message),
         }
     }
@@ -329,6 +342,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             gone: Gone {
                 down: BTreeSet::new(),
                 left: BTreeSet::new(),
+                members: BTreeSet::new(),
             },
             names: Names::new(),
             tree: Tree::new(Arc::default()),
@@ -349,6 +363,11 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     /// Take part in no vote any more in this life.
     pub const fn stop_voting(&mut self) {
         self.lives.bar();
+    }
+
+    /// Whether it takes part in no vote any more in this life.
+    pub const fn is_barred(&self) -> bool {
+        self.lives.is_barred()
     }
 
     /// Send everything by the relay, which has it signed.
@@ -378,7 +397,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             }
             Input::Message { .. } => {}
             Input::Frame(frame) => self.on_frame(frame, out),
-            Input::View { view, members } => self.tree.set(view, members),
+            Input::View { view, members } => self.on_view(view, members, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Down(member) => self.on_gone(member, false, out),
             Input::Left(member) => self.on_gone(member, true, out),
@@ -449,6 +468,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             return Err(CallError::NotAMember);
         };
         outcome::check_size(call, self.config.max_outcome_bytes)?;
+        self.names.make_room(call.value.len(), &self.config);
         let is_held = self.names.bytes() + call.value.len() > self.config.max_bytes;
         if self.calls.len() >= self.config.max_calls || is_held {
             return Err(CallError::Busy);
@@ -514,6 +534,19 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
+    fn on_view(&mut self, view: View<I>, members: Arc<Vec<Option<I>>>, out: &mut Vec<Effect<I>>) {
+        let is_complete = !members.is_empty();
+        let present: BTreeSet<I> = members.iter().copied().flatten().collect();
+        self.tree.set(view, members);
+        if !is_complete || present == self.gone.members {
+            return;
+        }
+        self.gone.members = present;
+        for key in self.names.undecided() {
+            self.with(&key, out, |instance, ctx| instance.on_loss(ctx));
+        }
+    }
+
     fn on_gone(&mut self, member: I, has_left: bool, out: &mut Vec<Effect<I>>) {
         if !self.gone.add(member, has_left) {
             return;
@@ -534,10 +567,14 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
 
     /// A frame has come: what is for this member is handled, the rest goes on.
     fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
+        if !self.config.takes_quick_ways {
+            return;
+        }
         match frame {
             Frame::Up { to, letters } if to == self.me => {
                 for letter in letters {
-                    if let Some(message) = tree::message_of(&letter.body) {
+                    let message = tree::message_of(&letter.body);
+                    if let Some(message) = message.filter(Message::goes_up) {
                         let from = letter.from;
                         self.handle(Input::Message { from, message }, out);
                     }
@@ -546,7 +583,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             Frame::Up { to, letters } => {
                 for letter in letters {
                     match self.tree.up(to, letter) {
-                        Step::Waits => out.push(Effect::Arm {
+                        Step::Waits { is_first: false } => {}
+                        Step::Waits { .. } => out.push(Effect::Arm {
                             timer: Timer::Flush,
                             after: Timer::HOLD,
                         }),
@@ -570,7 +608,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                 let Some(frames) = passed else { return };
                 let frames = frames.into_iter();
                 out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
-                if let Some(message) = tree::message_of(&body) {
+                let message = tree::message_of(&body);
+                if let Some(message) = message.filter(Message::goes_down) {
                     let from = origin;
                     self.handle(Input::Message { from, message }, out);
                 }
@@ -579,10 +618,6 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     }
 
     fn on_message(&mut self, from: I, message: Message<I>, out: &mut Vec<Effect<I>>) {
-        // Whoever speaks is there.
-        if self.gone.down.contains(&from) {
-            self.on_up(from, out);
-        }
         match message {
             Message::Introduce { boot, members } => self.on_introduce(from, boot, &members, out),
             Message::Known {
@@ -590,9 +625,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                 list,
                 is_sure,
                 touched,
-                floors,
             } if boot == self.boot => {
-                self.lives.on_known(from, &list, is_sure, touched, floors);
+                self.lives.on_known(from, &list, is_sure, touched);
             }
             Message::Known { .. } => {}
             Message::AskTerms { key } => {
@@ -636,6 +670,17 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         };
         let (key, digest) = (key.clone(), *digest);
         let is_question = matches!(message, Message::Ask { .. });
+        if is_question
+            && self.names.get(&key).is_none()
+            && self.names.floor(&key.name) < Some(key.generation)
+        {
+            // Its sender has come, and this member has forgotten it with a former life.
+            let message = Message::AskTerms { key };
+            return out.push(Effect::Send {
+                to: vec![from],
+                message,
+            });
+        }
         if is_question && Some(key.generation) <= self.names.floor(&key.name) {
             return self.refuse_old(from, key, out);
         }
@@ -740,14 +785,13 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             return;
         }
         let list = terms::list_digest(members);
-        let mut touched: Vec<Key> = self.names.touched_with(from).collect();
-        touched.extend(self.lives.touched().cloned());
+        let touched = self.names.touched_with(from).chain(self.names.floors());
+        let touched = touched.chain(self.lives.floors());
         let message = Message::Known {
             boot,
             list,
             is_sure: self.lives.is_sure(&list, members.len()),
-            touched,
-            floors: self.names.floors().chain(self.lives.floors()).collect(),
+            touched: lives::greatest(touched),
         };
         let to = vec![from];
         out.push(Effect::Send { to, message });
@@ -758,7 +802,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let Some(instance) = self.names.get(&terms.key) else {
             return;
         };
-        let is_of = instance.terms.place(from).is_some() && instance.decided.is_none();
+        let coordinator = instance.member(instance.coordinator(&self.gone));
+        let is_of = coordinator == Some(from) && instance.decided.is_none();
         let what = instance.terms.difference(terms);
         if let (true, Some(what)) = (is_of, what) {
             self.fail(&terms.key, &CallError::Differs(what), out);

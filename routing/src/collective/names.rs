@@ -139,16 +139,28 @@ impl<I: Id> Names<I> {
                 && self.forget_oldest_of(&key.name, kept)
             {}
         }
-        while self.bytes > config.max_bytes {
-            let idle = self.all().filter(|instance| instance.calls.is_empty());
-            let idle = idle.filter(|instance| Some(&instance.terms.key) != kept);
-            let oldest = idle.min_by_key(|instance| instance.serial);
-            let Some(name) = oldest.map(|instance| instance.terms.key.name.clone()) else {
-                return;
-            };
-            if !self.forget_oldest_of(&name, kept) {
+        self.forget_down_to(config.max_bytes, kept);
+    }
+
+    /// Forget what no caller here waits for until so many more bytes have room, if possible.
+    pub(super) fn make_room(&mut self, bytes: usize, config: &Config) {
+        self.forget_down_to(config.max_bytes.saturating_sub(bytes), None);
+    }
+
+    fn forget_down_to(&mut self, bytes: usize, kept: Option<&Key>) {
+        if self.bytes <= bytes {
+            return;
+        }
+        let all = self
+            .all()
+            .map(|instance| (instance.serial, &instance.terms.key.name));
+        let mut all: Vec<(u64, Name)> = all.map(|(serial, name)| (serial, name.clone())).collect();
+        all.sort_unstable();
+        for (_, name) in all {
+            if self.bytes <= bytes {
                 return;
             }
+            self.forget_oldest_of(&name, kept);
         }
     }
 
@@ -210,8 +222,16 @@ impl<I: Id + Serialize> Names<I> {
             generations: BTreeMap::new(),
         };
         let named = self.names.entry(key.name.clone()).or_insert_with(new);
-        let waiting = named.generations.values().filter(|i| !i.calls.is_empty());
-        if waiting.count() > config.max_generations {
+        // What is older than all that is kept would be forgotten next, and what is newer
+        // cannot push out what callers here wait for.
+        let first = named.generations.first_key_value();
+        let is_old = first.is_some_and(|(first, _)| key.generation < *first);
+        let is_full = named.generations.len() >= config.max_generations;
+        if is_full && is_old {
+            let floor = key.generation;
+            return Err(Refusal::TooOld { floor });
+        }
+        if is_full && first.is_some_and(|(_, instance)| !instance.calls.is_empty()) {
             return Err(Refusal::Full);
         }
         let serial = self.next_serial;

@@ -27,6 +27,8 @@ struct Partial {
     ahead: BTreeMap<u64, Bytes>,
     /// How often it was asked for.
     tries: u32,
+    /// How long its beginning was when it was looked at last.
+    seen: usize,
 }
 
 /// What one member has of the long values of one operation.
@@ -64,6 +66,20 @@ impl Storage {
         }
     }
 
+    /// Whether it was asked for, or is whole.
+    pub(super) fn is_asked(&self, item: Item) -> bool {
+        self.items.contains_key(&item)
+    }
+
+    /// Whether more of it has come since this was asked last.
+    pub(super) fn has_grown(&mut self, item: Item) -> bool {
+        let Some(Stored::Partial(partial)) = self.items.get_mut(&item) else {
+            return false;
+        };
+        let seen = std::mem::replace(&mut partial.seen, partial.front.len());
+        partial.front.len() > seen
+    }
+
     /// Which were asked for and are not whole.
     pub(super) fn missing(&self) -> Vec<Item> {
         let partial = self.items.iter();
@@ -87,7 +103,8 @@ impl Storage {
         if end > size || *partial.size.get_or_insert(size) != size {
             return None;
         }
-        if partial.ahead.len() < MAX_AHEAD {
+        let is_next = offset <= partial.front.len() as u64;
+        if is_next || partial.ahead.len() < MAX_AHEAD {
             partial.ahead.insert(offset, bytes);
         }
         while let Some((&offset, _)) = partial.ahead.first_key_value() {

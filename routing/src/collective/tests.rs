@@ -619,3 +619,75 @@ fn a_barrier_of_n_members_takes_four_messages_for_each() {
     let expected = ["arrive", "propose", "vote", "decided"].map(|kind| (kind, 63));
     assert_eq!(net.sent, BTreeMap::from(expected));
 }
+
+#[test]
+fn who_takes_over_closes_when_the_first_caller_wants_it() {
+    for seed in 0..20 {
+        let mut net = Net::new(5, seed);
+        let terms = net.terms(1, Verb::Barrier);
+        // The two that coordinate first are not called, and the last never comes.
+        let calls = [2, 3].map(|id| net.call(id, &terms, Bytes::new(), TIME));
+        net.run(MS * 4000);
+        net.kill(0);
+        net.run(MS * 5990);
+        for call in calls {
+            let outcome = net.outcome(call);
+            assert!(outcome.agreed, "seed {seed}: {outcome:?}");
+            let missing = [(0, Class::Dead), (1, Class::Late), (4, Class::Late)];
+            assert_eq!(outcome.missing, missing, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn values_that_cannot_be_combined_are_told_to_all() {
+    let mut net = Net::new(4, 1);
+    let op: Op = "sum".parse().unwrap();
+    let terms = net.terms(1, Verb::AllReduce { op });
+    let calls: Vec<_> = (0..4)
+        .map(|id| net.call(id, &terms, value(id, 80_000 + 8 * usize::from(id)), TIME))
+        .collect();
+    net.run(MS * 3000);
+    for call in calls {
+        let told = Some(Err(ReduceError::Lengths(80_000, 80_008)));
+        assert_eq!(net.outcome(call).combined, told);
+    }
+}
+
+#[test]
+fn generations_of_a_name_are_bounded_in_whatever_order_they_come() {
+    let mut net = Net::new(3, 1);
+    let most = net.config.max_generations;
+    for generation in (1..200).rev().chain(1000..1200) {
+        let terms = net.terms(generation, Verb::Barrier);
+        net.call(1, &terms, Bytes::new(), MS);
+        net.run(MS * 20);
+    }
+    for member in net.members.values() {
+        assert!(member.waiting().count() <= most + 1);
+    }
+}
+
+#[test]
+fn a_ballot_of_another_member_or_an_absurd_round_is_not_heard() {
+    let mut net = Net::new(3, 1);
+    let terms = net.terms(1, Verb::Barrier);
+    for (round, proposer) in [(u32::MAX, 1), (7, 2)] {
+        let ballot = voting::Ballot {
+            round,
+            proposer,
+            boot: 1,
+        };
+        let terms = terms.clone();
+        let message = Message::Prepare { terms, ballot };
+        net.feed(0, Input::Message { from: 1, message });
+    }
+    let calls: Vec<_> = (0..3)
+        .map(|id| net.call(id, &terms, Bytes::new(), TIME))
+        .collect();
+    net.run(MS * 200);
+    for call in calls {
+        assert!(net.outcome(call).agreed);
+    }
+    assert_eq!(net.sent.get("promise"), None);
+}

@@ -116,7 +116,10 @@ pub(super) enum Step<I> {
     /// Send these frames at once.
     Frames(Vec<(I, Frame<I>)>),
     /// It waits for others, until the timer.
-    Waits,
+    Waits {
+        /// Nothing else waits yet.
+        is_first: bool,
+    },
     /// There is no way up.
     NoWay,
 }
@@ -226,14 +229,21 @@ impl<I: Id> Tree<I> {
         let Some(behind) = self.behind(to) else {
             return Step::NoWay;
         };
-        if waiting >= WAITING || letter.body.len() > FRAME_BYTES {
+        let is_member = self.ranks.contains_key(&letter.from);
+        if !is_member || waiting >= WAITING || letter.body.len() > FRAME_BYTES {
             return Step::NoWay;
         }
-        let is_complete = self.count((to, letter.row), letter.from) >= behind;
+        let row = (to, letter.row);
+        let is_complete = self.count(row, letter.from) >= behind;
+        if is_complete {
+            self.passed.retain(|(other, _)| *other != row);
+        }
         self.waiting.entry(to).or_default().push(letter);
         match is_complete {
             true => Step::Frames(self.flush(to)),
-            false => Step::Waits,
+            false => Step::Waits {
+                is_first: waiting == 0,
+            },
         }
     }
 
@@ -314,6 +324,22 @@ const fn distance(from: u32, to: u32, population: u32) -> u32 {
 }
 
 impl<I> Message<I> {
+    /// Whether it is one that goes up.
+    pub(super) const fn goes_up(&self) -> bool {
+        matches!(
+            self,
+            Self::Arrive { .. } | Self::Promise { .. } | Self::Vote { .. } | Self::Overruled { .. }
+        )
+    }
+
+    /// Whether it is one that goes down.
+    pub(super) const fn goes_down(&self) -> bool {
+        matches!(
+            self,
+            Self::Prepare { .. } | Self::Propose { .. } | Self::Decided { .. }
+        )
+    }
+
     /// Of which row of messages it is, if each member sends one.
     const fn row(&self) -> Option<(&'static str, &Key)> {
         match self {
@@ -427,7 +453,7 @@ mod tests {
                     order.into_iter().map(|m| (m, letter(m))).collect();
                 while let Some((at, letter)) = open.pop_front() {
                     let frames = match trees[at as usize].up(root, letter) {
-                        Step::Waits => continue,
+                        Step::Waits { .. } => continue,
                         Step::NoWay => panic!("no way at {at}"),
                         Step::Frames(frames) => frames,
                     };

@@ -34,9 +34,12 @@ impl Ballot {
         }
     }
 
-    /// Whether it is the attempt that needs no promises.
-    pub const fn is_first(self) -> bool {
-        self.round == 0
+    /// The greatest round. Honest members count up from 1 and never get there.
+    pub const MAX_ROUND: u32 = u32::MAX / 2;
+
+    /// Whether the member at this place may have attempted it.
+    pub const fn is_of(self, member: u32) -> bool {
+        self.proposer == member && self.round <= Self::MAX_ROUND
     }
 }
 
@@ -179,7 +182,8 @@ impl<P: Clone + PartialEq> Poll<P> {
 
     /// Which lives follow others, as the sender of an answer knows.
     pub fn note_lives(&mut self, lives: impl IntoIterator<Item = (u32, u64)>) {
-        for (member, boot) in lives {
+        let members = self.members as u32;
+        for (member, boot) in lives.into_iter().filter(|(member, _)| *member < members) {
             let known = self.latest.entry(member).or_insert(boot);
             *known = boot.max(*known);
         }
