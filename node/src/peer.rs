@@ -532,6 +532,11 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
     fn tell_collectives(&mut self, view: View<I>, out: &mut Out<I>) {
         let roster = self.relay.roster().filter(|roster| roster.is_complete());
         let members = roster.map(|roster| roster.peers()).unwrap_or_default();
+        if !members.is_empty() {
+            let present = members.iter().copied().flatten().collect();
+            let input = collective::Input::Members(Arc::new(present));
+            self.on_collective(input, out);
+        }
         self.on_collective(collective::Input::View { view, members }, out);
     }
 

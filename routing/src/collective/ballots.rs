@@ -68,6 +68,13 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
+    /// Somebody is waited for again that was given up when promises were asked for.
+    pub(super) fn take_back(&mut self, ctx: &Ctx<'_, I>) {
+        if !self.is_ready(ctx.gone) {
+            self.poll.take_if(|poll| poll.proposal().is_none());
+        }
+    }
+
     fn propose(&mut self, ctx: &mut Ctx<'_, I>) {
         self.ask(ctx, None);
         self.vote_own(ctx);

@@ -169,7 +169,7 @@ impl<I: Id> Instance<I> {
         match member {
             _ if self.arrivals.contains_key(&place) => Class::Lost,
             Some(member) if gone.has_left(member) => Class::Left,
-            Some(member) if gone.is_away(member) => Class::Dead,
+            Some(member) if gone.has(member) => Class::Dead,
             _ => Class::Late,
         }
     }

@@ -158,6 +158,9 @@ pub enum Input<I> {
     },
     /// A frame from a neighbour in the graph.
     Frame(Frame<I>),
+    /// Who is in the epoch. Who is listed and not among these is waited for, and does not
+    /// coordinate: it may never have been started.
+    Members(Arc<BTreeSet<I>>),
     /// This member's tables are these, and the names of its epoch's members if all are
     /// known.
     View {
@@ -220,7 +223,7 @@ struct Gone<I> {
     down: BTreeSet<I>,
     left: BTreeSet<I>,
     /// The members of the epoch, if all are known.
-    members: BTreeSet<I>,
+    members: Arc<BTreeSet<I>>,
 }
 
 impl<I: Id> Gone<I> {
@@ -342,7 +345,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             gone: Gone {
                 down: BTreeSet::new(),
                 left: BTreeSet::new(),
-                members: BTreeSet::new(),
+                members: Arc::default(),
             },
             names: Names::new(),
             tree: Tree::new(Arc::default()),
@@ -397,7 +400,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             }
             Input::Message { .. } => {}
             Input::Frame(frame) => self.on_frame(frame, out),
-            Input::View { view, members } => self.on_view(view, members, out),
+            Input::View { view, members } => self.tree.set(view, members),
+            Input::Members(members) => self.on_members(members, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Down(member) => self.on_gone(member, false, out),
             Input::Left(member) => self.on_gone(member, true, out),
@@ -534,16 +538,13 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    fn on_view(&mut self, view: View<I>, members: Arc<Vec<Option<I>>>, out: &mut Vec<Effect<I>>) {
-        let is_complete = !members.is_empty();
-        let present: BTreeSet<I> = members.iter().copied().flatten().collect();
-        self.tree.set(view, members);
-        if !is_complete || present == self.gone.members {
+    fn on_members(&mut self, members: Arc<BTreeSet<I>>, out: &mut Vec<Effect<I>>) {
+        if self.gone.members == members {
             return;
         }
-        self.gone.members = present;
+        self.gone.members = members;
         for key in self.names.undecided() {
-            self.with(&key, out, |instance, ctx| instance.on_loss(ctx));
+            self.with(&key, out, |instance, ctx| instance.on_members(ctx));
         }
     }
 

@@ -266,12 +266,24 @@ impl<I: Id + Serialize> Instance<I> {
         self.consider(ctx);
     }
 
+    /// Other members are in the epoch: others may have to coordinate.
+    pub(super) fn on_members(&mut self, ctx: &mut Ctx<'_, I>) {
+        let mut told = std::mem::take(&mut self.told);
+        told.retain(|place| {
+            self.member(*place)
+                .is_some_and(|one| !ctx.gone.is_away(one))
+        });
+        self.told = told;
+        self.on_loss(ctx);
+    }
+
     /// A member is back: it may know more, or nothing.
     pub(super) fn on_return(&mut self, ctx: &mut Ctx<'_, I>, member: I) {
         let Some(place) = self.terms.place(member) else {
             return;
         };
         self.told.remove(&place);
+        self.take_back(ctx);
         self.ask(ctx, Some(place));
         self.arrive(ctx, false);
         if self.coordinator(ctx.gone) == place {

@@ -1,5 +1,7 @@
 //! Members in virtual time, whose messages are delayed, lost and reordered.
 
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
