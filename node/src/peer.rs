@@ -591,6 +591,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
             self.meet_members();
             self.note_members();
             self.recall_members(out);
+            let members = self.members.iter().copied().flatten().collect();
+            self.on_collective(collective::Input::Members(Arc::new(members)), out);
         }
     }
 

@@ -76,7 +76,7 @@ impl<I: Id> Instance<I> {
             key: self.terms.key.clone(),
             digest: self.digest,
             boot: ctx.boot,
-            left: self.own_time,
+            left: if self.is_closed { 0 } else { self.own_time },
             value,
             terms: has_terms.then(|| self.terms.as_ref().clone()),
         }
@@ -102,6 +102,7 @@ impl<I: Id> Instance<I> {
         if self.decided.is_some() {
             return self.tell_outcome(ctx, place);
         }
+        self.is_closed |= left == 0;
         let is_held = match &value {
             Value::Inline(_) => true,
             Value::Stored { size, .. } => {
@@ -202,13 +203,17 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// Time is over for one of those that have come.
+    /// Time is over for one of those that have come. Who coordinates may have heard of them
+    /// later than others, and is told.
     pub(super) fn on_close(&mut self, ctx: &mut Ctx<'_, I>) {
-        self.is_closed = true;
-        self.consider(ctx);
+        let is_news = !std::mem::replace(&mut self.is_closed, true);
+        match is_news && self.coordinator(ctx.gone) != self.me {
+            true => self.arrive(ctx, true),
+            false => self.consider(ctx),
+        }
     }
 
-    /// Tell those that have come who has, if this member coordinates.
+    /// Tell those that have come whose values count, if this member coordinates.
     pub(super) fn tell_progress(&mut self, ctx: &mut Ctx<'_, I>) {
         if self.decided.is_some() {
             return;
@@ -218,7 +223,9 @@ impl<I: Id> Instance<I> {
             return;
         }
         let mut rows: Vec<(u32, u32)> = Vec::new();
-        for place in self.arrivals.keys() {
+        let arrivals = self.arrivals.iter();
+        // Whoever is not named comes again, and those that hold its value say so again.
+        for (place, _) in arrivals.filter(|(_, arrival)| self.counts(arrival, ctx.gone)) {
             match rows.last_mut() {
                 Some((_, last)) if *last + 1 == *place => *last = *place,
                 _ => rows.push((*place, *place)),

@@ -53,6 +53,13 @@ impl<I: Id> Instance<I> {
         }
     }
 
+    /// Somebody is waited for again that was given up when promises were asked for.
+    pub(super) fn take_back(&mut self, ctx: &Ctx<'_, I>) {
+        if !self.is_ready(ctx.gone) {
+            self.poll.take_if(|poll| poll.proposal().is_none());
+        }
+    }
+
     fn propose(&mut self, ctx: &mut Ctx<'_, I>) {
         self.ask(ctx, None);
         let Some(poll) = &self.poll else { return };

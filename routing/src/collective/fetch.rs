@@ -55,7 +55,7 @@ impl<I: Id> Instance<I> {
         let all = owner.into_iter().chain(others);
         let there = all.filter(|place| *place != self.me);
         let there = there.filter_map(|place| self.member(place));
-        let there: Vec<I> = there.filter(|member| !ctx.gone.has(*member)).collect();
+        let there: Vec<I> = there.filter(|member| ctx.gone.is_there(*member)).collect();
         there.get(tries as usize % there.len().max(1)).copied()
     }
 

@@ -105,20 +105,20 @@ impl<I: Id> Instance<I> {
         self.terms.members.get(place as usize).copied()
     }
 
-    /// All other members that are not gone.
+    /// All other members that are there.
     pub(super) fn others<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = (u32, I)> + 'a {
         let all = (0..).zip(self.terms.members.iter().copied());
-        all.filter(move |(place, member)| *place != self.me && !gone.has(*member))
+        all.filter(move |(place, member)| *place != self.me && gone.is_there(*member))
     }
 
-    /// Who coordinates: the first that is not gone. This member itself is never gone.
+    /// Who coordinates: the first that is there. This member itself always is.
     pub(super) fn coordinator(&self, gone: &Gone<I>) -> u32 {
         self.coordinators(gone).next().unwrap_or(self.me)
     }
 
     fn coordinators<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = u32> + 'a {
         let is_there = move |place: &u32| {
-            *place == self.me || self.member(*place).is_some_and(|member| !gone.has(member))
+            *place == self.me || self.member(*place).is_some_and(|member| gone.is_there(member))
         };
         self.terms.coordinators().filter(is_there)
     }
@@ -137,7 +137,7 @@ impl<I: Id> Instance<I> {
     }
 
     /// Whether a value is held by enough members.
-    fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
+    pub(super) fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
         match arrival.value {
             Value::Inline(_) => true,
             Value::Stored { .. } => {

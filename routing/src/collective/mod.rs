@@ -150,6 +150,9 @@ pub enum Input<I> {
     Left(I),
     /// A member is there after all, or again.
     Up(I),
+    /// Who is in the epoch. Who is listed and not among these is waited for, and does not
+    /// coordinate: it may never have been started.
+    Members(Arc<BTreeSet<I>>),
 }
 
 /// What the machine asks for.
@@ -183,11 +186,13 @@ pub enum Effect<I> {
     },
 }
 
-/// Who is called down or has left.
+/// Who is called down or has left, and who else is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Gone<I> {
     down: BTreeSet<I>,
     left: BTreeSet<I>,
+    /// Who is in the epoch, once that is known.
+    members: Option<Arc<BTreeSet<I>>>,
 }
 
 impl<I: Id> Gone<I> {
@@ -197,6 +202,12 @@ impl<I: Id> Gone<I> {
 
     fn has_left(&self, member: I) -> bool {
         self.left.contains(&member)
+    }
+
+    /// Whether a member can be asked anything.
+    fn is_there(&self, member: I) -> bool {
+        let is_member = self.members.as_ref().is_none_or(|all| all.contains(&member));
+        is_member && !self.has(member)
     }
 
     /// Whether that was news. More peers than rosters hold are not remembered.
@@ -264,6 +275,7 @@ impl<I: Id + Serialize> Collectives<I> {
             gone: Gone {
                 down: BTreeSet::new(),
                 left: BTreeSet::new(),
+                members: None,
             },
             names: Names::new(),
             calls: BTreeMap::new(),
@@ -310,6 +322,7 @@ impl<I: Id + Serialize> Collectives<I> {
             Input::Down(member) => self.on_gone(member, false, out),
             Input::Left(member) => self.on_gone(member, true, out),
             Input::Up(member) => self.on_up(member, out),
+            Input::Members(members) => self.on_members(members, out),
         }
     }
 
@@ -451,6 +464,16 @@ impl<I: Id + Serialize> Collectives<I> {
         }
         for key in self.names.undecided_with(member) {
             self.with(&key, out, |instance, ctx| instance.on_return(ctx, member));
+        }
+    }
+
+    fn on_members(&mut self, members: Arc<BTreeSet<I>>, out: &mut Vec<Effect<I>>) {
+        if self.gone.members.as_ref() == Some(&members) {
+            return;
+        }
+        self.gone.members = Some(members);
+        for key in self.names.undecided() {
+            self.with(&key, out, |instance, ctx| instance.on_members(ctx));
         }
     }
 

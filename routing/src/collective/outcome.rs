@@ -274,12 +274,23 @@ impl<I: Id> Instance<I> {
             return;
         };
         self.told.remove(&place);
+        self.take_back(ctx);
         self.ask(ctx, Some(place));
         self.arrive(ctx, false);
         if self.coordinator(ctx.gone) == place {
             self.ask_outcome(ctx, place);
         }
         self.tell_what_is_held(ctx);
+    }
+
+    /// Other members are in the epoch: others may have to coordinate.
+    pub(super) fn on_members(&mut self, ctx: &mut Ctx<'_, I>) {
+        let mut told = std::mem::take(&mut self.told);
+        told.retain(|place| self.member(*place).is_some_and(|one| ctx.gone.is_there(one)));
+        self.told = told;
+        self.arrive(ctx, false);
+        self.tell_what_is_held(ctx);
+        self.consider(ctx);
     }
 
     fn tell_what_is_held(&mut self, ctx: &mut Ctx<'_, I>) {

@@ -7,6 +7,8 @@ use binomesh_overlay::noise::Noise;
 
 use super::*;
 
+mod membership;
+
 type Id = u8;
 
 const MS: Duration = Duration::from_millis(1);

@@ -1,0 +1,106 @@
+//! Members that were never there, members that are back, and words that were lost.
+
+use super::*;
+
+#[test]
+fn members_that_were_never_started_do_not_coordinate() {
+    for size in [8, 20_000] {
+        let mut net = Net::new(5, 1);
+        for never in [0, 3] {
+            net.members.remove(&never);
+        }
+        for id in [1, 2, 4] {
+            net.feed(id, Input::Members(Arc::new([1, 2, 4].into())));
+        }
+        let terms = net.terms(1, Verb::AllGather);
+        let calls = [1, 2, 4].map(|id| net.call(id, &terms, value(id, size), TIME));
+        net.run(TIME);
+        for call in calls {
+            let outcome = net.outcome(call);
+            assert!(outcome.agreed, "{size} bytes: {outcome:?}");
+            assert_eq!(outcome.missing, [(0, Class::Late), (3, Class::Late)]);
+        }
+    }
+}
+
+#[test]
+fn a_member_that_comes_into_the_epoch_is_told_who_has_come_and_coordinates() {
+    let mut net = Net::new(3, 2);
+    let all = Collectives::new(0, 1, Record::Kept(BTreeMap::new()), net.config);
+    net.members.remove(&0);
+    for id in [1, 2] {
+        net.feed(id, Input::Members(Arc::new([1, 2].into())));
+    }
+    let terms = net.terms(1, Verb::Barrier);
+    let mut calls = [1, 2]
+        .map(|id| net.call(id, &terms, Bytes::new(), TIME))
+        .to_vec();
+    net.run(Duration::from_secs(2));
+    net.members.insert(0, all);
+    for id in 0..3 {
+        net.feed(id, Input::Members(Arc::new([0, 1, 2].into())));
+    }
+    calls.push(net.call(0, &terms, Bytes::new(), TIME));
+    net.run(Duration::from_secs(1));
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert!(outcome.agreed && outcome.missing.is_empty(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn members_that_are_back_before_anybody_has_promised_are_waited_for() {
+    let mut net = Net::new(3, 3);
+    net.split(&[0, 1], &[2]);
+    net.run(Duration::from_secs(3));
+    let terms = net.terms(1, Verb::Barrier);
+    let mut calls = vec![net.call(2, &terms, Bytes::new(), TIME)];
+    net.run(Duration::from_secs(1));
+    net.heal();
+    net.run(Duration::from_secs(3));
+    calls.extend([0, 1].map(|id| net.call(id, &terms, Bytes::new(), TIME)));
+    net.run(Duration::from_secs(1));
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert!(outcome.agreed && outcome.missing.is_empty(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_coordinator_that_was_started_again_closes_in_time() {
+    let mut net = Net::new(4, 4);
+    let terms = Terms {
+        on_loss: OnLoss::Wait,
+        ..net.terms(1, Verb::Barrier)
+    };
+    let calls = [1, 2, 3].map(|id| net.call(id, &terms, Bytes::new(), TIME));
+    net.run(Duration::from_secs(2));
+    net.kill(0);
+    net.run(Duration::from_secs(2));
+    net.restart(0);
+    net.run(TIME);
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert!(outcome.agreed, "{outcome:?}");
+        assert_eq!(outcome.missing, [(0, Class::Late)]);
+    }
+}
+
+/// Member 1 says that it holds a value just before the coordinator names all that have come.
+#[test]
+fn that_a_value_is_held_is_said_again() {
+    let mut net = Net::new(5, 5);
+    let terms = net.terms(1, Verb::AllGather);
+    let call = |net: &mut Net, id| net.call(id, &terms, value(id, 20_000), TIME);
+    let mut calls: Vec<_> = (0..4).map(|id| call(&mut net, id)).collect();
+    net.run(Duration::from_millis(990));
+    net.cut.insert((1, 0));
+    calls.push(call(&mut net, 4));
+    net.run(Duration::from_millis(500));
+    net.cut.clear();
+    net.run(Duration::from_secs(5));
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert!(outcome.agreed && outcome.missing.is_empty(), "{outcome:?}");
+    }
+}
