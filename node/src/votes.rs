@@ -3,12 +3,14 @@
 //!
 //! ```text
 //!   votes    kernel 7c6b…      which start of the host wrote it
+//!            lost              if a record was lost before
 //!            12 job-7          generation and name, the greatest counts
 //! ```
 //!
 //! A line is written and not forced to the disk: it outlives the process, and not always
 //! the host. So a file of another start of the host counts as lost, see
-//! [`binomesh_routing::collective::lives`].
+//! [`binomesh_routing::collective::lives`]. Once lost it stays so: what the lives after that
+//! record is not all that there was.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -21,6 +23,8 @@ use binomesh_routing::collective::{Key, Name};
 
 /// The file is written anew beyond this length.
 const COMPACT_BYTES: u64 = 1 << 20;
+/// The line that says that a record was lost before.
+const LOST: &str = "lost";
 
 /// The record of votes could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +41,15 @@ pub(crate) struct Votes {
     path: PathBuf,
     file: File,
     length: u64,
+    is_lost: bool,
+    greatest: BTreeMap<Name, u64>,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+struct Read {
+    kernel: String,
+    is_lost: bool,
     greatest: BTreeMap<Name, u64>,
 }
 
@@ -63,17 +76,23 @@ impl Votes {
         };
         let read = text.as_deref().map(read).transpose();
         let read = read.map_err(failed("use the record of votes in"))?;
-        let (former_kernel, greatest) = read.unwrap_or_default();
-        let is_lost = returns && (former_kernel != kernel || text.is_none());
+        let Read {
+            kernel: former_kernel,
+            is_lost: was_lost,
+            greatest,
+        } = read.unwrap_or_default();
+        let is_lost = was_lost || returns && (former_kernel != kernel || text.is_none());
         let record = match is_lost {
             true => Record::Lost,
             false => Record::Kept(greatest.clone()),
         };
-        let (file, length) = write_anew(&path, kernel, &greatest).map_err(failed("write"))?;
+        let written = write_anew(&path, kernel, is_lost, &greatest);
+        let (file, length) = written.map_err(failed("write"))?;
         let votes = Self {
             path,
             file,
             length,
+            is_lost,
             greatest,
         };
         Ok((votes, record))
@@ -95,7 +114,8 @@ impl Votes {
 
     fn write(&mut self, key: &Key) -> io::Result<()> {
         if self.length > COMPACT_BYTES {
-            (self.file, self.length) = write_anew(&self.path, &kernel(), &self.greatest)?;
+            let (path, greatest) = (&self.path, &self.greatest);
+            (self.file, self.length) = write_anew(path, &kernel(), self.is_lost, greatest)?;
             return Ok(());
         }
         let line = format!("{} {}\n", key.generation, key.name);
@@ -110,7 +130,7 @@ fn kernel() -> String {
     told.unwrap_or_default().trim().to_owned()
 }
 
-fn read(text: &str) -> io::Result<(String, BTreeMap<Name, u64>)> {
+fn read(text: &str) -> io::Result<Read> {
     let bad = |line: &str| {
         let line: String = line.chars().take(64).collect();
         io::Error::other(format!(
@@ -124,27 +144,40 @@ fn read(text: &str) -> io::Result<(String, BTreeMap<Name, u64>)> {
         .strip_prefix("kernel ")
         .ok_or_else(|| bad(first))?
         .trim();
-    let mut greatest = BTreeMap::new();
+    let (mut is_lost, mut greatest) = (false, BTreeMap::new());
     for line in lines {
         // A process that ended while it wrote has not voted.
         let Some(line) = line.strip_suffix('\n') else {
             break;
         };
+        if line == LOST {
+            is_lost = true;
+            continue;
+        }
         let (generation, name) = line.split_once(' ').ok_or_else(|| bad(line))?;
         let generation: u64 = generation.parse().map_err(|_| bad(line))?;
         let name: Name = name.parse().map_err(|_| bad(line))?;
         let known = greatest.entry(name).or_insert(generation);
         *known = generation.max(*known);
     }
-    Ok((kernel.to_owned(), greatest))
+    Ok(Read {
+        kernel: kernel.to_owned(),
+        is_lost,
+        greatest,
+    })
 }
 
 fn write_anew(
     path: &Path,
     kernel: &str,
+    is_lost: bool,
     greatest: &BTreeMap<Name, u64>,
 ) -> io::Result<(File, u64)> {
     let mut text = format!("kernel {kernel}\n");
+    if is_lost {
+        text += LOST;
+        text += "\n";
+    }
     for (name, generation) in greatest {
         text += &format!("{generation} {name}\n");
     }
@@ -195,6 +228,16 @@ mod tests {
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
         assert_eq!(record, Record::Lost);
         fs::remove_file(dir.path().join("votes")).unwrap();
+        let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
+        assert_eq!(record, Record::Lost);
+    }
+
+    #[test]
+    fn a_record_that_was_lost_once_stays_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        Votes::open_on(dir.path(), false, "k").unwrap();
+        let (mut votes, _) = Votes::open_on(dir.path(), true, "another").unwrap();
+        votes.record(&key("a", 3)).unwrap();
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
         assert_eq!(record, Record::Lost);
     }
