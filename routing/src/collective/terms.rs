@@ -210,10 +210,12 @@ impl<I: Id> Terms<I> {
         }
         let mut sorted: Vec<(I, u32)> = self.members.iter().copied().zip(0..).collect();
         sorted.sort_unstable();
-        if let Some([(_, first), (_, second)]) =
-            sorted.array_windows().find(|[one, other]| one.0 == other.0)
-        {
-            return Err(InvalidTerms::Twice(*first, *second));
+        let twice = sorted.windows(2).find_map(|pair| match pair {
+            [(one, first), (other, second)] if one == other => Some((*first, *second)),
+            _ => None,
+        });
+        if let Some((first, second)) = twice {
+            return Err(InvalidTerms::Twice(first, second));
         }
         match (self.verb.root(), self.on_loss) {
             (Some(root), _) if root as usize >= count => Err(InvalidTerms::Root(root, count)),
