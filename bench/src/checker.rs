@@ -1,4 +1,4 @@
-//! Exhaustive checks of the overlay's own machines on small trees and rings.
+//! Exhaustive checks of the own machines of overlay and collectives in small worlds.
 //!
 //! ```text
 //!   Protocol (ring | fingers)   what a process is, what it does, what is right
@@ -16,6 +16,7 @@
 
 pub mod channels;
 pub mod clique;
+pub mod collectives;
 pub mod finger;
 pub mod graph;
 pub mod model;

@@ -5,6 +5,7 @@ mod arbitrary_states;
 mod chaos;
 mod clean_start;
 mod clique_worlds;
+mod collective_worlds;
 mod figures;
 mod graph_worlds;
 mod heal;

@@ -4,6 +4,7 @@
 pub mod campaign;
 pub mod checker;
 pub mod draw;
+pub mod operation;
 pub mod scenario;
 pub mod shrink;
 pub mod trial;
@@ -42,7 +43,8 @@ Each seed draws a scenario: a size if --nodes is a range, small ones often, a
 deployment, a network, bursts of faults with quiet between them, and broadcasts and
 unicasts throughout. In the quiet, and when all
 faults have ended, the overlay must become the exact binomial graph within
---heal-seconds; at the end every open message must get its receipt and silence must
+--heal-seconds. Collective operations of all kinds are called throughout; what their
+callers hear must agree, be true and come in time. At the end every open message must get its receipt and silence must
 follow. Deliveries are counted at the receivers and receipts held against them. A
 heal round is one beat of the default profile, 600 ms of virtual time.
 A failing seed prints what was broken and the command that replays it; --shrink
@@ -152,6 +154,10 @@ pub struct Row {
     pub deliveries: u64,
     /// Receipt lines that give up a member whose name the origin never learned.
     pub unnamed: u64,
+    /// Callers of collective operations.
+    pub calls: u64,
+    /// Those of them that heard of an agreed outcome.
+    pub agreed: u64,
     /// The virtual time of all seeds together.
     pub virtual_seconds: f64,
     /// The shortest life of a world.
@@ -280,6 +286,8 @@ impl Chaos {
             broadcasts_min: least(|outcome| outcome.broadcasts),
             deliveries: sum(|outcome| outcome.deliveries),
             unnamed: sum(|outcome| outcome.unnamed),
+            calls: sum(|outcome| outcome.calls),
+            agreed: sum(|outcome| outcome.agreed),
             virtual_seconds: lived.as_secs_f64(),
             virtual_minutes_min: shortest.unwrap_or_default().as_secs_f64() / 60.0,
             heals: healed.len() as u64,

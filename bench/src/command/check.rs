@@ -1,7 +1,8 @@
-//! `binomesh-bench check`: exhaustive checks of the ring, the fingers, the relays and the
-//! start in a fully connected system and in a graph.
+//! `binomesh-bench check`: exhaustive checks of the ring, the fingers, the relays, the
+//! start in a fully connected system and in a graph, and the voting of collectives.
 
 mod clique;
+mod collectives;
 mod graph;
 mod relays;
 
@@ -19,8 +20,8 @@ use crate::checker::ring::RingOn;
 use crate::checker::search::{Search, search};
 use crate::record::{self, Stopwatch};
 
-/// Model-check the ring, the fingers, the relays, the clique and the graph exhaustively in small
-/// worlds.
+/// Model-check the ring, the fingers, the relays, the clique, the graph and the votes of
+/// collectives exhaustively in small worlds.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,9 +55,14 @@ crash or early end of waiting too, with 4 nodes as far as --states goes in each.
 without a fault ends below one root of highest degree, nobody hangs below itself, and without
 a crash nobody waits for ever.
 
+Of collectives (3 and 4 members): every order, loss and repetition of the messages of
+one decision, with ballots of several members and members that are started again, with
+and without their record of votes. No two members ever learn different decisions; and
+four ways to do it wrong are found. With --layer collectives also larger worlds.
+
 Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
-apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique
-and the graph.")]
+apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique,
+the graph and collectives.")]
 pub struct Check {
     /// What to check; all if not given.
     #[arg(long, value_enum)]
@@ -120,6 +126,8 @@ pub enum Layer {
     Clique,
     /// [FC], the second algorithm: any connected graph.
     Graph,
+    /// The votes of collective operations.
+    Collectives,
 }
 
 /// How messages travel.
@@ -185,6 +193,9 @@ impl Check {
         if self.layer == Some(Layer::Graph) || self.layer.is_none() {
             is_good &= self.graphs()?;
         }
+        if self.layer == Some(Layer::Collectives) || self.layer.is_none() {
+            is_good &= self.collectives()?;
+        }
         for plan in self.plans() {
             let row = self.search(plan);
             is_good &= row.ok;
@@ -249,7 +260,7 @@ impl Check {
         });
         let worlds = match plan.layer {
             Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
-            Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph => 1,
+            _ => 1,
         };
         let mut row = Row {
             layer: plan.layer,
@@ -283,7 +294,7 @@ impl Check {
                     }
                 }
             }
-            Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph => {
+            _ => {
                 let rules = Rules {
                     forwarding: Forwarding::Linear,
                     planted: self.planted(),
@@ -305,7 +316,7 @@ impl Check {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,
             (Layer::Ring, _) => 5_500_000,
-            (Layer::Fingers | Layer::Relays | Layer::Clique | Layer::Graph, _) => 500_000,
+            _ => 500_000,
         };
         usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
     }

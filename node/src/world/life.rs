@@ -233,7 +233,12 @@ impl World {
         config.boot = next_boot(least, 0, noise);
         config.returns = true;
         config.seed = config.seed.wrapping_add(config.boot);
-        // It closes its links itself, and keeps what it knows of others.
+        // It closes its links itself, and keeps what it knows of others. Whoever waits for
+        // an outcome hears what is known.
+        self.with_peer(id, |peer, out| peer.conclude(out));
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
         let lives = std::mem::take(&mut host.lives);
         let former = host.peer.clone();
         self.crash_noticed(id);

@@ -39,7 +39,7 @@ pub enum Message<I> {
         digest: Digest,
         /// The sender's life.
         boot: u64,
-        /// Milliseconds until its deadline.
+        /// How many milliseconds its caller had; 0 if they are nearly over.
         left: u64,
         /// Its value.
         value: Value,
@@ -63,7 +63,8 @@ pub enum Message<I> {
         /// Why.
         reason: Refusal,
     },
-    /// From who coordinates to those that have come: who has come so far.
+    /// From who coordinates to those that have come: who has come so far, with a value that
+    /// enough members hold.
     Progress {
         /// Which operation.
         key: Key,

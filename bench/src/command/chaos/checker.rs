@@ -17,6 +17,7 @@
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
+pub mod collectives;
 mod goodbyes;
 mod receipts;
 

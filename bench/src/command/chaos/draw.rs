@@ -8,6 +8,7 @@
 //! Each burst has a theme, so that faults of a kind meet each other, and some
 //! churn besides. Everything is drawn here and nothing during the run.
 
+mod operations;
 mod script;
 
 use binomesh::Bootstrap;
@@ -124,6 +125,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
         all_return,
         faults,
         messages,
+        operations: operations::operations(seed, bounds.nodes, faulty_ms),
     }
 }
 

@@ -19,6 +19,7 @@ use binomesh_routing::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
+use super::operation::Operation;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,9 @@ pub struct Scenario {
     pub faults: Vec<Timed<Fault>>,
     /// What is said.
     pub messages: Vec<Timed<Post>>,
+    /// Which collective operations are called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<Timed<Operation>>,
 }
 
 /// Something and its time.
@@ -245,6 +249,7 @@ impl Scenario {
         let head = Self {
             faults: Vec::new(),
             messages: Vec::new(),
+            operations: Vec::new(),
             ..self.clone()
         };
         let mut text = String::from("{\n");
@@ -258,6 +263,9 @@ impl Scenario {
             }
         }
         let _ = writeln!(text, "  \"faults\": {},", lines(&self.faults));
+        if !self.operations.is_empty() {
+            let _ = writeln!(text, "  \"operations\": {},", lines(&self.operations));
+        }
         let _ = writeln!(text, "  \"messages\": {}", lines(&self.messages));
         text.push_str("}\n");
         text

@@ -24,6 +24,7 @@ pub fn shrink(scenario: &Scenario, kind: &str, planted: Planted) -> Scenario {
     for _ in 0..2 {
         search.without_end();
         search.without_messages();
+        search.without_operations();
         search.without_faults();
         search.with_fewer_nodes();
     }
@@ -72,6 +73,9 @@ impl Search<'_> {
             shorter.faulty_ms = faulty_ms;
             shorter.faults.retain(|fault| fault.at_ms < faulty_ms);
             shorter.messages.retain(|message| message.at_ms < faulty_ms);
+            shorter
+                .operations
+                .retain(|operation| operation.at_ms < faulty_ms);
             if !self.attempt(shorter) {
                 step /= 2;
             }
@@ -82,6 +86,13 @@ impl Search<'_> {
         self.leave_out(
             |scenario| scenario.messages.len(),
             |scenario, range| _ = scenario.messages.drain(range),
+        );
+    }
+
+    fn without_operations(&mut self) {
+        self.leave_out(
+            |scenario| scenario.operations.len(),
+            |scenario, range| _ = scenario.operations.drain(range),
         );
     }
 

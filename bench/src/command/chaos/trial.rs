@@ -6,6 +6,7 @@
 //!                └── quiet for long enough: healed? ──┘
 //! ```
 
+mod operations;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
+use binomesh_routing::collective::Class;
 use binomesh_routing::packet::Confirmation;
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
@@ -24,6 +26,7 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::checker::collectives::Collectives;
 use super::checker::{Accepted, Audience, Checker, Doubt};
 use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
@@ -73,6 +76,10 @@ pub struct Outcome {
     pub deliveries: u64,
     /// Members that stayed and were given up for want of their names.
     pub unnamed: u64,
+    /// Callers of collective operations.
+    pub calls: u64,
+    /// Those of them that heard of an agreed outcome.
+    pub agreed: u64,
     /// From the last fault of each burst to the exact graph.
     pub healed: Vec<Duration>,
     /// How long the world lived.
@@ -94,6 +101,8 @@ impl Outcome {
             broadcasts: 0,
             deliveries: 0,
             unnamed: 0,
+            calls: 0,
+            agreed: 0,
             healed: Vec::new(),
             lived: Duration::ZERO,
             sent: 0,
@@ -118,6 +127,7 @@ struct Trial<'a> {
     planted: Planted,
     world: World,
     checker: Checker,
+    collectives: Collectives,
     watch: Watch,
     next_glance: Duration,
     next_weighing: Duration,
@@ -125,6 +135,8 @@ struct Trial<'a> {
     kinds: BTreeSet<&'static str>,
     published: u64,
     broadcasts: u64,
+    /// The number of the next caller.
+    next_call: u64,
     /// How much was told, but for verdicts that expire: that is a memory that ends, a
     /// minute after what made it was told.
     told: usize,
@@ -146,6 +158,7 @@ impl<'a> Trial<'a> {
             planted,
             world,
             checker: Checker::default(),
+            collectives: Collectives::new(operations::trip(scenario), scenario.tight),
             watch: Watch::default(),
             next_glance: Duration::ZERO,
             next_weighing: Duration::ZERO,
@@ -153,6 +166,7 @@ impl<'a> Trial<'a> {
             kinds: BTreeSet::new(),
             published: 0,
             broadcasts: 0,
+            next_call: 0,
             told: 0,
             first_told: String::new(),
             second: (Duration::ZERO, 0),
@@ -203,16 +217,20 @@ impl<'a> Trial<'a> {
         let scenario = self.scenario;
         let (mut faults, mut messages) = (scenario.faults.iter(), scenario.messages.iter());
         let (mut fault, mut message) = (faults.next(), messages.next());
+        let mut calls = operations::Agenda::of(scenario);
         let end = Duration::from_millis(scenario.faulty_ms);
         loop {
             let fault_at = fault.map_or(end, Timed::at).min(end);
             let message_at = message.map_or(end, Timed::at).min(end);
-            let next = fault_at.min(message_at);
+            let call_at = calls.next_at().unwrap_or(end).min(end);
+            let next = fault_at.min(message_at).min(call_at);
             self.run_to(next);
             if next >= end || self.has_ended() {
                 break;
             }
-            if fault_at <= message_at {
+            if call_at <= next {
+                calls.pop().into_iter().for_each(|call| self.call(&call));
+            } else if fault_at <= message_at {
                 fault.into_iter().for_each(|fault| self.act(&fault.what));
                 fault = faults.next();
             } else {
@@ -246,6 +264,7 @@ impl<'a> Trial<'a> {
         for id in self.hindered_by(fault) {
             self.checker.on_hindered(id, now, end);
         }
+        self.note_disturbance(fault, end);
         self.world
             .act(fault, |config| adjust(scenario, planted, config));
         self.observe();
@@ -272,6 +291,7 @@ impl<'a> Trial<'a> {
     fn calm(&mut self) {
         self.world.calm();
         let now = self.world.now();
+        self.collectives.on_calm(now);
         let dead = |world: &World| -> Vec<Id> {
             let all = 0..self.scenario.nodes;
             all.filter(|id| !world.is_up(*id)).collect()
@@ -309,6 +329,7 @@ impl<'a> Trial<'a> {
             };
             self.publish(&post);
         }
+        self.call_all();
         let end = self.world.now() + self.scenario.heal_limit();
         while self.world.now() < end && !self.has_ended() && self.checker.open_count() > 0 {
             self.run_to(self.world.now() + GLANCE);
@@ -333,6 +354,10 @@ impl<'a> Trial<'a> {
             self.violations.push(Violation::NotHealed { after, defect });
         }
         let busy = |(id, peer): (Id, &Peer<Id>)| (!peer.relay().is_idle()).then_some(id);
+        let end = self.world.now() + operations::ASKING;
+        while self.world.now() < end && self.world.peers().find_map(busy).is_some() {
+            self.run_to(self.world.now() + GLANCE);
+        }
         let busy = self.world.peers().find_map(busy);
         self.violations
             .extend(busy.map(|id| Violation::Retained { id }));
@@ -342,6 +367,8 @@ impl<'a> Trial<'a> {
         let deliveries = self.checker.deliveries();
         let is_healed = self.watch.is_healed();
         let (mut violations, unnamed) = self.checker.judge();
+        let (calls, agreed) = self.collectives.counts();
+        violations.append(&mut self.collectives.judge(self.world.now()));
         if !is_healed {
             // Without an overlay there is no end to a broadcast either.
             violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
@@ -362,6 +389,8 @@ impl<'a> Trial<'a> {
             broadcasts: self.broadcasts,
             deliveries,
             unnamed,
+            calls,
+            agreed,
             healed: self.watch.healed,
             lived: self.world.now(),
             sent: self.world.sent(),
@@ -395,6 +424,7 @@ impl<'a> Trial<'a> {
         }
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
+        self.collectives.on_graph(now, self.watch.is_healed());
         let is_settled = self.watch.is_healed() && now >= self.watch.since() + WORDS_STAND;
         if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
             self.checker.on_exact(now);
@@ -463,6 +493,7 @@ impl<'a> Trial<'a> {
     /// Enter in the books what began, what ended and what was told.
     fn observe(&mut self) {
         for turn in self.world.take_turns() {
+            self.collectives.on_turn(&turn);
             match turn.begins {
                 true => self.checker.on_start(&turn),
                 false => self.checker.on_end(turn.at, turn.id, turn.boot),
@@ -478,7 +509,6 @@ impl<'a> Trial<'a> {
             }
             self.told += 1;
             match &told.event {
-                Event::Record(_) | Event::Answer { .. } => {}
                 Event::Overlay(event) => {
                     if *event == overlay::overlay::Event::View {
                         self.on_view(&told);
@@ -494,12 +524,25 @@ impl<'a> Trial<'a> {
                 }
                 Event::Relay(routing::Event::RosterComplete(_)) => {}
                 Event::Relay(routing::Event::Drained) => self.checker.on_drained(&told),
+                Event::Record(_) => {}
+                Event::Answer { call, outcome } => {
+                    self.collectives.on_answer(&told, *call, outcome);
+                }
             }
         }
     }
 
     fn note_goodbye(&mut self, told: &Told) {
         use overlay::overlay::Event as Word;
+        match told.event {
+            Event::Overlay(Word::Down(peer)) => {
+                self.collectives.on_word(told.at, peer, Class::Dead);
+            }
+            Event::Overlay(Word::Left { peer, .. }) => {
+                self.collectives.on_word(told.at, peer, Class::Left);
+            }
+            _ => {}
+        }
         match told.event {
             Event::Overlay(Word::Left { peer, boot }) => self.checker.on_left(told, peer, boot),
             Event::Overlay(Word::Up(peer) | Word::Down(peer) | Word::Expired(peer)) => {

@@ -8,6 +8,8 @@ use binomesh_routing::PacketId;
 use binomesh_routing::packet::{Reason, State};
 use thiserror::Error;
 
+use super::checker::collectives::Breach;
+
 /// A message's name as `origin.boot.sequence`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name(pub PacketId<Id>);
@@ -111,6 +113,8 @@ pub enum Violation {
         members: usize,
         defect: Defect,
     },
+    #[error("{key}: {breach}")]
+    Collective { key: String, breach: Breach },
     #[error("a panic: {text}")]
     Panicked { text: String },
     #[error("a storm of messages at {at:?}")]
@@ -152,6 +156,7 @@ impl Violation {
             Self::Retained { .. } => "retained",
             Self::Unbounded { .. } => "unbounded",
             Self::PartNotHealed { .. } => "part-not-healed",
+            Self::Collective { breach, .. } => breach.kind(),
             Self::Panicked { .. } => "panicked",
             Self::Storm { .. } => "storm",
             Self::NotHealed { .. } => "not-healed",

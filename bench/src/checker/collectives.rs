@@ -1,0 +1,257 @@
+//! One decision of a few members, searched whole: the shipped voting of collective
+//! operations ([`voting`], [`lives`]), with every order of messages.
+//!
+//! What was sent once stays on its way for ever, and any member may receive any of it at any
+//! time: messages are reordered, repeated, and lost if nobody receives them. A member that
+//! does nothing any more has crashed; one that is started again has forgotten all but its
+//! record, or that too. Any member may begin a ballot at any time, so many in all.
+//!
+//! One property, *agreement*: whatever members learn as decided, in any of their lives, is
+//! the same.
+//!
+//! Not here: who has come and what is proposed for it; each member proposes itself. When a
+//! member holds off or asks again changes nothing: it may be as slow as it likes here. Who
+//! is told what was decided: it is what the proposer learnt. And members that know it do not
+//! answer any more, here they do: that only adds to what can happen.
+//!
+//! A message that can change nothing any more is left out, so that fewer states differ.
+//! Among them are questions for a promise that nobody counts any more: it would only keep
+//! its sender from voting.
+
+mod member;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::Peer;
+use super::clique::Found;
+use member::{Member, Message, Out};
+
+/// What is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Setting {
+    /// How many members are listed.
+    pub members: usize,
+    /// How many ballots are begun in all.
+    pub ballots: u8,
+    /// How many members are started again with their record.
+    pub restarts: u8,
+    /// How many are started again without it.
+    pub losses: u8,
+    /// What is wrong with the members.
+    pub flaw: Flaw,
+}
+
+/// A way to do it wrong that the search must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Flaw {
+    /// None.
+    #[default]
+    None,
+    /// A member that is started again takes its life for its first one.
+    NoRecord,
+    /// A life without a record begins one, and the next life takes that for all there was.
+    NewRecord,
+    /// A member that has lost its record votes before others know its new life.
+    NotIntroduced,
+    /// A proposer proposes its own value, whatever the promises say.
+    OwnValue,
+}
+
+/// The members, what was sent, and what was ever decided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    members: Vec<Member>,
+    /// In order, each once.
+    sent: Vec<Message>,
+    /// In order, each once.
+    learnt: Vec<u8>,
+    ballots: u8,
+    restarts: u8,
+    losses: u8,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A member begins a ballot.
+    Begin(Peer),
+    /// A message arrives at a member.
+    Receive(Peer, Message),
+    /// A member is started again with its record.
+    Restart(Peer),
+    /// A member is started again without it.
+    Lose(Peer),
+}
+
+/// A world to search.
+#[derive(Debug)]
+pub struct World {
+    setting: Setting,
+    state_limit: usize,
+    seen: AtomicUsize,
+}
+
+const AGREEMENT: &str = "agreement";
+
+impl World {
+    /// The search stops after so many states.
+    pub const fn new(setting: Setting, state_limit: usize) -> Self {
+        Self {
+            setting,
+            state_limit,
+            seen: AtomicUsize::new(0),
+        }
+    }
+
+    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    pub fn search(self, threads: usize) -> Found {
+        let checker = self
+            .checker()
+            .threads(threads)
+            .finish_when(HasDiscoveries::AnyFailures)
+            .spawn_bfs()
+            .join();
+        let world = checker.model();
+        let states = world.seen.load(Ordering::Relaxed);
+        let is_cut = world.is_cut();
+        world.seen.store(0, Ordering::Relaxed);
+        let counterexample = checker.discovery(AGREEMENT).map(|path| {
+            let mut script = format!("{AGREEMENT} fails:\n");
+            for (number, (state, step)) in path.into_vec().iter().enumerate() {
+                match step {
+                    Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                    None => script += &format!("  then {:?} are decided\n", state.learnt),
+                }
+            }
+            script
+        });
+        Found {
+            states,
+            depth: checker.max_depth(),
+            is_exhaustive: !is_cut && counterexample.is_none(),
+            counterexample,
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) >= self.state_limit
+    }
+
+    fn all(&self) -> impl Iterator<Item = Peer> + use<> {
+        (0..self.setting.members).map(Peer::at)
+    }
+
+    /// Whether a message may still change something.
+    fn matters(&self, state: &State, message: &Message) -> bool {
+        let changes = |me: Peer| {
+            let member = &state.members[me.index()];
+            let mut after = member.clone();
+            after.on_message(message.clone(), self.setting, &mut Out::default());
+            after != *member
+        };
+        let changes_any = || self.all().any(|me| message.is_for(me) && changes(me));
+        let may_restart =
+            state.restarts < self.setting.restarts || state.losses < self.setting.losses;
+        let member = |place: u32| &state.members[place as usize];
+        match message {
+            Message::Prepare(ballot) => {
+                member(ballot.proposer).is_polling(*ballot, true) && (may_restart || changes_any())
+            }
+            Message::Introduce(from, boot) => {
+                state.members[from.index()].is_unsure(*boot, self.setting) || changes_any()
+            }
+            Message::Propose(..) => may_restart || changes_any(),
+            Message::Promise(ballot, ..) => {
+                member(ballot.proposer).is_polling(*ballot, true) && changes_any()
+            }
+            Message::Vote(..) | Message::Known { .. } => changes_any(),
+        }
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            members: self.all().map(Member::new).collect(),
+            sent: Vec::new(),
+            learnt: Vec::new(),
+            ballots: 0,
+            restarts: 0,
+            losses: 0,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Step>) {
+        if self.is_cut() {
+            return;
+        }
+        for me in self.all() {
+            let is_meant = |message: &&Message| message.is_for(me);
+            let sent = state.sent.iter().filter(is_meant).cloned();
+            actions.extend(sent.map(|message| Step::Receive(me, message)));
+            if state.ballots < self.setting.ballots {
+                actions.push(Step::Begin(me));
+            }
+            if state.restarts < self.setting.restarts {
+                actions.push(Step::Restart(me));
+            }
+            if state.losses < self.setting.losses {
+                actions.push(Step::Lose(me));
+            }
+        }
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut next = state.clone();
+        let (Step::Begin(me) | Step::Receive(me, _) | Step::Restart(me) | Step::Lose(me)) = step;
+        let member = next.members.get_mut(me.index())?;
+        let (setting, mut out) = (self.setting, Out::default());
+        match step {
+            Step::Begin(_) => {
+                next.ballots += 1;
+                member.begin(setting, &mut out);
+            }
+            Step::Receive(_, message) => member.on_message(message, setting, &mut out),
+            Step::Restart(_) => {
+                next.restarts += 1;
+                member.restart(true, setting);
+            }
+            Step::Lose(_) => {
+                next.losses += 1;
+                member.restart(false, setting);
+            }
+        }
+        next.learnt.extend(out.learnt);
+        next.learnt.sort_unstable();
+        next.learnt.dedup();
+        let mut sent = std::mem::take(&mut next.sent);
+        sent.extend(out.sent);
+        sent.sort_unstable();
+        sent.dedup();
+        sent.retain(|message| self.matters(&next, message));
+        next.sent = sent;
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always(
+            AGREEMENT,
+            |world: &Self, state: &State| {
+                let is_judged = !world.is_cut();
+                if is_judged {
+                    world.seen.fetch_add(1, Ordering::Relaxed);
+                }
+                !is_judged || state.learnt.len() <= 1
+            },
+        )]
+    }
+
+    fn within_boundary(&self, _state: &State) -> bool {
+        !self.is_cut()
+    }
+}

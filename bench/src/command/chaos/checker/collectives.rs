@@ -1,0 +1,401 @@
+//! The judge of collective operations, which sees only what callers were told.
+//!
+//! | rule | holds |
+//! |---|---|
+//! | one answer for each call, none for others | always |
+//! | a process that lives answers until the deadline: 6% for its clock, 200 ms, and as long as it is stopped then | always |
+//! | no call is refused: all callers say the same, and names and generations are few | always |
+//! | who has come has called, everybody is named once, the end fits the terms | always |
+//! | a value that counts is one that its member called with ([`values`]) | always |
+//! | who is missing as dead or left was called so before; nobody is late before the first caller's time is nearly over | always |
+//! | agreed outcomes of one operation are equal, and so are the values behind them | unless a listed member lost its disk since the first call: it votes again, and nobody can know |
+//! | a member that was there and came in time is not missing ([`promise`]) | see there |
+//! | a majority that is up and undisturbed agrees ([`promise`]) | see there |
+//!
+//! Liars and scrambled nodes break none of the rules that always hold: what they distort is
+//! the overlay, and the messages of collectives name their senders. The last two rules do
+//! not apply while such a fault lasts, as with every other fault.
+
+mod breach;
+mod promise;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use binomesh::world::{Id, Told, Turn};
+use binomesh_routing::collective::{
+    Call, CallError, Class, End, Key, OnLoss, Outcome, Terms, Value, Verb,
+};
+pub use breach::Breach;
+use bytes::Bytes;
+
+use crate::command::chaos::violation::Violation;
+
+/// How late an answer may be besides what the clock of its process is slow.
+const TOLERANCE: Duration = Duration::from_millis(200);
+/// Clocks are wrong by at most 50,000 of a million.
+const CLOCKS: f64 = 1.06;
+
+/// What a caller was told.
+type Answer = Result<Box<Outcome<Id>>, CallError>;
+
+/// A call, and its answer.
+#[derive(Debug, Clone)]
+struct Called {
+    id: u64,
+    by: Id,
+    at: Duration,
+    time: Duration,
+    value: Bytes,
+    answer: Option<(Duration, Answer)>,
+}
+
+impl Called {
+    fn due(&self) -> Duration {
+        self.at + self.time
+    }
+
+    fn outcome(&self) -> Option<(Duration, &Outcome<Id>)> {
+        match &self.answer {
+            Some((at, Ok(outcome))) => Some((*at, outcome)),
+            _ => None,
+        }
+    }
+
+    fn agreed(&self) -> Option<(Duration, &Outcome<Id>)> {
+        self.outcome().filter(|(_, outcome)| outcome.agreed)
+    }
+}
+
+/// One operation.
+#[derive(Debug, Clone)]
+struct Operation {
+    terms: Terms<Id>,
+    calls: Vec<Called>,
+}
+
+impl Operation {
+    fn began(&self) -> Duration {
+        let all = self.calls.iter().map(|call| call.at);
+        all.min().unwrap_or(Duration::MAX)
+    }
+}
+
+/// A time in which a process ran, in one life or in several.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    from: Duration,
+    until: Option<Duration>,
+}
+
+/// Whom something that is done to the world concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Concerned {
+    /// Everybody, each for itself.
+    All,
+    /// These.
+    These(BTreeSet<Id>),
+    /// Nobody but those whose lives begin or end, and whoever counts on them.
+    Lives,
+}
+
+/// Something that is done to the world.
+#[derive(Debug, Clone)]
+struct Disturbance {
+    from: Duration,
+    until: Duration,
+    concerned: Concerned,
+}
+
+/// The books of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Collectives {
+    operations: BTreeMap<Key, Operation>,
+    processes: BTreeMap<Id, Vec<Process>>,
+    /// When lives began or ended.
+    turns: BTreeMap<Id, Vec<Duration>>,
+    pauses: BTreeMap<Id, Vec<(Duration, Duration)>>,
+    disturbances: Vec<Disturbance>,
+    /// When somebody was told that a member is down or has left.
+    words: BTreeMap<(Id, Class), Vec<Duration>>,
+    /// When a disk was lost.
+    losses: Vec<(Id, Duration)>,
+    /// When the graph was exact.
+    exact: Vec<(Duration, Option<Duration>)>,
+    /// How long a message takes at most from any member to any other in an undisturbed world.
+    trip: Duration,
+    /// Whether relays have room for little.
+    is_tight: bool,
+    /// Whether clocks are wrong.
+    drifts: bool,
+    agreed: u64,
+    found: Vec<Violation>,
+}
+
+impl Collectives {
+    /// For a world in which a message takes at most so long from any member to any other
+    /// while nothing disturbs it. Its relays may have room for little.
+    pub fn new(trip: Duration, is_tight: bool) -> Self {
+        Self {
+            trip,
+            is_tight,
+            ..Self::default()
+        }
+    }
+
+    /// A life begins or ends.
+    pub fn on_turn(&mut self, turn: &Turn) {
+        self.turns.entry(turn.id).or_default().push(turn.at);
+        let from = turn.at;
+        let processes = self.processes.entry(turn.id).or_default();
+        match (turn.begins, processes.last_mut()) {
+            (true, Some(last)) if turn.goes_on => last.until = None,
+            (true, _) => processes.push(Process { from, until: None }),
+            (false, Some(last)) => _ = last.until.get_or_insert(turn.at),
+            (false, None) => {}
+        }
+        self.on_disturbance(turn.at, turn.at, Concerned::Lives);
+    }
+
+    /// The world is disturbed for a while.
+    pub fn on_disturbance(&mut self, from: Duration, until: Duration, concerned: Concerned) {
+        self.disturbances.push(Disturbance {
+            from,
+            until,
+            concerned,
+        });
+        self.on_graph(from, false);
+    }
+
+    /// What had no end ends now.
+    pub fn on_calm(&mut self, at: Duration) {
+        let all = self.disturbances.iter_mut();
+        for endless in all.filter(|one| one.until == Duration::MAX) {
+            endless.until = at;
+        }
+    }
+
+    /// Clocks are wrong from now on.
+    pub const fn on_drift(&mut self) {
+        self.drifts = true;
+    }
+
+    /// A process is stopped.
+    pub fn on_pause(&mut self, id: Id, from: Duration, until: Duration) {
+        self.pauses.entry(id).or_default().push((from, until));
+    }
+
+    /// A member has lost its disk.
+    pub fn on_loss(&mut self, id: Id, at: Duration) {
+        self.losses.push((id, at));
+    }
+
+    /// The graph is exact now, or not.
+    pub fn on_graph(&mut self, at: Duration, is_exact: bool) {
+        let open = self.exact.last_mut().filter(|(_, until)| until.is_none());
+        match (open, is_exact) {
+            (None, true) => self.exact.push((at, None)),
+            (Some((_, until)), false) => *until = Some(at),
+            _ => {}
+        }
+    }
+
+    /// Somebody was told that a member is down or has left.
+    pub fn on_word(&mut self, at: Duration, of: Id, class: Class) {
+        self.words.entry((of, class)).or_default().push(at);
+    }
+
+    /// A caller at a node that is up.
+    pub fn on_call(&mut self, at: Duration, by: Id, call: &Call<Id>) {
+        let new = || Operation {
+            terms: call.terms.clone(),
+            calls: Vec::new(),
+        };
+        let operation = self.operations.entry(call.terms.key.clone());
+        operation.or_insert_with(new).calls.push(Called {
+            id: call.id,
+            by,
+            at,
+            time: call.time,
+            value: call.value.clone(),
+            answer: None,
+        });
+    }
+
+    /// A caller has its answer.
+    pub fn on_answer(&mut self, told: &Told, id: u64, answer: &Answer) {
+        let all = self.operations.iter_mut();
+        let mut calls = all.flat_map(|(key, operation)| {
+            let calls = operation.calls.iter_mut();
+            calls.map(move |call| (key, call))
+        });
+        let (by, call) = (told.by, id);
+        match calls.find(|(_, call)| call.by == by && call.id == id) {
+            Some((_, call)) if call.answer.is_none() => {
+                self.agreed += u64::from(matches!(answer, Ok(outcome) if outcome.agreed));
+                call.answer = Some((told.at, answer.clone()));
+            }
+            Some((key, _)) => {
+                let key = Some(key.clone());
+                self.found.push(broken(key, Breach::Unasked { by, call }));
+            }
+            None => self.found.push(broken(None, Breach::Unasked { by, call })),
+        }
+    }
+
+    /// How many calls there were, and how many were told of an agreed outcome.
+    pub fn counts(&self) -> (u64, u64) {
+        let all = self.operations.values();
+        let calls = all.map(|operation| operation.calls.len() as u64);
+        (calls.sum(), self.agreed)
+    }
+
+    /// All that is wrong, once the run is over.
+    pub fn judge(mut self, end: Duration) -> Vec<Violation> {
+        let mut found = std::mem::take(&mut self.found);
+        for (key, operation) in &self.operations {
+            let mut breaches = Vec::new();
+            self.judge_answers(operation, end, &mut breaches);
+            self.judge_outcomes(operation, &mut breaches);
+            if !self.has_lost_disk(operation) {
+                judge_agreement(operation, &mut breaches);
+            }
+            values::judge(operation, !self.has_lost_disk(operation), &mut breaches);
+            self.judge_missing(operation, &mut breaches);
+            self.judge_promise(operation, end, &mut breaches);
+            let breaches = breaches.into_iter();
+            found.extend(breaches.map(|breach| broken(Some(key.clone()), breach)));
+        }
+        found
+    }
+
+    /// Whether a listed member lost its disk since the first call.
+    fn has_lost_disk(&self, operation: &Operation) -> bool {
+        let began = operation.began();
+        let mut losses = self.losses.iter();
+        losses.any(|(id, at)| operation.terms.members.contains(id) && *at >= began)
+    }
+
+    /// Whether a process of a node ran all the time, whichever lives it had.
+    fn ran(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let mut processes = self.processes.get(&id).into_iter().flatten();
+        processes.any(|one| one.from <= from && one.until.is_none_or(|end| end > until))
+    }
+
+    /// Until when a caller must have its answer.
+    fn limit(&self, call: &Called) -> Duration {
+        let mut limit = call.at + call.time.mul_f64(CLOCKS) + TOLERANCE;
+        let pauses = self.pauses.get(&call.by).into_iter().flatten();
+        for (from, until) in pauses {
+            if (*from..=*until).contains(&limit) {
+                limit = *until + TOLERANCE;
+            }
+        }
+        limit
+    }
+
+    fn judge_answers(&self, operation: &Operation, end: Duration, found: &mut Vec<Breach>) {
+        for call in &operation.calls {
+            let (by, at) = (call.by, call.at);
+            let limit = self.limit(call);
+            let answered = call.answer.as_ref().map_or(Duration::MAX, |(at, _)| *at);
+            if answered > limit && limit < end && self.ran(by, at, limit) {
+                let until = limit;
+                found.push(Breach::Unanswered { by, at, until });
+            }
+            if let Some((_, Err(error))) = &call.answer {
+                let error = error.clone();
+                found.push(Breach::Refused { by, error });
+            }
+        }
+    }
+
+    /// What every outcome must say, agreed or not.
+    fn judge_outcomes(&self, operation: &Operation, found: &mut Vec<Breach>) {
+        let terms = &operation.terms;
+        for call in &operation.calls {
+            let Some((at, outcome)) = call.outcome() else {
+                continue;
+            };
+            let by = call.by;
+            let has_called = |id: Id| {
+                let mut calls = operation.calls.iter();
+                calls.any(|call| call.by == id && call.at <= at)
+            };
+            let phantom = outcome.arrived.iter().find(|id| !has_called(**id));
+            found.extend(phantom.map(|member| Breach::Phantom {
+                by,
+                member: *member,
+            }));
+            let missing: Vec<Id> = outcome.missing.iter().map(|(id, _)| *id).collect();
+            let is_in = |list: &[Id]| -> Vec<Id> {
+                let members = terms.members.iter().copied();
+                members.filter(|id| list.contains(id)).collect()
+            };
+            let is_split = outcome.arrived.len() + missing.len() == terms.members.len()
+                && terms
+                    .members
+                    .iter()
+                    .all(|id| outcome.arrived.contains(id) != missing.contains(id));
+            let is_ordered =
+                is_in(&outcome.arrived) == outcome.arrived && is_in(&missing) == missing;
+            if !is_split || !is_ordered {
+                found.push(Breach::Miscounted { by });
+            }
+            match outcome.end {
+                Some(end)
+                    if !(outcome.agreed || outcome.values.is_empty())
+                        || !fits(terms, end, outcome) =>
+                {
+                    found.push(Breach::WrongEnd { by, end });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether an operation with these terms can have ended so.
+fn fits(terms: &Terms<Id>, end: End, outcome: &Outcome<Id>) -> bool {
+    let is_lost = |(_, class): &(Id, Class)| matches!(class, Class::Dead | Class::Left);
+    let has_lost = outcome.missing.iter().any(is_lost);
+    match (end, terms.on_loss) {
+        (End::RootLost, _) => terms.verb.root().is_some(),
+        (End::Aborted, on_loss) => on_loss == OnLoss::Abort && has_lost,
+        (End::TooFew, OnLoss::Survivors { at_least }) => outcome.arrived.len() < at_least as usize,
+        (End::TooFew, _) => false,
+        (End::Completed, OnLoss::Survivors { at_least }) => {
+            outcome.arrived.len() >= at_least as usize
+        }
+        (End::Completed, OnLoss::Abort) => !has_lost,
+        (End::Completed, OnLoss::Wait) => true,
+    }
+}
+
+/// All that were told of an agreed outcome were told of the same.
+fn judge_agreement(operation: &Operation, found: &mut Vec<Breach>) {
+    let mut agreed = operation.calls.iter().filter_map(|call| {
+        let (_, outcome) = call.agreed()?;
+        Some((call.by, outcome))
+    });
+    let Some((a, first)) = agreed.next() else {
+        return;
+    };
+    let same = |one: &Outcome<Id>| (one.end, one.arrived.clone(), one.missing.clone());
+    let other = agreed.find(|(_, other)| same(other) != same(first));
+    found.extend(other.map(|(b, _)| Breach::Disagreement { a, b }));
+}
+
+/// Whether values of this length travel beside the proposal.
+fn is_long(terms: &Terms<Id>, value: &Bytes) -> bool {
+    let is_stored = matches!(Value::of(value, terms.inline_max()), Value::Stored { .. });
+    is_stored && terms.verb != Verb::Barrier
+}
+
+fn broken(key: Option<Key>, breach: Breach) -> Violation {
+    let key = key.map_or_else(|| "no operation".to_owned(), |key| key.to_string());
+    Violation::Collective { key, breach }
+}

@@ -1,0 +1,247 @@
+//! Who may be missing, and who must hear of an agreed outcome.
+//!
+//! An operation *closes* when the time of the first of its callers is nearly over: a tenth
+//! of it before, at most a second.
+//!
+//! *Not missing.* A member is there if it ran in one life from [`SETTLED`] before the first
+//! call until the first caller was told of the agreed outcome, nothing disturbed it or all
+//! meanwhile, and nobody was told that it is down or has left. It is missing neither as dead
+//! nor as left. It is not missing at all if besides it called [`NOTICED`] before the
+//! operation closed (with a long value, and as long as a decision takes), and from then
+//! until the outcome was told the graph was exact and nothing disturbed the world. But for
+//! an operation that ends early for the sake of others: aborted, too few, no root.
+//!
+//! *Agreed.* Let nothing disturb the world, and its graph be exact, from [`NOTICED`] before
+//! the earliest deadline until the last one; and let a majority of the listed members have
+//! run, each in one process, from the first call on: former processes of others may have
+//! voted, and those others do not vote again. Then each of this majority that called so long
+//! before its own deadline that a decision fits in between hears of an agreed outcome.
+//! Deciding begins when the operation closes, or when all have come, if all were there as
+//! above. If values are long, all members must have run: those that are gone may have held
+//! them.
+//!
+//! Where relays have room for little, long values may not get through in time: then neither
+//! rule applies to them.
+
+use std::time::Duration;
+
+use binomesh::world::Id;
+use binomesh_routing::collective::voting::majority;
+use binomesh_routing::collective::{Class, End};
+
+use super::{Breach, Collectives, Concerned, Operation, is_long};
+
+/// How long it may take after a fault until a member that can be reached again is called
+/// down nowhere. A guess, the same as for receipts.
+const SETTLED: Duration = Duration::from_secs(30);
+/// How long it may take until a loss is noticed, four seconds at the default pace, and two
+/// more. Members that wait for an outcome ask again after four seconds at the latest.
+const NOTICED: Duration = Duration::from_secs(6);
+/// Nobody is given up earlier than at this share of the time of the first caller, whichever
+/// clock measures it.
+const EARLIEST: f64 = 0.85;
+
+/// What clocks make of a time at most and at least, if they are wrong.
+const DRIFT: (f64, f64) = (1.06, 0.94);
+/// A caller comes, and members are asked, vote and are told: with one that gets lost.
+const TRIPS: u32 = 5;
+/// Besides, two members ask for a long value, get it and say so, and all ask and get it: of
+/// so many members at once.
+const LONG_TRIPS: u32 = 11;
+const AT_ONCE: u32 = 16;
+
+/// How long before its deadline a caller gives up those that have not come.
+fn margin(time: Duration) -> Duration {
+    (time / 10).min(Duration::from_secs(1))
+}
+
+impl Operation {
+    /// When it closes, by a clock that is slow by this share.
+    fn closes(&self, slow: f64) -> Duration {
+        let open = |time: Duration| (time - margin(time)).mul_f64(slow);
+        let all = self.calls.iter().map(|call| call.at + open(call.time));
+        all.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Before then nobody can have been given up.
+    fn open_until(&self) -> Duration {
+        let all = self
+            .calls
+            .iter()
+            .map(|call| call.at + call.time.mul_f64(EARLIEST));
+        all.min().unwrap_or(Duration::MAX)
+    }
+
+    /// When the last member came, if all did.
+    fn all_came(&self) -> Option<Duration> {
+        let first = |id: &Id| {
+            let calls = self.calls.iter().filter(|call| call.by == *id);
+            calls.map(|call| call.at).min()
+        };
+        let all: Option<Vec<Duration>> = self.terms.members.iter().map(first).collect();
+        all?.into_iter().max()
+    }
+
+    /// Whether values travel beside the proposal.
+    fn has_long(&self) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| is_long(&self.terms, &call.value))
+    }
+
+    fn first_deadline(&self) -> Duration {
+        let all = self.calls.iter().map(|call| call.due());
+        all.min().unwrap_or(Duration::MAX)
+    }
+
+    fn last_deadline(&self) -> Duration {
+        let all = self.calls.iter().map(|call| call.due());
+        all.max().unwrap_or(Duration::MAX)
+    }
+}
+
+impl Collectives {
+    /// Whether nothing disturbed the world, or this node.
+    fn is_calm(&self, from: Duration, until: Duration, node: Option<Id>) -> bool {
+        let concerns = |one: &Concerned| match (node, one) {
+            (Some(node), Concerned::These(these)) => these.contains(&node),
+            (Some(_), Concerned::Lives) => false,
+            (Some(_), Concerned::All) | (None, _) => true,
+        };
+        let mut meanwhile = self
+            .disturbances
+            .iter()
+            .filter(|one| one.from <= until && one.until >= from);
+        !meanwhile.any(|one| concerns(&one.concerned))
+    }
+
+    /// Whether relays have too little room for it.
+    fn is_cramped(&self, operation: &Operation) -> bool {
+        self.is_tight && operation.has_long()
+    }
+
+    /// How long a decision takes at most while nothing disturbs the world.
+    fn decides_within(&self, operation: &Operation) -> Duration {
+        let members = operation.terms.members.len() as u32;
+        self.trip
+            * match operation.has_long() {
+                true => LONG_TRIPS * (1 + members / AT_ONCE),
+                false => TRIPS,
+            }
+    }
+
+    fn is_exact(&self, from: Duration, until: Duration) -> bool {
+        let mut all = self.exact.iter();
+        all.any(|(start, end)| *start <= from && end.is_none_or(|end| end >= until))
+    }
+
+    /// Whether a node was there all the time, in one life, and called neither down nor left.
+    fn was_there(&self, id: Id, from: Duration, until: Duration) -> bool {
+        let is_within = |at: &Duration| (from..=until).contains(at);
+        let mut turns = self.turns.get(&id).into_iter().flatten();
+        let mut words = [Class::Dead, Class::Left].into_iter().filter_map(|class| {
+            let words = self.words.get(&(id, class));
+            words?.iter().find(|at| is_within(at))
+        });
+        self.ran(id, from, until)
+            && !turns.any(is_within)
+            && words.next().is_none()
+            && self.is_calm(from, until, Some(id))
+    }
+
+    pub(super) fn judge_missing(&self, operation: &Operation, found: &mut Vec<Breach>) {
+        for call in &operation.calls {
+            let Some((at, outcome)) = call.agreed() else {
+                continue;
+            };
+            let by = call.by;
+            for (member, class) in outcome.missing.iter().copied() {
+                let words = self.words.get(&(member, class)).into_iter().flatten();
+                let is_lost = matches!(class, Class::Dead | Class::Left);
+                if is_lost && words.filter(|word| **word <= at).count() == 0 {
+                    found.push(Breach::Unfounded { by, member, class });
+                }
+                let is_early = at < operation.open_until();
+                if class == Class::Late && is_early && outcome.end == Some(End::Completed) {
+                    found.push(Breach::Hasty { by, member });
+                }
+            }
+        }
+        let agreed = operation
+            .calls
+            .iter()
+            .filter_map(|call| Some((call.by, call.agreed()?)));
+        let Some((by, (at, outcome))) = agreed.min_by_key(|(_, (at, _))| *at) else {
+            return;
+        };
+        for (member, class) in outcome.missing.iter().copied() {
+            if self.should_count(operation, member, class, at, outcome.end) {
+                found.push(Breach::LeftOut { by, member, class });
+            }
+        }
+    }
+
+    fn should_count(
+        &self,
+        operation: &Operation,
+        member: Id,
+        class: Class,
+        told: Duration,
+        end: Option<End>,
+    ) -> bool {
+        let from = operation.began().saturating_sub(SETTLED);
+        if !self.was_there(member, from, told) {
+            return false;
+        }
+        if matches!(class, Class::Dead | Class::Left) {
+            return true;
+        }
+        let before = match operation.has_long() {
+            true => NOTICED + self.decides_within(operation),
+            false => NOTICED,
+        };
+        let since = operation.closes(1.0).min(told).saturating_sub(before);
+        let mut calls = operation.calls.iter();
+        end == Some(End::Completed)
+            && !self.is_cramped(operation)
+            && calls.any(|call| call.by == member && call.at <= since)
+            && self.is_calm(since, told, None)
+            && self.is_exact(since, told)
+    }
+
+    pub(super) fn judge_promise(
+        &self,
+        operation: &Operation,
+        end: Duration,
+        found: &mut Vec<Breach>,
+    ) {
+        let members = &operation.terms.members;
+        let (began, last) = (operation.began(), operation.last_deadline());
+        let since = operation.first_deadline().saturating_sub(NOTICED);
+        let ran = |id: &Id| self.ran(*id, began, last);
+        let there = members.iter().filter(|id| ran(id)).count();
+        let is_any_long = operation.has_long();
+        let is_enough = match is_any_long {
+            true => there == members.len(),
+            false => there >= majority(members.len()),
+        };
+        let is_undisturbed = self.is_calm(since, last, None) && self.is_exact(since, last);
+        if !is_enough || !is_undisturbed || last >= end || self.is_cramped(operation) {
+            return;
+        }
+        let settled = began.saturating_sub(SETTLED);
+        let are_all_there = members.iter().all(|id| self.was_there(*id, settled, last));
+        let complete = operation.all_came().filter(|_| are_all_there);
+        let (slow, fast) = if self.drifts { DRIFT } else { (1.0, 1.0) };
+        let closes = operation
+            .closes(slow)
+            .min(complete.unwrap_or(Duration::MAX));
+        for call in &operation.calls {
+            let begins = call.at.max(closes);
+            let has_time =
+                begins + self.decides_within(operation) <= call.at + call.time.mul_f64(fast);
+            if has_time && ran(&call.by) && call.agreed().is_none() {
+                found.push(Breach::NotAgreed { by: call.by });
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The votes of collectives, searched whole in small worlds, and ways to do it wrong.
+//! `binomesh-bench check --layer collectives` searches further.
+
+use binomesh_bench::checker::clique::Found;
+use binomesh_bench::checker::collectives::{Flaw, Setting, World};
+
+fn search(members: usize, [ballots, restarts, losses]: [u8; 3], flaw: Flaw) -> Found {
+    let setting = Setting {
+        members,
+        ballots,
+        restarts,
+        losses,
+        flaw,
+    };
+    World::new(setting, 1_000_000).search(2)
+}
+
+#[test]
+fn no_two_members_learn_different_decisions() {
+    for (members, steps) in [
+        (3, [3, 0, 0]),
+        (3, [2, 1, 0]),
+        (3, [2, 0, 1]),
+        (4, [2, 0, 0]),
+    ] {
+        let found = search(members, steps, Flaw::None);
+        assert_eq!(found.counterexample, None);
+        assert!(
+            found.is_exhaustive,
+            "{members} members, {steps:?}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn each_flaw_makes_two_decisions() {
+    for (steps, flaw) in [
+        ([2, 1, 0], Flaw::NoRecord),
+        ([2, 1, 1], Flaw::NewRecord),
+        ([2, 0, 1], Flaw::NotIntroduced),
+        ([2, 0, 0], Flaw::OwnValue),
+    ] {
+        let found = search(3, steps, flaw);
+        assert!(found.counterexample.is_some(), "{flaw:?}: {found:?}");
+    }
+}
