@@ -230,3 +230,31 @@ fn members_that_return_take_part_again() {
         assert_eq!(outcome.missing, [], "{call:?}");
     }
 }
+
+/// Arrive and vote go up, proposal and decision down, a frame over each link of the tree;
+/// not counted are the beats of the overlay meanwhile.
+#[test]
+fn a_barrier_takes_four_frames_for_each_member() {
+    for nodes in [16, 33, 64] {
+        let mut stage = Stage::formed(nodes, 4);
+        stage.run(Duration::from_secs(30));
+        let mut quiet = u64::MAX;
+        for _ in 0..10 {
+            let before = stage.world.sent();
+            stage.run(Duration::from_millis(20));
+            quiet = quiet.min(stage.world.sent() - before);
+        }
+        let mut least = u64::MAX;
+        for generation in 1..=10 {
+            let operation = terms(0..nodes, generation, Verb::Barrier);
+            let before = stage.world.sent();
+            let calls = stage.calls(0..nodes, &operation);
+            stage.run(Duration::from_millis(20));
+            least = least.min(stage.world.sent() - before - quiet);
+            assert!(calls.iter().all(|call| stage.outcome(*call).agreed));
+        }
+        // A few beats more may have been sent than in the quietest time.
+        let most = 4 * u64::from(nodes - 1) + u64::from(nodes) / 8;
+        assert!(least <= most, "{nodes} nodes: {least}");
+    }
+}
