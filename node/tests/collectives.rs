@@ -12,10 +12,13 @@ use bytes::Bytes;
 
 const TIME: Duration = Duration::from_secs(10);
 
+/// What a caller was told.
+type Answer = Result<Box<Outcome<Id>>, CallError>;
+
 /// A world and what its callers were told.
 struct Stage {
     world: World,
-    answers: BTreeMap<(Id, u64), Result<Box<Outcome<Id>>, CallError>>,
+    answers: BTreeMap<(Id, u64), Answer>,
     next: u64,
 }
 
