@@ -6,11 +6,11 @@
 //! | a process that lives answers until the deadline: 6% for its clock, 200 ms, and as long as it is stopped then | always |
 //! | no call is refused: all callers say the same, and names and generations are few | always |
 //! | who has come has called, everybody is named once, the end fits the terms | always |
-//! | a value that counts is one that its member called with ([`values`]) | always |
+//! | a value that counts is one that its member called with (`values`) | always |
 //! | who is missing as dead or left was called so before; nobody is late before the first caller's time is nearly over | always |
 //! | agreed outcomes of one operation are equal, and so are the values behind them | unless a listed member lost its disk since the first call: it votes again, and nobody can know |
-//! | a member that was there and came in time is not missing ([`promise`]) | see there |
-//! | a majority that is up and undisturbed agrees ([`promise`]) | see there |
+//! | a member that was there and came in time is not missing (`promise`) | see there |
+//! | a majority that is up and undisturbed agrees (`promise`) | see there |
 //!
 //! Liars and scrambled nodes break none of the rules that always hold: what they distort is
 //! the overlay, and the messages of collectives name their senders. The last two rules do
