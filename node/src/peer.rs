@@ -355,7 +355,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         let me = self.collectives.me();
         while let Some((publish, letter)) = self.mail.next(me, &self.relay) {
             let published = self.publish_signed(publish, &mut sign, out);
-            if !self.mail.took(letter, &published) {
+            if !self.mail.on_published(letter, &published) {
                 break;
             }
         }

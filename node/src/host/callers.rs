@@ -44,7 +44,7 @@ struct Caller {
     /// How the caller called the members, if it listed them.
     names: BTreeMap<PeerId, String>,
     since: Instant,
-    is_noticed: bool,
+    is_logged: bool,
     reply: oneshot::Sender<Result<CollectiveOutcome, CollectiveError>>,
 }
 
@@ -63,7 +63,7 @@ impl Host {
                     verb: terms.verb.name(),
                     names,
                     since: now(),
-                    is_noticed: false,
+                    is_logged: false,
                     reply: request.reply,
                 };
                 self.callers.waiting.insert(id, caller);
@@ -248,11 +248,11 @@ impl Host {
         }
         let now = now();
         let late = self.callers.waiting.values_mut().filter(|caller| {
-            !caller.is_noticed && now.saturating_duration_since(caller.since) >= NOTICE
+            !caller.is_logged && now.saturating_duration_since(caller.since) >= NOTICE
         });
         let mut keys = BTreeSet::new();
         for caller in late {
-            caller.is_noticed = true;
+            caller.is_logged = true;
             keys.insert(caller.key.clone());
         }
         for key in keys {

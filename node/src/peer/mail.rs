@@ -130,7 +130,7 @@ impl<I: Id + Serialize> Mail<I> {
     }
 
     /// What became of it. Whether there may be room for the next one.
-    pub(super) fn took(
+    pub(super) fn on_published(
         &mut self,
         mut letter: Letter<I>,
         outcome: &Result<routing::PacketId<I>, routing::PublishError<I>>,

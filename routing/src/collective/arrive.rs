@@ -98,7 +98,7 @@ impl<I: Id + Serialize> Instance<I> {
             key: self.terms.key.clone(),
             digest: self.digest,
             boot: ctx.boot,
-            left: match self.is_closed {
+            time: match self.is_closed {
                 true => 0,
                 false => self.own_time,
             },

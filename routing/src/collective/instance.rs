@@ -42,7 +42,7 @@ pub(super) struct Instance<I> {
     pub(super) calls: Vec<u64>,
     /// The value of the first caller here, and what others are told of it.
     pub(super) own: Option<(Bytes, Value)>,
-    /// Milliseconds that the first caller had at first.
+    /// Milliseconds from the call to the deadline: the least of all callers here.
     pub(super) own_time: u64,
     /// Who has come, by place, as far as it was told here.
     pub(super) arrivals: BTreeMap<u32, Arrival>,
@@ -56,7 +56,7 @@ pub(super) struct Instance<I> {
     pub(super) is_closed: bool,
     pub(super) acceptor: Acceptor<Proposal>,
     pub(super) poll: Option<Poll<Proposal>>,
-    /// Whether there was ever a poll here.
+    /// Whether this member has ever started a ballot about this operation.
     pub(super) has_polled: bool,
     /// The greatest round that was met.
     pub(super) round: u32,
@@ -64,7 +64,7 @@ pub(super) struct Instance<I> {
     pub(super) holds_off: bool,
     pub(super) decided: Option<Arc<Proposal>>,
     pub(super) storage: Storage,
-    /// Who coordinated when this member last looked.
+    /// The coordinator when this member last said that it has come.
     pub(super) last_coordinator: Option<u32>,
     /// This member has said again that it has come, with the time of its first word.
     pub(super) is_told_late: bool,
@@ -358,7 +358,8 @@ impl<I: Id> Instance<I> {
         own + voted + decided + list + arrivals.sum::<usize>() + self.storage.bytes() + 512
     }
 
-    /// Whether a value as long as this may be fetched and held.
+    /// Whether this member may hold a value of `size` bytes of the member at `place`, beside
+    /// those of all others that have come.
     pub(super) fn may_hold(&self, place: u32, size: u64, config: &Config) -> bool {
         let others = self.arrivals.iter().filter(|(other, _)| **other != place);
         let sizes = others.map(|(_, arrival)| arrival.value.size());

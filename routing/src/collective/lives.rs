@@ -49,7 +49,7 @@ pub(super) fn greatest(keys: impl Iterator<Item = Key>) -> Vec<Key> {
 /// What is known of members that were started again, this one among them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lives<I> {
-    /// Whether this life knows what its former ones have taken part in.
+    /// Whether the record of former lives is here, be it empty in a first life.
     has_record: bool,
     /// Lives that have introduced themselves. At most [`Lives::MAX_MET`].
     met: BTreeMap<I, u64>,
@@ -60,8 +60,9 @@ pub struct Lives<I> {
     /// By name, up to which generation a former life may have voted. At most
     /// [`Lives::MAX_NAMES`].
     floors: BTreeMap<Name, u64>,
-    /// More than that were named: it votes nowhere in this life.
-    has_overflown: bool,
+    /// It votes nowhere in this life: too many names were told, or a vote could not be
+    /// recorded.
+    is_barred_for_good: bool,
 }
 
 impl<I: Id> Lives<I> {
@@ -85,7 +86,7 @@ impl<I: Id> Lives<I> {
             met: BTreeMap::new(),
             known_to: BTreeMap::new(),
             floors,
-            has_overflown: false,
+            is_barred_for_good: false,
         }
     }
 
@@ -111,17 +112,17 @@ impl<I: Id> Lives<I> {
     /// Whether this life may vote in this operation, of members for whom it is sure.
     pub fn may_vote(&self, key: &Key) -> bool {
         let floor = self.floors.get(&key.name).copied();
-        !self.has_overflown && floor < Some(key.generation)
+        !self.is_barred_for_good && floor < Some(key.generation)
     }
 
     /// Vote nowhere any more.
     pub const fn bar(&mut self) {
-        self.has_overflown = true;
+        self.is_barred_for_good = true;
     }
 
     /// Whether it votes nowhere any more.
     pub const fn is_barred(&self) -> bool {
-        self.has_overflown
+        self.is_barred_for_good
     }
 
     /// Whether there is room to be introduced to these members.
@@ -144,16 +145,16 @@ impl<I: Id> Lives<I> {
         known_to.filter_map(|(member, answer)| answer.is_none().then_some(*member))
     }
 
-    /// A member knows this life, may vote itself or not, and in operations of these names
-    /// up to these generations former lives may have voted.
+    /// The member `from` says that it knows this life. `is_sure`: it may vote in operations
+    /// of this list. `touched`: up to which generations former lives may have voted.
     pub fn on_known(&mut self, from: I, list: &Digest, is_sure: bool, touched: Vec<Key>) {
         let known_to = self.known_to.get_mut(list);
         let Some(answer) = known_to.and_then(|known_to| known_to.get_mut(&from)) else {
             return;
         };
         *answer = Some(is_sure || *answer == Some(true));
-        self.has_overflown |= self.floors.len() + touched.len() > Self::MAX_NAMES;
-        if self.has_overflown {
+        self.is_barred_for_good |= self.floors.len() + touched.len() > Self::MAX_NAMES;
+        if self.is_barred_for_good {
             return;
         }
         for key in touched {

@@ -39,8 +39,8 @@ pub enum Message<I> {
         digest: Digest,
         /// The sender's life.
         boot: u64,
-        /// How many milliseconds its caller had; 0 if they are nearly over.
-        left: u64,
+        /// How many milliseconds its caller had in all; 0 if they are nearly over.
+        time: u64,
         /// Its value.
         value: Value,
         /// The terms, if they are short or were asked for.
@@ -63,8 +63,8 @@ pub enum Message<I> {
         /// Why.
         reason: Refusal,
     },
-    /// From who coordinates to those that have come: who has come so far, with a value that
-    /// enough members hold.
+    /// From the coordinator to members that have come: which members have come so far with a
+    /// value that enough members hold.
     Progress {
         /// Which operation.
         key: Key,

@@ -109,9 +109,9 @@ pub enum Timer {
         /// The place of the member.
         member: u32,
     },
-    /// What was not answered is asked again.
+    /// Missing answers about the operation with this serial are asked for again.
     Retry(u64),
-    /// Those that have come are told who has.
+    /// Members that have come to the operation with this serial are told who has.
     Progress(u64),
     /// What waits on its way through this member goes on.
     Flush,
@@ -655,11 +655,11 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             Message::Arrive {
                 key,
                 digest,
-                left,
+                time,
                 value,
                 terms,
                 ..
-            } => self.on_arrive(from, (key, digest), (left, value), terms, out),
+            } => self.on_arrive(from, (key, digest), (time, value), terms, out),
             other => self.on_known_message(from, other, out),
         }
     }

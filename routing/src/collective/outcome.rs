@@ -28,7 +28,7 @@ pub struct Outcome<I> {
     /// and an all-to-all its own parts.
     pub values: Vec<(I, Bytes)>,
     /// The values combined, if that was asked for and is meant for this member. With a
-    /// function of the callers [`ReduceError::User`]: then `values` has them.
+    /// function that the callers supply it is [`ReduceError::User`], and `values` has them.
     pub combined: Option<Result<Bytes, ReduceError>>,
     /// Who is missing and why, in the order of the list.
     pub missing: Vec<(I, Class)>,

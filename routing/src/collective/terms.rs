@@ -62,7 +62,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Which operation of a name: callers count up.
+/// One operation: its name, and which of the operations of that name it is. Later ones have
+/// greater numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// The name.

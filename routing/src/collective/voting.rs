@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 pub struct Ballot {
-    /// 0 only for the attempt that needs no promises: see [`Ballot::FIRST`].
+    /// 0 only for the attempt that needs no promises: see [`Ballot::first`].
     pub round: u32,
     /// Who attempts it, by its place in the list.
     pub proposer: u32,
@@ -24,8 +24,9 @@ pub struct Ballot {
 }
 
 impl Ballot {
-    /// The attempt of the member that coordinates before all others, in its first life. No
-    /// smaller ballot exists, so nobody can have voted in one and no promises are needed.
+    /// The attempt of the member that coordinates before all others, if no earlier life of it
+    /// can have attempted it. No smaller ballot exists, so nobody can have voted in one and no
+    /// promises are needed.
     pub const fn first(proposer: u32, boot: u64) -> Self {
         Self {
             round: 0,
@@ -105,8 +106,8 @@ impl<P: Clone + PartialEq> Acceptor<P> {
     }
 }
 
-/// Answers to one ballot: whose, and of which life. Answers of a life that a later one is
-/// known to follow do not count.
+/// The members that have answered one ballot, each with its life. An answer does not count
+/// if a later life of its member is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Count {
     lives: BTreeMap<u32, u64>,

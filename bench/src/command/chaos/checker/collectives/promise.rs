@@ -31,8 +31,8 @@ use binomesh_routing::collective::{Class, End};
 
 use super::{Breach, Collectives, Concerned, Operation, is_long};
 
-/// How long it may take after a fault until a member that can be reached again is called
-/// down nowhere. A guess, the same as for receipts.
+/// How long after a fault a member that can be reached may still be called down somewhere. A
+/// guess, the same as for receipts.
 const SETTLED: Duration = Duration::from_secs(30);
 /// How long it may take until a loss is noticed, four seconds at the default pace, and two
 /// more. Members that wait for an outcome ask again after four seconds at the latest.
@@ -45,9 +45,10 @@ const EARLIEST: f64 = 0.85;
 const DRIFT: (f64, f64) = (1.06, 0.94);
 /// A caller comes, and members are asked, vote and are told: with one that gets lost.
 const TRIPS: u32 = 5;
-/// Besides, two members ask for a long value, get it and say so, and all ask and get it: of
-/// so many members at once.
+/// The same with long values: besides, two members fetch each value and say so, and then all
+/// members fetch all.
 const LONG_TRIPS: u32 = 11;
+/// With so many members the trips for long values take twice as long, and so on. A guess.
 const AT_ONCE: u32 = 16;
 
 /// How long before its deadline a caller gives up those that have not come.

@@ -18,8 +18,8 @@ const MAX_CHOICES: usize = 256;
 /// What each member may have come with.
 type Choices = BTreeMap<Id, Vec<Bytes>>;
 
-/// Judge all values that callers of an operation were given. If `is_one`, there is one
-/// decision, behind which each member has one value.
+/// Judge all values that callers of an operation were given. `is_one`: no listed member has
+/// lost its disk, so the value of each member must be the same in all outcomes.
 pub(super) fn judge(operation: &Operation, is_one: bool, found: &mut Vec<Breach>) {
     let mut choices = Choices::new();
     for call in &operation.calls {
