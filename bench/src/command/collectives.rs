@@ -5,6 +5,7 @@
 //! from its call to its outcome, while all others call at the same moment.
 
 mod mpi;
+mod world;
 
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ Examples:
   binomesh-bench collectives
   binomesh-bench collectives --nodes 64 --rounds 100 --json
   binomesh-bench collectives --nodes 16 --mpi
+  binomesh-bench collectives --world --nodes 1024
 
 A row per operation: {nodes, system, operation, bytes, rounds, p50_ms, p99_ms, mean_ms,
 ratio_to_broadcast}. `mean_ms` is the time of all rounds, one after the other, divided by
@@ -48,6 +50,13 @@ pub struct Collectives {
     /// Measure Open MPI's barrier and all-reduce as well, with as many ranks.
     #[arg(long)]
     pub mpi: bool,
+    /// Whole peers in virtual time instead, in a network without faults: messages and virtual
+    /// time of one operation of each kind.
+    #[arg(long, conflicts_with_all = ["mpi", "rounds", "profile"])]
+    pub world: bool,
+    /// The seed of that world.
+    #[arg(long, default_value_t = 1, requires = "world")]
+    pub seed: u64,
     /// A row per line, as JSON.
     #[arg(long)]
     pub json: bool,
@@ -97,6 +106,9 @@ impl Operation {
 impl Collectives {
     /// Measure and print.
     pub fn run(&self) -> Result<Finding, Failure> {
+        if self.world {
+            return self.run_world();
+        }
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.enable_all().build().map_err(Failure::run)?;
         let mut rows = runtime.block_on(self.measure())?;
@@ -107,6 +119,16 @@ impl Collectives {
         match self.json {
             true => rows.iter().try_for_each(record::print_json)?,
             false => print_table(&rows)?,
+        }
+        Ok(Finding::Good)
+    }
+
+    fn run_world(&self) -> Result<Finding, Failure> {
+        for row in world::measure(self.nodes, self.bytes, self.seed)? {
+            match self.json {
+                true => record::print_json(&row)?,
+                false => record::print_line(&row.line())?,
+            }
         }
         Ok(Finding::Good)
     }

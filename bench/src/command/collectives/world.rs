@@ -1,0 +1,130 @@
+//! The same operations among whole peers in virtual time: how many messages, and how long.
+
+use std::time::Duration;
+
+use binomesh::peer::{Event, Input};
+use binomesh::world::{Id, Network, Shape, World};
+use binomesh_routing::collective::{Call, Key, OnLoss, Terms, Verb};
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::command::Failure;
+use crate::record;
+
+/// How long forming may take, and then one operation.
+const FORMING: Duration = Duration::from_secs(300);
+const TIME: Duration = Duration::from_secs(60);
+
+/// What one operation took.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Row {
+    nodes: u32,
+    system: &'static str,
+    operation: &'static str,
+    bytes: u32,
+    seed: u64,
+    /// All messages between peers meanwhile, those of the overlay included.
+    messages: u64,
+    messages_per_member: f64,
+    virtual_ms: f64,
+}
+
+impl Row {
+    /// As a line of the table.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{:<10} {:<24} {:>6} {:>9} messages, {:.2} for each member, {:.3} ms",
+            self.system,
+            self.operation,
+            self.bytes,
+            self.messages,
+            self.messages_per_member,
+            self.virtual_ms
+        )
+    }
+}
+
+/// A barrier and an all-gather of so many peers that call at once, in a local network.
+pub(super) fn measure(nodes: u32, bytes: u32, seed: u64) -> Result<Vec<Row>, Failure> {
+    let mut world = World::new(seed, Network::local());
+    world.deploy(nodes, Shape::Binomial, |_| {});
+    record::progress(format_args!("{nodes} peers form"));
+    let end = world.now() + FORMING;
+    let is_formed = |world: &World| {
+        let mut peers = world.peers();
+        let is_complete = |roster: &binomesh_routing::roster::Roster<Id>| roster.is_complete();
+        peers.all(|(_, peer)| peer.is_ready() && peer.relay().roster().is_some_and(is_complete))
+    };
+    // To look at all of them after each message would take far longer.
+    while !is_formed(&world) {
+        if world.now() >= end {
+            return Err(Failure::Run("the peers do not form an overlay".to_owned()));
+        }
+        world.run_for(Duration::from_millis(100));
+    }
+    let mut rows = Vec::new();
+    for (operation, verb, size) in [
+        ("barrier", Verb::Barrier, 0),
+        ("all-gather", Verb::AllGather, bytes),
+    ] {
+        record::progress(format_args!("{operation}"));
+        rows.push(one(&mut world, nodes, (operation, verb, size))?);
+    }
+    record::progress_done();
+    Ok(rows)
+}
+
+fn one(
+    world: &mut World,
+    nodes: u32,
+    (operation, verb, bytes): (&'static str, Verb, u32),
+) -> Result<Row, Failure> {
+    let terms = Terms {
+        key: Key {
+            name: operation.parse().map_err(Failure::run)?,
+            generation: 1,
+        },
+        members: (0..nodes).collect(),
+        verb,
+        on_loss: OnLoss::default(),
+    };
+    world.take_events();
+    let (began, sent) = (world.now(), world.sent());
+    for id in 0..nodes {
+        let call = Call {
+            id: 1,
+            terms: terms.clone(),
+            value: Bytes::from(vec![id as u8; bytes as usize]),
+            time: TIME,
+        };
+        world.feed(id, Input::Call(Box::new(call)));
+    }
+    let (mut answered, mut last) = (0, began);
+    while answered < nodes && world.now() < began + TIME {
+        world.run_for(Duration::from_micros(100));
+        for told in world.take_events() {
+            let Event::Answer { outcome, .. } = told.event else {
+                continue;
+            };
+            let outcome = outcome.map_err(Failure::run)?;
+            if !outcome.agreed || !outcome.missing.is_empty() {
+                return Err(Failure::Run(format!(
+                    "{operation} was not completed by all"
+                )));
+            }
+            answered += 1;
+            last = told.at;
+        }
+    }
+    let messages = world.sent() - sent;
+    Ok(Row {
+        nodes,
+        system: "world",
+        operation,
+        bytes,
+        seed: world.seed(),
+        messages,
+        messages_per_member: messages as f64 / f64::from(nodes),
+        virtual_ms: (last - began).as_secs_f64() * 1000.0,
+    })
+}
