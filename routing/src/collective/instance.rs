@@ -194,7 +194,7 @@ impl<I: Id> Instance<I> {
     }
 
     fn end_of(&self, proposal: &Proposal, gone: &Gone<I>) -> End {
-        let is_lost = |class: &Class| matches!(class, Class::Dead | Class::Left);
+        let is_lost = |class: &Class| *class != Class::Late;
         match self.terms.on_loss {
             _ if self.has_lost_root(proposal, gone) => End::RootLost,
             OnLoss::Abort if proposal.missing.iter().any(|(_, class)| is_lost(class)) => {

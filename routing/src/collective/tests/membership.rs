@@ -104,3 +104,24 @@ fn that_a_value_is_held_is_said_again() {
         assert!(outcome.agreed && outcome.missing.is_empty(), "{outcome:?}");
     }
 }
+
+/// It has come, and nobody else has its long value.
+#[test]
+fn a_value_that_is_lost_aborts_as_its_member_would() {
+    let mut net = Net::new(5, 6);
+    let terms = Terms {
+        on_loss: OnLoss::Abort,
+        ..net.terms(1, Verb::AllGather)
+    };
+    // What it says arrives, and what it has does not.
+    let mut calls = vec![net.call(3, &terms, value(3, 20_000), TIME)];
+    net.run(MS * 6);
+    net.kill(3);
+    calls.extend([0, 1, 2].map(|id| net.call(id, &terms, value(id, 20_000), TIME)));
+    net.run(Duration::from_secs(4));
+    for call in &calls[1..] {
+        let outcome = net.outcome(*call);
+        assert_eq!(outcome.end, Some(End::Aborted), "{outcome:?}");
+        assert!(outcome.missing.contains(&(3, Class::Lost)), "{outcome:?}");
+    }
+}

@@ -360,7 +360,7 @@ impl Collectives {
 
 /// Whether an operation with these terms can have ended so.
 fn fits(terms: &Terms<Id>, end: End, outcome: &Outcome<Id>) -> bool {
-    let is_lost = |(_, class): &(Id, Class)| matches!(class, Class::Dead | Class::Left);
+    let is_lost = |(_, class): &(Id, Class)| *class != Class::Late;
     let has_lost = outcome.missing.iter().any(is_lost);
     match (end, terms.on_loss) {
         (End::RootLost, _) => terms.verb.root().is_some(),
