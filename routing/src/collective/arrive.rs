@@ -7,10 +7,11 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::Timer;
+use super::context::Ctx;
 use super::instance::{Arrival, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
-use super::{Ctx, Timer};
 
 /// Terms of so few members travel with each arrival. Of more, whoever does not know them,
 /// nor those of an earlier generation, asks. A guess: they have a quarter of a kilobyte.

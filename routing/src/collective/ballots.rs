@@ -6,11 +6,12 @@ use std::time::Duration;
 use binomesh_overlay::Id;
 use serde::Serialize;
 
+use super::context::Ctx;
 use super::instance::Instance;
 use super::message::Message;
 use super::proposal::Proposal;
 use super::voting::{Ballot, Poll};
-use super::{Ctx, Effect, Timer};
+use super::{Effect, Timer};
 
 /// How long a member whose ballot was overruled holds off, for each of its turn among
 /// eight. A guess: well above the time of a ballot among neighbours.

@@ -6,10 +6,11 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::context::Ctx;
 use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
-use super::{Ctx, Timer, storage};
+use super::{Timer, storage};
 
 /// How long until the first retry; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(250);

@@ -8,12 +8,13 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::Config;
+use super::context::Gone;
 use super::message::Item;
 use super::proposal::{Class, End, Hash, Proposal, Value};
 use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
-use super::{Config, Gone};
 
 /// A value counts once so many members hold it.
 pub(super) const HOLDERS: usize = 3;

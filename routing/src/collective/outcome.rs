@@ -4,12 +4,13 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::context::{Ctx, Gone};
 use super::instance::Instance;
 use super::message::Item;
 use super::proposal::{Class, End, Proposal};
 use super::reduce::{Op, ReduceError};
 use super::terms::{Digest, InvalidTerms, Key, Terms, Verb};
-use super::{Call, Ctx, Gone, Message};
+use super::{Call, Message};
 
 /// What became of an operation, for one caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

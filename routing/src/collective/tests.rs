@@ -5,6 +5,7 @@ mod membership;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::lives::Record;
 use binomesh_overlay::noise::Noise;
 
 use super::*;

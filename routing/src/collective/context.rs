@@ -1,0 +1,115 @@
+//! What an operation needs of its member.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+use serde::Serialize;
+
+use super::lives::Lives;
+use super::tree::{self, Frame, Letter, Step, Tree};
+use super::{Config, Effect, Message, Terms, Timer};
+
+/// Who is called down or has left.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Gone<I> {
+    pub(super) down: BTreeSet<I>,
+    pub(super) left: BTreeSet<I>,
+    /// The members of the epoch, if all are known.
+    pub(super) members: Arc<BTreeSet<I>>,
+}
+
+impl<I: Id> Gone<I> {
+    pub(super) fn has(&self, member: I) -> bool {
+        self.down.contains(&member) || self.left.contains(&member)
+    }
+
+    /// Whether it is no member of the epoch: it cannot be sent anything. It may still come.
+    pub(super) fn is_absent(&self, member: I) -> bool {
+        !self.members.is_empty() && !self.members.contains(&member)
+    }
+
+    /// Whether nothing can be asked of it now.
+    pub(super) fn is_away(&self, member: I) -> bool {
+        self.has(member) || self.is_absent(member)
+    }
+
+    pub(super) fn has_left(&self, member: I) -> bool {
+        self.left.contains(&member)
+    }
+
+    /// Whether that was news. More peers than rosters hold are not remembered.
+    pub(super) fn add(&mut self, member: I, has_left: bool) -> bool {
+        let set = match has_left {
+            true => &mut self.left,
+            false => &mut self.down,
+        };
+        set.len() < Terms::<I>::MAX_MEMBERS && set.insert(member)
+    }
+
+    pub(super) fn remove(&mut self, member: I) -> bool {
+        let was_down = self.down.remove(&member);
+        self.left.remove(&member) || was_down
+    }
+}
+
+/// What an operation needs of its member.
+pub(super) struct Ctx<'a, I> {
+    pub(super) me: I,
+    pub(super) boot: u64,
+    pub(super) config: &'a Config,
+    pub(super) gone: &'a Gone<I>,
+    pub(super) lives: &'a mut Lives<I>,
+    pub(super) tree: &'a mut Tree<I>,
+    pub(super) out: &'a mut Vec<Effect<I>>,
+}
+
+impl<I: Id + Serialize> Ctx<'_, I> {
+    pub(super) fn send(&mut self, to: Vec<I>, message: Message<I>) {
+        if !to.is_empty() {
+            self.out.push(Effect::Send { to, message });
+        }
+    }
+
+    /// Send a short message for the first time, by the quick way if there is one.
+    pub(super) fn send_up(&mut self, to: I, message: Message<I>) {
+        if !self.config.takes_quick_ways || self.gone.has(to) {
+            return self.send(vec![to], message);
+        }
+        let letter = Letter::new(self.me, &message);
+        match letter.map(|letter| self.tree.up(to, letter)) {
+            Some(Step::Frames(frames)) => self.frames(frames),
+            Some(Step::Waits { is_first: true }) => self.arm(Timer::Flush, Timer::HOLD),
+            Some(Step::Waits { .. }) => {}
+            Some(Step::NoWay) | None => self.send(vec![to], message),
+        }
+    }
+
+    /// The same to all other members of an operation.
+    pub(super) fn send_down(&mut self, members: &[I], to: Vec<I>, message: Message<I>) {
+        let is_quick = self.config.takes_quick_ways
+            && to.len() + 1 == members.len()
+            && self.tree.is_all(members);
+        let body = is_quick.then(|| tree::body_of(&message)).flatten();
+        let frames = body.and_then(|body| self.tree.down(self.me, &body));
+        match frames {
+            Some(frames) => self.frames(frames),
+            None => self.send(to, message),
+        }
+    }
+
+    pub(super) fn frames(&mut self, frames: Vec<(I, Frame<I>)>) {
+        let frames = frames.into_iter();
+        self.out
+            .extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
+    }
+
+    pub(super) fn arm(&mut self, timer: Timer, after: Duration) {
+        self.out.push(Effect::Arm { timer, after });
+    }
+
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        self.out.push(Effect::Disarm(timer));
+    }
+}
