@@ -353,9 +353,9 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         out: &mut Out<I>,
     ) {
         let me = self.collectives.me();
-        while let Some((publish, letter)) = self.mail.next(me, &self.relay) {
+        while let Some((publish, sent)) = self.mail.next(me, &self.relay) {
             let published = self.publish_signed(publish, &mut sign, out);
-            if !self.mail.on_published(letter, &published) {
+            if !self.mail.on_published(sent, &published) {
                 break;
             }
         }
@@ -605,8 +605,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
                         self.on_collective(collective::Input::Message { from, message }, out);
                     }
                 }
-                Effect::Event(routing::Event::Receipt(receipt))
-                    if self.mail.close(receipt.id.sequence) => {}
+                Effect::Event(routing::Event::Receipt(receipt)) if self.mail.close(&receipt) => {}
                 Effect::Event(event) => {
                     is_roster_new |= matches!(event, routing::Event::RosterComplete(_));
                     out.event(Event::Relay(event));

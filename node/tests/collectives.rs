@@ -8,6 +8,10 @@ use binomesh::world::{Fault, Id, Memory, Network, Shape, World};
 use binomesh_routing::collective::{
     Call, CallError, Class, End, Key, OnLoss, Outcome, Terms, Verb,
 };
+use binomesh_routing::packet::Confirmation;
+use binomesh_routing::relay::Due;
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use bytes::Bytes;
 
 const TIME: Duration = Duration::from_secs(10);
@@ -24,7 +28,12 @@ struct Stage {
 
 impl Stage {
     fn formed(nodes: u32, seed: u64) -> Self {
+        Self::with_window(nodes, seed, routing::Config::default().window)
+    }
+
+    fn with_window(nodes: u32, seed: u64, window: u64) -> Self {
         let mut world = World::new(seed, Network::local());
+        world.relay().window = window;
         world.deploy(nodes, Shape::Binomial, |_| {});
         let end = world.now() + Duration::from_secs(90);
         let settled = world.run_until(end, |world| world.defect().is_none());
@@ -124,6 +133,41 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
             .count()
     };
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);
+}
+
+/// Messages of users that wait for a member keep the relay from taking more.
+#[test]
+fn a_full_window_of_the_coordinator_holds_nobody_up() {
+    for seed in 1..=6 {
+        let mut stage = Stage::with_window(16, seed, 16);
+        let paused = 9;
+        stage.world.pause(paused, Duration::from_secs(8));
+        for _ in 0..20 {
+            let publish = Publish {
+                topic: Topic::default(),
+                payloads: Bytes::from_static(b"x").into(),
+                destination: Destination::All,
+                strategy: Strategy::Binomial,
+                due: Due::Settled,
+                confirmation: Confirmation::Relayed,
+                is_ordered: false,
+            };
+            stage
+                .world
+                .with_peer(0, |peer, out| peer.publish(publish, out).ok());
+        }
+        let members = (0..16).filter(|id| *id != paused);
+        let operation = terms(members.clone(), 1, Verb::Barrier);
+        let calls = stage.calls(members, &operation);
+        stage.run(Duration::from_millis(500));
+        // The short way to one member leads through the paused one.
+        let told = calls.iter().filter(|call| stage.answers.contains_key(call));
+        assert!(told.count() >= 14, "seed {seed}");
+        stage.run(Duration::from_millis(2500));
+        for call in calls {
+            assert!(stage.outcome(call).agreed, "seed {seed}");
+        }
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Messages about collectives on their way to the relay, which takes only so many at once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use binomesh_overlay::Id;
 use binomesh_routing::collective::Message;
 use binomesh_routing::packet::{Confirmation, Payloads};
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{self as routing, Delivery, Due, Publish, Relay, Topic};
+use binomesh_routing::{self as routing, Delivery, Due, Publish, Receipt, Relay, Topic};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,10 +19,43 @@ const TOPIC: &str = "$collective";
 const MAX_WAITING: usize = 4096;
 /// How many bytes they have together; beyond it likewise.
 const MAX_BYTES: usize = 64 << 20;
-/// How many of the relay's packets they have open, so that users find room for theirs.
-const MAX_OPEN: usize = 32;
-/// How long a message is tried; after that its sender asks again. A guess.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How many members are remembered as slow: as many as a roster has.
+const MAX_SLOW: usize = 4096;
+
+/// Messages that share a number of the relay's packets: those of one lane never wait for
+/// those of another. Together they have half of the packets, so that users find room for
+/// theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Lane {
+    /// Short messages.
+    Words,
+    /// Pieces of long values.
+    Pieces,
+    /// What is for a member that has not confirmed the last message to it in time: it goes
+    /// to that member alone, so that nobody else waits with it.
+    Slow,
+}
+
+impl Lane {
+    const ALL: [Self; 3] = [Self::Words, Self::Pieces, Self::Slow];
+
+    /// How many of its packets may be open.
+    const fn room(self) -> usize {
+        match self {
+            Self::Words => 16,
+            Self::Pieces => 12,
+            Self::Slow => 4,
+        }
+    }
+
+    /// How long a message is tried; after that whoever misses it asks again. Guesses.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::Words | Self::Slow => Duration::from_secs(1),
+            Self::Pieces => Duration::from_secs(5),
+        }
+    }
+}
 
 /// Whether a topic is that of collectives.
 pub(crate) fn is_of_collectives(topic: &Topic) -> bool {
@@ -43,26 +76,26 @@ pub(super) fn messages_of<I: Id + DeserializeOwned>(
 /// What waits, and what is on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Mail<I> {
-    waiting: VecDeque<Letter<I>>,
-    /// Pieces of long values, behind all others.
-    pieces: VecDeque<Letter<I>>,
-    /// How many bytes both have.
+    waiting: BTreeMap<Lane, VecDeque<Letter<I>>>,
+    /// How many bytes all of it has.
     bytes: usize,
     /// The packets that are open, by sequence.
-    open: BTreeSet<u64>,
-    /// Those that ended while one was being published.
+    open: BTreeMap<u64, Lane>,
+    /// Packets that ended while one was being published.
     ended: BTreeSet<u64>,
+    /// Members that have not confirmed the last message to them in time.
+    slow: BTreeSet<I>,
     dropped: u64,
 }
 
 impl<I: Id + Serialize> Mail<I> {
     pub(super) const fn new() -> Self {
         Self {
-            waiting: VecDeque::new(),
-            pieces: VecDeque::new(),
+            waiting: BTreeMap::new(),
             bytes: 0,
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
             ended: BTreeSet::new(),
+            slow: BTreeSet::new(),
             dropped: 0,
         }
     }
@@ -71,23 +104,27 @@ impl<I: Id + Serialize> Mail<I> {
         let Ok(bytes) = postcard::to_stdvec(message) else {
             return;
         };
-        let queue = match message {
-            Message::Piece { .. } => &mut self.pieces,
-            _ => &mut self.waiting,
+        let lane = match message {
+            Message::Piece { .. } => Lane::Pieces,
+            _ => Lane::Words,
         };
-        if queue.len() >= MAX_WAITING || self.bytes + bytes.len() > MAX_BYTES {
+        let payload = bytes.into();
+        self.queue(lane, Letter { to, payload });
+    }
+
+    fn queue(&mut self, lane: Lane, letter: Letter<I>) {
+        let queue = self.waiting.entry(lane).or_default();
+        if queue.len() >= MAX_WAITING || self.bytes + letter.payload.len() > MAX_BYTES {
             self.dropped += 1;
             return;
         }
-        self.bytes += bytes.len();
-        let payload = bytes.into();
-        queue.push_back(Letter { to, payload });
+        self.bytes += letter.payload.len();
+        queue.push_back(letter);
     }
 
     /// Nothing of what waits is sent.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
-        self.pieces.clear();
         self.bytes = 0;
     }
 
@@ -96,13 +133,23 @@ impl<I: Id + Serialize> Mail<I> {
         self.dropped
     }
 
-    /// Whether this own packet was one of them. It is open no more.
-    pub(super) fn close(&mut self, sequence: u64) -> bool {
-        let was_open = self.open.remove(&sequence);
+    /// Whether this receipt is of one of its packets, which is open no more.
+    pub(super) fn close(&mut self, receipt: &Receipt<I>) -> bool {
+        let was_open = self.open.remove(&receipt.id.sequence).is_some();
         if !was_open {
-            self.ended.insert(sequence);
+            self.ended.insert(receipt.id.sequence);
+            return false;
         }
-        was_open
+        for peer in &receipt.reached_peers {
+            self.slow.remove(peer);
+        }
+        let unreached = receipt.unreached.iter().filter_map(|one| one.peer);
+        for peer in unreached {
+            if self.slow.len() < MAX_SLOW {
+                self.slow.insert(peer);
+            }
+        }
+        true
     }
 
     /// The packets of another life are over.
@@ -111,28 +158,59 @@ impl<I: Id + Serialize> Mail<I> {
     }
 
     /// The next message that the relay is to publish, if it may have more of them.
-    pub(super) fn next(&mut self, me: I, relay: &Relay<I>) -> Option<(Publish<I>, Letter<I>)> {
+    pub(super) fn next(&mut self, me: I, relay: &Relay<I>) -> Option<(Publish<I>, Sent<I>)> {
         self.ended.clear();
-        while self.open.len() < MAX_OPEN {
-            let letter = self.waiting.pop_front();
-            let letter = letter.or_else(|| self.pieces.pop_front())?;
-            self.bytes -= letter.payload.len();
-            if let Some(publish) = letter.publish(me, relay) {
-                return Some((publish, letter));
+        for lane in Lane::ALL {
+            let is_open = |other: &&Lane| **other == lane;
+            while self.open.values().filter(is_open).count() < lane.room()
+                && let Some(letter) = self.pop(lane)
+            {
+                let letter = match lane {
+                    Lane::Slow => letter,
+                    Lane::Words | Lane::Pieces => self.set_slow_aside(letter),
+                };
+                if let Some(publish) = letter.publish(me, relay, lane.patience()) {
+                    return Some((publish, Sent { lane, letter }));
+                }
             }
         }
         None
     }
 
-    fn put_back(&mut self, letter: Letter<I>) {
-        self.bytes += letter.payload.len();
-        self.waiting.push_front(letter);
+    fn pop(&mut self, lane: Lane) -> Option<Letter<I>> {
+        let letter = self.waiting.get_mut(&lane)?.pop_front()?;
+        self.bytes -= letter.payload.len();
+        Some(letter)
+    }
+
+    /// The letter without the slow members among its receivers, which get one of their own.
+    fn set_slow_aside(&mut self, mut letter: Letter<I>) -> Letter<I> {
+        let is_slow = |peer: &I| self.slow.contains(peer);
+        let (slow, quick): (Vec<I>, Vec<I>) = letter.to.into_iter().partition(is_slow);
+        letter.to = quick;
+        for peer in slow {
+            let waiting = self.waiting.get(&Lane::Slow).into_iter().flatten();
+            let to_it = waiting.filter(|other| other.to == [peer]).count();
+            // It is told the rest when it asks.
+            if to_it < Lane::Slow.room() {
+                let payload = letter.payload.clone();
+                let to = vec![peer];
+                self.queue(Lane::Slow, Letter { to, payload });
+            }
+        }
+        letter
+    }
+
+    fn put_back(&mut self, sent: Sent<I>) {
+        self.bytes += sent.letter.payload.len();
+        let queue = self.waiting.entry(sent.lane).or_default();
+        queue.push_front(sent.letter);
     }
 
     /// What became of it. Whether there may be room for the next one.
     pub(super) fn on_published(
         &mut self,
-        mut letter: Letter<I>,
+        mut sent: Sent<I>,
         outcome: &Result<routing::PacketId<I>, routing::PublishError<I>>,
     ) -> bool {
         use routing::PublishError as Error;
@@ -140,20 +218,20 @@ impl<I: Id + Serialize> Mail<I> {
             Ok(id) => {
                 // It may be over already, if nobody is there to have it.
                 if !self.ended.contains(&id.sequence) {
-                    self.open.insert(id.sequence);
+                    self.open.insert(id.sequence, sent.lane);
                 }
                 true
             }
             Err(Error::WindowFull(_) | Error::MemoryFull { .. }) => {
-                self.put_back(letter);
+                self.put_back(sent);
                 false
             }
-            // Whoever is no member now is told when it asks.
+            // A member that is gone meanwhile is told when it asks.
             Err(
                 Error::UnknownPeer(peer) | Error::HasLeft(peer) | Error::RosterIncomplete(peer),
             ) => {
-                letter.to.retain(|to| to != peer);
-                self.put_back(letter);
+                sent.letter.to.retain(|to| to != peer);
+                self.put_back(sent);
                 true
             }
             Err(_) => true,
@@ -161,16 +239,22 @@ impl<I: Id + Serialize> Mail<I> {
     }
 }
 
+/// A letter that the relay is being given.
+pub(super) struct Sent<I> {
+    lane: Lane,
+    letter: Letter<I>,
+}
+
 /// A message and its receivers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Letter<I> {
+struct Letter<I> {
     to: Vec<I>,
     payload: Bytes,
 }
 
 impl<I: Id> Letter<I> {
     /// To those of its receivers that are members.
-    fn publish(&self, me: I, relay: &Relay<I>) -> Option<Publish<I>> {
+    fn publish(&self, me: I, relay: &Relay<I>, patience: Duration) -> Option<Publish<I>> {
         let roster = relay.roster()?;
         let is_member = |peer: &I| roster.rank_of(*peer).is_some() && !relay.is_down(*peer);
         let to: BTreeSet<I> = self.to.iter().copied().filter(is_member).collect();
@@ -188,7 +272,7 @@ impl<I: Id> Letter<I> {
             payloads: Payloads::from(self.payload.clone()),
             destination,
             strategy: Strategy::Binomial,
-            due: Due::Within(PATIENCE),
+            due: Due::Within(patience),
             confirmation: Confirmation::Relayed,
             is_ordered: false,
         })

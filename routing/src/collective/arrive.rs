@@ -89,7 +89,7 @@ impl<I: Id + Serialize> Instance<I> {
         let message = self.arrival(ctx, value, has_terms);
         match (&new[..], again) {
             ([coordinator], false) => ctx.send_up(*coordinator, message),
-            _ => ctx.send(new, message),
+            _ => ctx.send_again(new, message),
         }
         self.consider(ctx);
     }

@@ -112,7 +112,7 @@ impl<I: Id + Serialize> Instance<I> {
         };
         match only.is_none() && self.retries == 0 {
             true => ctx.send_down(&self.terms.members, to, message),
-            false => ctx.send(to, message),
+            false => ctx.send_again(to, message),
         }
     }
 
@@ -180,7 +180,7 @@ impl<I: Id + Serialize> Instance<I> {
             return;
         };
         match is_again {
-            true => ctx.send(vec![member], message),
+            true => ctx.send_again(vec![member], message),
             false => ctx.send_up(member, message),
         }
     }
@@ -335,7 +335,7 @@ impl<I: Id + Serialize> Instance<I> {
             key: self.terms.key.clone(),
             digest: self.digest,
         };
-        ctx.send(self.member(from).into_iter().collect(), message);
+        ctx.send_again(self.member(from).into_iter().collect(), message);
     }
 
     /// Tell a member what is decided, if it is.

@@ -20,6 +20,16 @@ pub(super) struct Gone<I> {
     pub(super) members: Arc<BTreeSet<I>>,
 }
 
+impl<I> Default for Gone<I> {
+    fn default() -> Self {
+        Self {
+            down: BTreeSet::new(),
+            left: BTreeSet::new(),
+            members: Arc::default(),
+        }
+    }
+}
+
 impl<I: Id> Gone<I> {
     pub(super) fn has(&self, member: I) -> bool {
         self.down.contains(&member) || self.left.contains(&member)
@@ -54,6 +64,9 @@ impl<I: Id> Gone<I> {
     }
 }
 
+/// The most bytes of letters that one message comes to at its sender.
+const LETTERS_BYTES: usize = 64 << 10;
+
 /// What an operation needs of its member.
 pub(super) struct Ctx<'a, I> {
     pub(super) me: I,
@@ -74,16 +87,43 @@ impl<I: Id + Serialize> Ctx<'_, I> {
 
     /// Send a short message for the first time, by the quick way if there is one.
     pub(super) fn send_up(&mut self, to: I, message: Message<I>) {
-        if !self.config.takes_quick_ways || self.gone.has(to) {
-            return self.send(vec![to], message);
-        }
         let letter = Letter::new(self.me, &message);
-        match letter.map(|letter| self.tree.up(to, letter)) {
-            Some(Step::Frames(frames)) => self.frames(frames),
-            Some(Step::Waits { is_first: true }) => self.arm(Timer::Flush, Timer::HOLD),
-            Some(Step::Waits { .. }) => {}
-            Some(Step::NoWay) | None => self.send(vec![to], message),
+        if !letter.is_some_and(|letter| self.send_letter(to, letter)) {
+            self.send(vec![to], message);
         }
+    }
+
+    /// Send a short message again, both by the relay and by the quick way: one may be lost
+    /// there, and the relay takes none while the window of this node's own messages is full.
+    pub(super) fn send_again(&mut self, to: Vec<I>, message: Message<I>) {
+        self.send_letters(&to, &message);
+        self.send(to, message);
+    }
+
+    /// Send letters to each of these members, unless that is too much. Whether they went.
+    fn send_letters(&mut self, to: &[I], message: &Message<I>) -> bool {
+        let letter = Letter::new(self.me, message).map(Letter::at_once);
+        let Some(letter) = letter.filter(|one| one.body.len() * to.len() <= LETTERS_BYTES) else {
+            return false;
+        };
+        let mut went = true;
+        for member in to {
+            went &= self.send_letter(*member, letter.clone());
+        }
+        went
+    }
+
+    fn send_letter(&mut self, to: I, letter: Letter<I>) -> bool {
+        if !self.config.takes_quick_ways || self.gone.has(to) {
+            return false;
+        }
+        match self.tree.up(to, letter, self.gone) {
+            Step::Frames(frames) => self.frames(frames),
+            Step::Waits { is_first: true } => self.arm(Timer::Flush, Timer::HOLD),
+            Step::Waits { .. } => {}
+            Step::NoWay => return false,
+        }
+        true
     }
 
     /// The same to all other members of an operation.
@@ -95,6 +135,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         let frames = body.and_then(|body| self.tree.down(self.me, &body));
         match frames {
             Some(frames) => self.frames(frames),
+            // Others than these members are in the epoch, or some of these are not.
+            None if self.send_letters(&to, &message) => {}
             None => self.send(to, message),
         }
     }

@@ -23,11 +23,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             boot,
             config,
             lives: Lives::new(record),
-            gone: Gone {
-                down: BTreeSet::new(),
-                left: BTreeSet::new(),
-                members: Arc::default(),
-            },
+            gone: Gone::default(),
             names: Names::new(),
             tree: Tree::new(Arc::default()),
             calls: BTreeMap::new(),
@@ -192,7 +188,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let serial = match timer {
             Timer::Deadline(call) => return self.on_deadline(call, out),
             Timer::Flush => {
-                let frames = self.tree.flush_all().into_iter();
+                let frames = self.tree.flush_all(&self.gone).into_iter();
                 return out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
             }
             Timer::Close { serial, .. } | Timer::Retry(serial) | Timer::Progress(serial) => serial,

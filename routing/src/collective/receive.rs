@@ -32,7 +32,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             }
             Frame::Up { to, letters } => {
                 for letter in letters {
-                    match self.tree.up(to, letter) {
+                    match self.tree.up(to, letter, &self.gone) {
                         Step::Waits { is_first: false } => {}
                         Step::Waits { .. } => out.push(Effect::Arm {
                             timer: Timer::Flush,

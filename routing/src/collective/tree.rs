@@ -18,6 +18,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::context::Gone;
 use super::message::Message;
 use super::terms::Key;
 use crate::relay::View;
@@ -62,23 +63,28 @@ pub struct Letter<I> {
     /// Who says it.
     pub from: I,
     /// The same for all messages that are alike, of which each member sends one to the same
-    /// receiver.
-    row: u64,
+    /// receiver: they wait for each other. One without goes on at once.
+    row: Option<u64>,
     /// The [`super::Message`].
     pub body: Bytes,
 }
 
 impl<I: Id + Serialize> Letter<I> {
-    /// The letter with a message, if others send one that is alike.
+    /// The letter with a message, which waits for those of others that are alike; none if it
+    /// is too long.
     pub(super) fn new(from: I, message: &Message<I>) -> Option<Self> {
-        let row = message.row()?;
-        let row = postcard::to_stdvec(&row).ok()?;
-        let hash = *blake3::hash(&row).as_bytes();
-        Some(Self {
-            from,
-            row: u64::from_le_bytes(*hash.first_chunk()?),
-            body: body_of(message)?,
-        })
+        let row = message.row().map(|row| {
+            let row = postcard::to_stdvec(&row).unwrap_or_default();
+            let hash = *blake3::hash(&row).as_bytes();
+            hash.first_chunk().copied().map_or(0, u64::from_le_bytes)
+        });
+        let body = body_of(message)?;
+        Some(Self { from, row, body })
+    }
+
+    /// The same, to go on at once.
+    pub(super) fn at_once(self) -> Self {
+        Self { row: None, ..self }
     }
 }
 
@@ -224,7 +230,7 @@ impl<I: Id> Tree<I> {
     }
 
     /// A letter is to go up to `to`.
-    pub(super) fn up(&mut self, to: I, letter: Letter<I>) -> Step<I> {
+    pub(super) fn up(&mut self, to: I, letter: Letter<I>, gone: &Gone<I>) -> Step<I> {
         let waiting: usize = self.waiting.values().map(Vec::len).sum();
         let Some(behind) = self.behind(to) else {
             return Step::NoWay;
@@ -233,14 +239,17 @@ impl<I: Id> Tree<I> {
         if !is_member || waiting >= WAITING || letter.body.len() > FRAME_BYTES {
             return Step::NoWay;
         }
-        let row = (to, letter.row);
-        let is_complete = self.count(row, letter.from) >= behind;
-        if is_complete {
-            self.passed.retain(|(other, _)| *other != row);
-        }
+        let is_complete = letter.row.is_none_or(|row| {
+            let row = (to, row);
+            let is_complete = self.count(row, letter.from) >= behind;
+            if is_complete {
+                self.passed.retain(|(other, _)| *other != row);
+            }
+            is_complete
+        });
         self.waiting.entry(to).or_default().push(letter);
         match is_complete {
-            true => Step::Frames(self.flush(to)),
+            true => Step::Frames(self.flush(to, gone)),
             false => Step::Waits {
                 is_first: waiting == 0,
             },
@@ -276,11 +285,11 @@ impl<I: Id> Tree<I> {
     }
 
     /// The frames with what waits for one member.
-    fn flush(&mut self, to: I) -> Vec<(I, Frame<I>)> {
+    fn flush(&mut self, to: I, gone: &Gone<I>) -> Vec<(I, Frame<I>)> {
         let Some(letters) = self.waiting.remove(&to) else {
             return Vec::new();
         };
-        let Some(next) = self.next_up(to) else {
+        let Some(next) = self.next_up(to, gone) else {
             return Vec::new();
         };
         let mut frames: Vec<Vec<Letter<I>>> = Vec::new();
@@ -303,19 +312,26 @@ impl<I: Id> Tree<I> {
             .collect()
     }
 
-    /// The next member on the way up: the lowest bit of the distance is cleared.
-    fn next_up(&self, to: I) -> Option<I> {
+    /// The next member on the way up: the lowest bit of the distance is cleared, or if that
+    /// member is gone, the step is the longest that does not go beyond the receiver.
+    fn next_up(&self, to: I, gone: &Gone<I>) -> Option<I> {
         let view = self.view()?;
         let rank = *self.ranks.get(&to)?;
         let distance = distance(rank, view.placement.rank.0, self.population());
-        let level = distance.trailing_zeros() as usize;
-        view.counterclockwise.get(level).copied().flatten()
+        let others = (0..=distance.checked_ilog2()?).rev();
+        let mut levels = std::iter::once(distance.trailing_zeros()).chain(others);
+        levels.find_map(|level| {
+            let peer = view.counterclockwise.get(level as usize).copied().flatten();
+            peer.filter(|peer| !gone.has(*peer))
+        })
     }
 
     /// Everything that waits goes now.
-    pub(super) fn flush_all(&mut self) -> Vec<(I, Frame<I>)> {
+    pub(super) fn flush_all(&mut self, gone: &Gone<I>) -> Vec<(I, Frame<I>)> {
         let all: Vec<I> = self.waiting.keys().copied().collect();
-        all.into_iter().flat_map(|to| self.flush(to)).collect()
+        all.into_iter()
+            .flat_map(|to| self.flush(to, gone))
+            .collect()
     }
 }
 
@@ -324,15 +340,18 @@ const fn distance(from: u32, to: u32, population: u32) -> u32 {
 }
 
 impl<I> Message<I> {
-    /// Whether it is one that goes up.
+    /// Whether it may be in a letter.
     pub(super) const fn goes_up(&self) -> bool {
         matches!(
+            self,
+            Self::Prepare { .. } | Self::Propose { .. } | Self::Decided { .. } | Self::Ask { .. }
+        ) || matches!(
             self,
             Self::Arrive { .. } | Self::Promise { .. } | Self::Vote { .. } | Self::Overruled { .. }
         )
     }
 
-    /// Whether it is one that goes down.
+    /// Whether it may go down.
     pub(super) const fn goes_down(&self) -> bool {
         matches!(
             self,
@@ -452,7 +471,7 @@ mod tests {
                 let mut open: VecDeque<(u32, Letter<u32>)> =
                     order.into_iter().map(|m| (m, letter(m))).collect();
                 while let Some((at, letter)) = open.pop_front() {
-                    let frames = match trees[at as usize].up(root, letter) {
+                    let frames = match trees[at as usize].up(root, letter, &Gone::default()) {
                         Step::Waits { .. } => continue,
                         Step::NoWay => panic!("no way at {at}"),
                         Step::Frames(frames) => frames,
