@@ -3,6 +3,7 @@
 //! stdout carries data alone, one object per line with `--json`; progress goes
 //! to stderr.
 
+pub mod blocks;
 pub mod chaos;
 pub mod check;
 pub mod collectives;
@@ -19,6 +20,7 @@ pub mod reschedule;
 pub mod route;
 pub mod schedule;
 pub mod verify;
+mod world;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,6 +60,8 @@ pub enum Command {
     Peers(peers::Peers),
     /// Measure barriers, all-reduces and all-gathers of live nodes.
     Collectives(collectives::Collectives),
+    /// Send blocks to all members over slow uplinks, in virtual time.
+    Blocks(blocks::Blocks),
     /// Route round dead nodes: hops, steps, and who is reached.
     Route(route::Route),
     /// Degree, distances, connectivity and random failures of the graphs one could use.
@@ -87,6 +91,7 @@ impl Arguments {
             Command::Verify(verify) => verify.run(),
             Command::Peers(peers) => peers.run(),
             Command::Collectives(peers) => peers.run(),
+            Command::Blocks(blocks) => blocks.run(),
             Command::Route(route) => route.run(),
             Command::Graph(graph) => graph.run(),
             Command::Schedule(schedule) => schedule.run(),

@@ -95,8 +95,10 @@ pub(crate) struct Outgoing {
     pub(crate) confirmation: Confirmation,
     /// Whether it is numbered for receivers that sort.
     pub(crate) is_ordered: bool,
-    /// Whose answers are not awaited.
+    /// Who is not waited for.
     pub(crate) excused: Arc<[String]>,
+    /// Of the strategy `circulant`: how many messages follow.
+    pub(crate) left: u32,
     /// Gets the receipt, or why nothing was sent.
     pub(crate) reply: oneshot::Sender<Result<Receipt, SendError>>,
 }

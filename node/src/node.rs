@@ -457,21 +457,23 @@ impl Node {
         if is_reserved(&options.topic) {
             return PublishHandle::refused(SendError::ReservedTopic(options.topic));
         }
-        self.submit_any(payload, options, Arc::default(), command)
+        self.submit_any(payload, options, (Arc::default(), 0), command)
     }
 
-    /// Send on a topic of the nodes' own, to all members or some; answers of the `excused`
-    /// are not awaited.
+    /// Send on a topic of the nodes' own, to all members or some. The `excused` are not
+    /// waited for, and so many messages follow.
     #[cfg(feature = "push")]
     pub(crate) fn publish_own(
         &self,
         payload: Bytes,
         options: SendOptions,
-        (to, excused): (Option<Vec<Destination>>, Arc<[String]>),
+        to: Option<Vec<Destination>>,
+        (excused, left): (Arc<[String]>, u32),
     ) -> PublishHandle {
+        let more = (excused, left);
         match to {
-            None => self.submit_any(payload, options, excused, Command::Publish),
-            Some(to) => self.submit_any(payload, options, excused, |outgoing| Command::Send {
+            None => self.submit_any(payload, options, more, Command::Publish),
+            Some(to) => self.submit_any(payload, options, more, |outgoing| Command::Send {
                 to,
                 outgoing,
             }),
@@ -489,7 +491,7 @@ impl Node {
         &self,
         payload: Bytes,
         options: SendOptions,
-        excused: Arc<[String]>,
+        (excused, left): (Arc<[String]>, u32),
         command: impl FnOnce(Outgoing) -> Command,
     ) -> PublishHandle {
         let (size_bytes, max_bytes) = (payload.len(), self.shared.max_payload_bytes);
@@ -518,6 +520,7 @@ impl Node {
             confirmation,
             is_ordered,
             excused,
+            left,
             reply,
         };
         match self.shared.commands.try_send(command(outgoing)) {

@@ -15,6 +15,7 @@
 
 mod cut;
 mod incoming;
+mod order;
 mod piece;
 mod receive;
 mod send;
@@ -37,13 +38,17 @@ const TOPIC: &str = "$push";
 /// How long a piece is. A guess: along a chain of 16 a file of 64 MiB takes a sixteenth
 /// longer than over one link.
 const PIECE_BYTES: usize = 256 << 10;
+/// How long one is by the strategy `circulant`. A guess: among 16 members a block is
+/// everywhere after some five times what it takes on one uplink, and a shorter one costs more
+/// processor time.
+const BLOCK_BYTES: usize = 64 << 10;
 /// After how many bytes receivers say how far they are.
 const MARK_BYTES: u64 = 2 << 20;
 /// How many pieces are on their way at most, in all 8 MiB: so much may wait in a receiver.
 const WINDOW: usize = 32;
-/// Up to so many members `auto` may be `chain`. A guess: 64 hops of a piece each take as
-/// long as 16 MiB over one link.
-const CHAIN_MAX: u32 = 64;
+/// How many blocks: some more than the relay has open, so that it knows that it holds
+/// somebody up, and waits less for those that are called down.
+const BLOCKS: usize = 80;
 
 /// How something is pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]

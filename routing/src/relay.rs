@@ -45,6 +45,7 @@ mod resign;
 mod send;
 mod slow;
 mod stats;
+mod uplink;
 mod verdicts;
 mod views;
 mod waiting;
@@ -183,9 +184,20 @@ pub enum Destination<I> {
     /// the newest one once its roster is complete, so that all members have
     /// names by which later epochs find them; `roster_wait` bounds the wait.
     All,
+    /// The same, but for these, who are not waited for and have no line in the receipt.
+    /// They stand where they stand in the order: those that are well get the message and
+    /// pass it on. At most `roster_max`; further ones are waited for.
+    AllBut(Vec<I>),
     /// These members and no others, by name: whoever else stands at the rank of one
     /// does not take the message in its place. Duplicates count once.
     Peers(Vec<I>),
+}
+
+impl<I> Destination<I> {
+    /// Whether it goes to all members.
+    pub const fn is_all(&self) -> bool {
+        matches!(self, Self::All | Self::AllBut(_))
+    }
 }
 
 /// A message to be sent, or several in one packet.

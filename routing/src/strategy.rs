@@ -11,6 +11,7 @@
 //! N − 1 messages, at most ⌈log2 N⌉ deep, over links that exist anyway. A pure
 //! function: it knows neither peers nor which of them are down.
 
+mod circulant;
 mod flood;
 mod layout;
 mod sibling_tree;

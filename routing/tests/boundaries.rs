@@ -8,12 +8,14 @@ use crate::network::{Conditions, Network};
 use binomesh_routing::Config;
 use binomesh_routing::strategy::Strategy;
 
-const STRATEGIES: [Strategy; 5] = [
+const STRATEGIES: [Strategy; 7] = [
     Strategy::Binomial,
     Strategy::SiblingTree { fanout: 2 },
     Strategy::SiblingTree { fanout: 4 },
     Strategy::Flood,
     Strategy::Chain,
+    Strategy::Circulant { left: 0 },
+    Strategy::Circulant { left: 5 },
 ];
 
 /// Longer than a broadcast among so few takes undisturbed.

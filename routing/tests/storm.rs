@@ -88,11 +88,14 @@ impl Storm {
             Destination::Peers(peers.into_iter().collect())
         };
         // By any strategy, not drawn: a seed's storm is the one that it always was.
-        self.network.strategy = match self.ids.len() % 5 {
+        self.network.strategy = match self.ids.len() % 6 {
             0 => Strategy::SiblingTree { fanout: 2 },
             1 => Strategy::SiblingTree { fanout: 5 },
             2 => Strategy::Flood,
             3 => Strategy::Chain,
+            4 => Strategy::Circulant {
+                left: self.ids.len() as u32 / 6,
+            },
             _ => Strategy::Binomial,
         };
         let sent = self.network.publish_to(from, destination, payload, None);

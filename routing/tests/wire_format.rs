@@ -82,6 +82,7 @@ fn strategy() -> impl Strategy<Value = strategy::Strategy> {
         Just(strategy::Strategy::Binomial),
         Just(strategy::Strategy::Flood),
         Just(strategy::Strategy::Chain),
+        any::<u32>().prop_map(|left| strategy::Strategy::Circulant { left }),
         (2..=strategy::Strategy::MAX_FANOUT)
             .prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
     ]

@@ -263,8 +263,10 @@ impl Relays {
     /// Whom a post is for.
     fn audience(&self, post: &Post) -> Vec<Id> {
         match &post.publish.destination {
-            Destination::All => (0..self.nodes).filter(|id| *id != post.from).collect(),
             Destination::Peers(peers) => peers.clone(),
+            Destination::All | Destination::AllBut(_) => {
+                (0..self.nodes).filter(|id| *id != post.from).collect()
+            }
         }
     }
 

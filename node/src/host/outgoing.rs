@@ -22,6 +22,7 @@ use super::open::id_of;
 use super::{Host, now};
 use crate::command::{Destination, Due, Outgoing, SendError};
 use crate::report::Receipt;
+use crate::settings::Strategy;
 
 /// How many messages may wait for room in the window or for the roster; one
 /// more is refused as busy.
@@ -96,6 +97,9 @@ impl Waiting {
         self.to == older.to
             && mine.topic == other.topic
             && mine.strategy == other.strategy
+            // Each takes a way of its own.
+            && mine.strategy != Strategy::Circulant
+            && mine.excused == other.excused
             && mine.confirmation == other.confirmation
             && mine.is_ordered == other.is_ordered
             && mine.due.is_kept() == other.due.is_kept()
@@ -121,7 +125,9 @@ impl OpenMessages {
     fn holds(&mut self, together: usize, open: usize) -> bool {
         let oldest = self.waiting.front();
         let another = oldest.map_or(0, |oldest| oldest.outgoing.payload.len());
-        let is_full = together >= Payloads::MAX_COUNT
+        let goes_alone = oldest.is_some_and(|one| one.outgoing.strategy == Strategy::Circulant);
+        let is_full = goes_alone
+            || together >= Payloads::MAX_COUNT
             || together < self.waiting.len()
             || self.waiting_bytes + another > Payloads::MAX_BYTES;
         let until = oldest.and_then(|oldest| {
@@ -283,14 +289,22 @@ impl Host {
             return false;
         };
         let destination = match &oldest.to {
-            None => routing::Destination::All,
+            None if oldest.outgoing.excused.is_empty() => routing::Destination::All,
+            None => {
+                let names = oldest.outgoing.excused.iter();
+                let peers = names.map(|name| id_of(&self.trust_domain, name));
+                routing::Destination::AllBut(peers.collect())
+            }
             Some(to) => routing::Destination::Peers(to.iter().map(|d| self.id_of(d)).collect()),
         };
         let publish = routing::Publish {
             topic: oldest.outgoing.topic.clone(),
             payloads,
             destination,
-            strategy: oldest.outgoing.strategy.of(self.config.fanout),
+            strategy: oldest
+                .outgoing
+                .strategy
+                .of(self.config.fanout, oldest.outgoing.left),
             due: self.due_of(oldest),
             confirmation: oldest.outgoing.confirmation,
             is_ordered: oldest.outgoing.is_ordered,

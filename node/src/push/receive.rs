@@ -29,9 +29,9 @@ const PUSHES_EACH: usize = 4;
 const FAILED_MAX: usize = 64;
 /// How many pieces wait for the disk before further ones are lost, and with them what
 /// they are of. The windows of all that come fit, and of two that are just being refused.
-const WAITING_MAX: usize = (PUSHES_MAX + 2) * super::WINDOW;
+const WAITING_MAX: usize = (PUSHES_MAX + 2) * super::BLOCKS;
 /// How many bytes they have, heads included.
-const WAITING_BYTES: usize = WAITING_MAX * (super::PIECE_BYTES + 1024);
+const WAITING_BYTES: usize = (PUSHES_MAX + 2) * super::WINDOW * (super::PIECE_BYTES + 1024);
 /// A push of which nothing has come for so long is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
 

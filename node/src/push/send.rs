@@ -11,23 +11,20 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
 use super::cut::{Cut, Cutter};
+use super::order::Order;
 use super::piece::{Answer, Head, Part};
 use super::{
-    CHAIN_MAX, InvalidFileName, MARK_BYTES, PIECE_BYTES, PushFailure, PushOptions, PushReport,
-    TOPIC, WINDOW, check_file_name, now,
+    InvalidFileName, MARK_BYTES, PushFailure, PushOptions, PushReport, TOPIC, check_file_name, now,
 };
 use crate::command::{Destination, Due, SendError, SendOptions};
 use crate::node::{Node, PublishHandle};
 use crate::report::{Absent, Receipt};
-use crate::settings::Strategy;
 use crate::topic::Topic;
 
-/// The fewest pieces on their way: at 1 MiB in 30 s, the default patience, none is late.
-const WINDOW_LEAST: usize = 4;
-/// Of so many pieces one asks for answers, however short they are.
-const UNMARKED_MAX: usize = WINDOW / 2;
 /// A piece that is everywhere after this is no sign of a narrow link. A guess.
 const SOON: Duration = Duration::from_secs(2);
+/// Why a piece did not reach somebody who holds up nobody: others take its place.
+const GONE: [&str; 2] = ["down", "left"];
 /// How long a busy node is left alone.
 const AGAIN: Duration = Duration::from_millis(50);
 /// No head is longer: a name, and numbers.
@@ -77,6 +74,8 @@ struct Sent {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
+    /// How many pieces follow.
+    left: u32,
     /// Where it ends.
     end: u64,
     /// Since the node has refused it: how long it is tried again.
@@ -86,14 +85,19 @@ struct Sent {
 struct Push<'a> {
     node: &'a Node,
     options: &'a PushOptions,
+    order: Order,
     number: u64,
     sent: VecDeque<Sent>,
+    /// How many pieces there were.
+    pieces: u32,
     /// Where the next piece asks for answers.
     mark: u64,
     /// How many pieces have asked for none since.
     unmarked: usize,
     stored: BTreeSet<String>,
     failed: BTreeMap<String, String>,
+    /// Who of them is there and would hold up others.
+    slow: BTreeSet<String>,
     /// Who has got at least one piece.
     reached: BTreeSet<String>,
     /// How many pieces may be on their way: few where they take long, so that the last
@@ -112,17 +116,26 @@ enum Step {
 
 impl<'a> Push<'a> {
     fn new(node: &'a Node, options: &'a PushOptions) -> Self {
+        let population = node.placement().borrow().as_ref().map(|at| at.population);
+        let order = Order::of(
+            options.strategy,
+            population.unwrap_or(1),
+            options.size_bytes,
+        );
         Self {
             node,
             options,
+            order,
             number: node.next_push(),
             sent: VecDeque::new(),
+            pieces: 0,
             mark: MARK_BYTES,
             unmarked: 0,
             stored: BTreeSet::new(),
             failed: BTreeMap::new(),
+            slow: BTreeSet::new(),
             reached: BTreeSet::new(),
-            window: WINDOW_LEAST,
+            window: order.window_least,
             absent: Vec::new(),
             is_over: false,
         }
@@ -137,7 +150,7 @@ impl<'a> Push<'a> {
         // The head needs its place, too.
         let most = self.node.max_payload_bytes().saturating_sub(HEAD_MAX);
         let head = self.head(Part::At(0));
-        let mut cutter = Cutter::new(source, head, PIECE_BYTES.min(most));
+        let mut cutter = Cutter::new(source, head, self.order.piece_bytes.min(most));
         loop {
             let has_room = self.sent.len() < self.window;
             // Nobody reads ahead of the window, and a slow source keeps no receipt waiting.
@@ -172,7 +185,8 @@ impl<'a> Push<'a> {
     fn send(&mut self, cut: Cut) {
         // Signs of life ask as well: who fails while nothing comes is named soon.
         // So do many short pieces: readers keep each of them until it is read.
-        let is_marked = cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= UNMARKED_MAX;
+        let is_marked =
+            cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= self.order.window / 2;
         self.unmarked = if is_marked { 0 } else { self.unmarked + 1 };
         if cut.end >= self.mark {
             self.mark += MARK_BYTES;
@@ -181,10 +195,13 @@ impl<'a> Push<'a> {
     }
 
     fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool) {
+        let left = self.order.left(self.options.size_bytes, end, self.pieces);
+        self.pieces = self.pieces.saturating_add(1);
         self.sent.push_back(Sent {
-            handle: self.publish(payload.clone(), is_marked),
+            handle: self.publish(payload.clone(), is_marked, left),
             payload,
             is_marked,
+            left,
             end,
             until: None,
         });
@@ -200,13 +217,14 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Send a piece: to all, or once somebody has failed to those who have not.
-    fn publish(&self, payload: Bytes, is_marked: bool) -> PublishHandle {
+    /// Send a piece: to all, so that each has its place in the order, but if somebody
+    /// would hold up the others, to those who have not failed.
+    fn publish(&self, payload: Bytes, is_marked: bool, left: u32) -> PublishHandle {
         let options = self.options_of(is_marked);
         let excused: Arc<[String]> = self.failed.keys().cloned().collect();
-        let to = (!excused.is_empty()).then(|| self.remaining());
+        let to = (!self.slow.is_empty()).then(|| self.remaining());
         let to = to.filter(|to| !to.is_empty());
-        self.node.publish_own(payload, options, (to, excused))
+        self.node.publish_own(payload, options, to, (excused, left))
     }
 
     /// Who has got something and has not failed.
@@ -225,29 +243,13 @@ impl<'a> Push<'a> {
             } else {
                 Confirmation::Relayed
             },
-            strategy: self.strategy(),
+            strategy: self.order.strategy,
             is_ordered: false,
         }
     }
 
     fn patience(&self) -> Duration {
         self.options.patience.min(PushOptions::PATIENCE_MAX)
-    }
-
-    fn strategy(&self) -> Strategy {
-        let population = self
-            .node
-            .placement()
-            .borrow()
-            .as_ref()
-            .map(|at| at.population);
-        match self.options.strategy {
-            Strategy::Auto => {
-                let pieces = |size: u64| size.div_ceil(PIECE_BYTES as u64).max(1);
-                soonest(population.unwrap_or(1), self.options.size_bytes.map(pieces))
-            }
-            chosen => chosen,
-        }
     }
 
     async fn settle_all(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), PushError> {
@@ -288,7 +290,7 @@ impl<'a> Push<'a> {
             }
             Err(error) => return Err(error.into()),
         }
-        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked);
+        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked, oldest.left);
         self.sent.push_front(oldest);
         Ok(())
     }
@@ -297,8 +299,8 @@ impl<'a> Push<'a> {
     fn resize(&mut self, receipt: &Receipt) {
         let took = Duration::from_secs_f64(receipt.elapsed_seconds.max(0.0));
         self.window = match took < SOON {
-            true => (self.window + 1).min(WINDOW),
-            false => (self.window / 2).max(WINDOW_LEAST),
+            true => (self.window + 1).min(self.order.window),
+            false => (self.window / 2).max(self.order.window_least),
         };
     }
 
@@ -310,6 +312,9 @@ impl<'a> Push<'a> {
         }
         let mut failed = Vec::new();
         for one in &receipt.unreached {
+            if !GONE.contains(&one.reason.as_str()) {
+                self.slow.insert(one.name.clone());
+            }
             failed.push((
                 &one.name,
                 format!("a piece did not reach it ({})", one.reason),
@@ -318,7 +323,10 @@ impl<'a> Push<'a> {
         for one in &receipt.unacknowledged {
             let reason = match one.reason.as_str() {
                 "no-subscriber" => "it takes no files; set `push_dir`".to_owned(),
-                "no-answer" => "it did not write in time".to_owned(),
+                "no-answer" => {
+                    self.slow.insert(one.name.clone());
+                    "it did not write in time".to_owned()
+                }
                 reason => reason.to_owned(),
             };
             failed.push((&one.name, reason));
@@ -386,7 +394,7 @@ impl Drop for Push<'_> {
                 let _ = piece.handle.await;
             }
             let _ = node
-                .publish_own(word.into(), options, (None, Arc::default()))
+                .publish_own(word.into(), options, None, (Arc::default(), 0))
                 .await;
         });
     }
@@ -397,64 +405,5 @@ async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
     match piece {
         Some(piece) => (&mut piece.handle).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The strategy by which all members have so many pieces soonest, if it is not known how
-/// many: very many. What counts is how often an uplink carries each, and how much later than
-/// the origin has sent it the last member has the last one, in times of a piece on one uplink:
-///
-/// ```text
-///   chain     once                    n − 2
-///   tree      twice                   2 (levels − 1)
-///   binomial  the origin's: levels    –
-/// ```
-///
-/// A chain has [`CHAIN_MAX`] members at most: whoever dies on the way holds up all behind it.
-fn soonest(population: u32, pieces: Option<u64>) -> Strategy {
-    let is_short = population <= CHAIN_MAX;
-    let Some(pieces) = pieces else {
-        return if is_short {
-            Strategy::Chain
-        } else {
-            Strategy::SiblingTree
-        };
-    };
-    let levels = u64::from(population.next_power_of_two().ilog2()).max(1);
-    let chain = pieces.saturating_add(u64::from(population.saturating_sub(2)));
-    let tree = pieces.saturating_add(levels - 1).saturating_mul(2);
-    let binomial = pieces.saturating_mul(levels);
-    match is_short && chain < tree {
-        _ if binomial <= tree.min(chain) => Strategy::Binomial,
-        true => Strategy::Chain,
-        false => Strategy::SiblingTree,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_pieces_go_over_the_binomial_graph_and_many_along_a_chain_that_is_not_too_long() {
-        use Strategy::{Binomial, Chain, SiblingTree};
-        for (population, pieces, expected) in [
-            (1, Some(1), Binomial),
-            (2, Some(1000), Binomial),
-            (16, Some(1), Binomial),
-            (16, Some(3), Binomial),
-            (16, Some(5), SiblingTree),
-            (16, Some(9), Chain),
-            (16, None, Chain),
-            (64, Some(20), SiblingTree),
-            (64, Some(64), Chain),
-            (65, Some(1), Binomial),
-            (65, Some(64), SiblingTree),
-            (1024, Some(u64::MAX / 16), SiblingTree),
-            (1024, None, SiblingTree),
-        ] {
-            let found = soonest(population, pieces);
-            assert_eq!(found, expected, "{population} members, {pieces:?} pieces");
-        }
     }
 }

@@ -65,17 +65,26 @@ pub enum Strategy {
     /// Each to the next one: for much data where the uplinks are the limit, and few
     /// members.
     Chain,
+    /// For much data where the uplinks are the limit: each message takes another way, so
+    /// that every uplink is busy all the time. Up to 1,024 members; above that `binomial`.
+    Circulant,
 }
 
 impl Strategy {
-    /// As the relay knows it; a tree has this fanout.
-    pub(crate) const fn of(self, fanout: u32) -> binomesh_routing::strategy::Strategy {
+    /// Up to so many members [`Strategy::Circulant`] is what it says.
+    #[cfg(feature = "push")]
+    pub(crate) const CIRCULANT_MAX: u32 = binomesh_routing::strategy::Strategy::CIRCULANT_MAX;
+
+    /// As the relay knows it; a tree has this fanout, and so many messages follow, of which
+    /// it is the same whether they do.
+    pub(crate) const fn of(self, fanout: u32, left: u32) -> binomesh_routing::strategy::Strategy {
         use binomesh_routing::strategy::Strategy as Known;
         match self {
             Self::Auto | Self::Binomial => Known::Binomial,
             Self::SiblingTree => Known::SiblingTree { fanout },
             Self::Flood => Known::Flood,
             Self::Chain => Known::Chain,
+            Self::Circulant => Known::Circulant { left },
         }
     }
 }
@@ -84,7 +93,7 @@ impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
-            other => other.of(2).name(),
+            other => other.of(2, 0).name(),
         })
     }
 }
@@ -99,6 +108,7 @@ impl FromStr for Strategy {
             Self::SiblingTree,
             Self::Flood,
             Self::Chain,
+            Self::Circulant,
         ];
         let found = known.into_iter().find(|one| one.to_string() == text);
         found.ok_or_else(|| UnknownStrategy(text.chars().take(64).collect()))
@@ -107,7 +117,9 @@ impl FromStr for Strategy {
 
 /// A strategy that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; known are auto, binomial, sibling-tree, flood and chain")]
+#[error(
+    "there is no strategy {0:?}; known are auto, binomial, sibling-tree, flood, chain and circulant"
+)]
 pub struct UnknownStrategy(String);
 
 #[cfg(test)]
@@ -127,7 +139,14 @@ mod tests {
             let written = serde_json::to_value(router).unwrap();
             assert_eq!(written, router.to_string());
         }
-        for name in ["auto", "binomial", "sibling-tree", "flood", "chain"] {
+        for name in [
+            "auto",
+            "binomial",
+            "sibling-tree",
+            "flood",
+            "chain",
+            "circulant",
+        ] {
             assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
         }
         let error = "star".parse::<Strategy>().unwrap_err().to_string();

@@ -262,10 +262,16 @@ impl World {
         let happens = |shift: u32, per_million: u32| {
             per_million > 0 && (fate >> shift) % 1_000_000 < u64::from(per_million)
         };
-        if happens(0, conditions.loss_per_million) {
+        let begins = now.max(link.up);
+        let uplinks = self.uplinks.as_mut();
+        let leaves = uplinks.map_or(begins, |uplinks| uplinks.send(from, &message, begins));
+        let Some(line) = self
+            .line(from, to)
+            .filter(|_| !happens(0, conditions.loss_per_million))
+        else {
             return;
-        }
-        let earliest = now.max(link.up) + conditions.latency.draw(travel) + extra;
+        };
+        let earliest = leaves + conditions.latency.draw(travel) + extra;
         let arrival = if happens(20, conditions.reordered_per_million) {
             earliest
         } else {

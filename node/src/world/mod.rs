@@ -19,6 +19,7 @@ mod life;
 mod line;
 mod network;
 mod script;
+mod uplink;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub struct World {
     /// The lives that have said goodbye: nobody can forge another.
     goodbyes: BTreeSet<(Id, u64)>,
     relay: binomesh_routing::Config,
+    uplinks: Option<uplink::Uplinks>,
     /// What a peer asks for, before it is performed.
     out: Out<Id>,
 }
@@ -167,6 +169,7 @@ impl World {
             orphan_with_child: None,
             goodbyes: BTreeSet::new(),
             relay: binomesh_routing::Config::default(),
+            uplinks: None,
             out: Outbox::new(),
         }
     }
@@ -190,6 +193,17 @@ impl World {
     /// How many messages were sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// From now on every process sends so many bytes a second at most, one message after
+    /// another; without a rate they are only counted.
+    pub fn set_uplinks(&mut self, bytes_per_second: Option<u64>) {
+        self.uplinks = Some(uplink::Uplinks::new(bytes_per_second));
+    }
+
+    /// How many bytes were sent since [`World::set_uplinks`]; 0 before.
+    pub fn bytes_sent(&self) -> u64 {
+        self.uplinks.as_ref().map_or(0, uplink::Uplinks::bytes)
     }
 
     /// How many links were dialled so far: claimed by an end while the other did

@@ -110,7 +110,7 @@ impl<I: Id> Numbering<I> {
 fn key_of<I: Id>(topic: &Topic, to: &Destination<I>) -> (Topic, Vec<I>) {
     let mut names = match to {
         // Never an empty list of destinations.
-        Destination::All => Vec::new(),
+        Destination::All | Destination::AllBut(_) => Vec::new(),
         Destination::Peers(peers) => peers.clone(),
     };
     names.sort_unstable();

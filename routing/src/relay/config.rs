@@ -46,6 +46,11 @@ pub struct Config {
     /// one always fits. Full: further ones wait in the relay. A guess: what a link of
     /// 1 Gbit/s brings in a sixtieth of a second.
     pub peer_window: u64,
+    /// How many copies of scheduled broadcasts are on the way at most, to all peers
+    /// together, until they are answered; of peers that are late none is counted. Full:
+    /// further ones wait in the relay. A guess: one that leaves and one whose answer is
+    /// awaited, and as many again for the answer to be behind what its peer sends.
+    pub uplink_copies: usize,
     /// How long after custody a missing done is asked for first; doubles up to
     /// eight times that. A guess: longer than an ordinary broadcast takes.
     pub inquire_after: Duration,
@@ -163,6 +168,7 @@ impl Default for Config {
             custody_delay: Duration::from_millis(5),
             custody_bytes_per_second: 6 << 20,
             peer_window: 2 << 20,
+            uplink_copies: 8,
             inquire_after: Duration::from_millis(500),
             pause: Duration::from_millis(100),
             redelegation_percent: 10,

@@ -206,12 +206,13 @@ impl<I: Id> Duty<I> {
 
     /// Positions as distances from the origin.
     pub(super) fn distances(&self, positions: &Runs) -> Runs {
-        match (self.key.strategy, self.layout()) {
-            (Strategy::SiblingTree { .. }, Some(layout)) => {
+        let is_clockwise = self.key.strategy.is_clockwise();
+        match self.layout().filter(|_| !is_clockwise) {
+            Some(layout) => {
                 let distances = positions.iter().map(|at| layout.distance(at));
                 distances.map(Span::single).collect()
             }
-            _ => positions.clone(),
+            None => positions.clone(),
         }
     }
 

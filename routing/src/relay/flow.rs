@@ -12,6 +12,7 @@ use std::time::Duration;
 use binomesh_overlay::Id;
 
 use super::Config;
+use super::uplink::Uplink;
 
 /// How many copies wait for one peer at most; of more none waits. A guess: more than a
 /// full window of an origin's packets.
@@ -52,6 +53,8 @@ pub(super) struct Flow<I> {
     edges: BTreeMap<I, Edge>,
     /// Peers for which something waits and something has been answered.
     freed: BTreeSet<I>,
+    /// What of it is scheduled.
+    pub(super) uplink: Uplink<I>,
 }
 
 impl<I: Id> Flow<I> {
@@ -59,21 +62,17 @@ impl<I: Id> Flow<I> {
         Self {
             edges: BTreeMap::new(),
             freed: BTreeSet::new(),
+            uplink: Uplink::new(),
         }
     }
 
     /// What a copy of so many bytes takes that is on its way to a peer, with all that
     /// may be in front of it.
     pub(super) fn transfer(&self, peer: I, bytes: usize, config: &Config) -> Duration {
-        let rate = u64::from(config.custody_bytes_per_second);
-        if rate == 0 {
-            return Duration::ZERO;
-        }
-        let time = |bytes: u64| Duration::from_micros(bytes.saturating_mul(1_000_000) / rate);
         let own = bytes as u64;
         let all = self.edges.get(&peer).map_or(own, |edge| edge.bytes);
-        let in_front = time(all.saturating_sub(own)).min(config.custody_cap);
-        time(own).saturating_add(in_front)
+        let in_front = time(all.saturating_sub(own), config).min(config.custody_cap);
+        time(own, config).saturating_add(in_front)
     }
 
     /// Whether a first copy can go to `peer` now, and then it is on its way. If not it
@@ -119,6 +118,7 @@ impl<I: Id> Flow<I> {
 
     /// The copy of this delegation has been answered, or no answer is wanted any more.
     pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
+        self.uplink.on_answer(peer, delegation);
         let mut waits = false;
         self.change(peer, |edge| {
             if let Some(bytes) = edge.on_its_way.remove(&delegation) {
@@ -156,6 +156,15 @@ impl<I: Id> Flow<I> {
             }
         }
     }
+}
+
+/// What so many bytes take on a link.
+fn time(bytes: u64, config: &Config) -> Duration {
+    let micros = bytes.saturating_mul(1_000_000);
+    let rate = u64::from(config.custody_bytes_per_second);
+    micros
+        .checked_div(rate)
+        .map_or(Duration::ZERO, Duration::from_micros)
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ impl<I: Id> Relay<I> {
             return false;
         };
         let here = view.placement().rank;
-        layout.is_tree() && !layout.is_kin(here, head) && view.finger_at(head).is_none()
+        layout.is_far(here, head) && view.finger_at(head).is_none()
     }
 
     /// How many members a kept epoch has.

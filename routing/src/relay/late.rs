@@ -36,18 +36,17 @@ impl<I: Id> Relay<I> {
         let was_paused = late > self.config.pause;
         let to = duty.delegations.get(&delegation).map(|handed| handed.to);
         let is_known = to.is_none_or(|to| self.silent.contains(&to) || self.verdicts.is_down(to));
+        let before = to.map_or(0, |to| self.answers_before(to));
         match duty.delegations.get_mut(&delegation) {
             Some(handed) if was_paused && !handed.is_excused => {
                 handed.is_excused = true;
                 self.await_custody(number, &duty, delegation, out);
             }
             Some(handed)
-                if handed.is_held
-                    && handed.phase == Phase::Sent
-                    && handed.answers != self.flow.answers(handed.to) =>
+                if handed.is_held && handed.phase == Phase::Sent && handed.answers != before =>
             {
                 // That peer answers others, so this one's turn will come.
-                handed.answers = self.flow.answers(handed.to);
+                handed.answers = before;
                 self.await_custody(number, &duty, delegation, out);
             }
             Some(handed) if handed.phase == Phase::Custody => {
@@ -324,6 +323,11 @@ impl<I: Id> Relay<I> {
                 .on_late(handed.to, handed.first_wait, &self.config);
         }
         handed.attempts = handed.attempts.saturating_add(1);
+        if handed.is_sent {
+            self.flow
+                .uplink
+                .on_late(handed.to, delegation, &self.config);
+        }
         let is_silent = handed.attempts >= GO_ROUND_AFTER;
         let (part, to) = (handed.part.clone(), handed.to);
         let generation = handed.generation.saturating_add(1);

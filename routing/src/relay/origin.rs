@@ -55,6 +55,8 @@ pub(super) struct OpenMessage<I> {
     /// The distances of members that had left when it went out: whatever becomes of them,
     /// they have no line.
     excused: Runs,
+    /// Whom it does not wait for; they are excused wherever they stand.
+    spared: BTreeSet<I>,
     reached: Runs,
     /// Refused, or gone from the membership: no further try.
     settled: BTreeMap<u32, (Option<I>, State, Reason)>,
@@ -155,6 +157,19 @@ impl<I: Id> OpenMessage<I> {
     pub(super) fn excuse(&mut self, at: u32) {
         self.expected.remove(Span::single(at));
         self.excused.insert(Span::single(at));
+    }
+
+    /// It does not wait for some members, as far as it is known where they stand.
+    pub(super) fn excuse_the_spared(&mut self, epochs: &Epochs<I>) {
+        if self.spared.is_empty() {
+            return;
+        }
+        for at in self.outstanding().iter() {
+            let peer = self.peer_at(at, epochs);
+            if peer.is_some_and(|peer| self.spared.contains(&peer)) {
+                self.excuse(at);
+            }
+        }
     }
 
     /// Who stands at a distance, or is meant there, if known.
@@ -618,6 +633,7 @@ impl<I: Id> OpenMessages<I> {
             misnamed: BTreeSet::new(),
             expected,
             excused: Runs::new(),
+            spared: BTreeSet::new(),
             reached: Runs::new(),
             settled: BTreeMap::new(),
             doubts: Vec::new(),
@@ -633,6 +649,13 @@ impl<I: Id> OpenMessages<I> {
         };
         self.bytes += message.bytes();
         self.messages.insert(id.sequence, message);
+    }
+
+    /// A message does not wait for these.
+    pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>) {
+        if let Some(message) = self.messages.get_mut(&sequence) {
+            message.spared.extend(peers);
+        }
     }
 
     pub(super) fn get(&self, sequence: u64) -> Option<&OpenMessage<I>> {

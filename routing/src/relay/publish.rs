@@ -48,7 +48,9 @@ impl<I: Id> Relay<I> {
         let mut awaited = self.awaited_by(&publish.due)?;
         let n = accepted.population.get();
         let (mut expected, names) = match &publish.destination {
-            Destination::All => (Runs::from_iter([Span::new(1, n)]), BTreeMap::new()),
+            Destination::All | Destination::AllBut(_) => {
+                (Runs::from_iter([Span::new(1, n)]), BTreeMap::new())
+            }
             Destination::Peers(peers) => {
                 if let Some(awaited) = &mut awaited {
                     awaited.retain(|peer| view.rank_of(*peer).is_none());
@@ -103,7 +105,11 @@ impl<I: Id> Relay<I> {
         if let Some(time) = publish.due.time() {
             out.arm(Timer::Deadline(sequence), time);
         }
-        let is_for_all = publish.destination == Destination::All;
+        let is_for_all = publish.destination.is_all();
+        if let Destination::AllBut(peers) = publish.destination {
+            let most = self.config.roster_max as usize;
+            self.open.spare(sequence, peers.into_iter().take(most));
+        }
         if is_for_all && self.has_to_wait() {
             self.wait_for_roster(sequence, out);
         } else if is_for_all {
@@ -185,7 +191,7 @@ impl<I: Id> Relay<I> {
     /// What a round could not confirm, by distances.
     fn exceptions_of(&self, duty: &Duty<I>) -> Vec<Exception<I>> {
         let by_position = duty.exceptions.as_slice();
-        if !matches!(duty.key.strategy, Strategy::SiblingTree { .. }) {
+        if duty.key.strategy.is_clockwise() {
             return by_position.to_vec();
         }
         let mut by_distance = Vec::new();
@@ -296,6 +302,7 @@ impl<I: Id> Relay<I> {
             return;
         };
         message.recall_the_named(&self.epochs);
+        message.excuse_the_spared(&self.epochs);
         let is_for_these = !message.is_for_all() || message.lists_departed;
         if is_for_these || self.departures.gone().next().is_none() {
             return;
@@ -438,7 +445,7 @@ impl<I: Id> Relay<I> {
         // all positions.
         let is_first = message.round == 0 && names.is_empty();
         let strategy = if is_first {
-            message.strategy
+            message.strategy.among(placement.population)
         } else {
             Strategy::Binomial
         };

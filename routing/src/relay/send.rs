@@ -5,6 +5,8 @@ use std::time::Duration;
 use binomesh_overlay::Id;
 
 use super::duty::{Duty, Phase};
+use super::flow::Copied;
+use super::uplink::Turn;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part};
 
@@ -23,13 +25,45 @@ impl<I: Id> Relay<I> {
         let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
             return self.send(number, duty, delegation, out);
         };
-        if self.flow.admit(handed.to, copy, &self.config) {
+        let to = handed.to;
+        let turn = self.turn(duty, delegation);
+        let goes = match turn {
+            None => self.flow.admit(to, copy, &self.config),
+            Some(turn) => {
+                let goes = self.flow.uplink.admit(to, copy, turn, &self.config);
+                if goes {
+                    self.flow.force(to, copy, &self.config);
+                }
+                goes
+            }
+        };
+        if goes {
             return self.send_copy(number, duty, delegation, out);
         }
-        handed.is_held = true;
-        handed.answers = self.flow.answers(handed.to);
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.is_held = true;
+            handed.answers = self.answers_before(to);
+        }
         self.stats.held_back += 1;
         self.await_custody(number, duty, delegation, out);
+    }
+
+    /// When a copy is due, if it is of a scheduled broadcast.
+    fn turn(&self, duty: &Duty<I>, delegation: u64) -> Option<Turn<I>> {
+        let handed = duty.delegations.get(&delegation)?;
+        let Part::Range(span) = handed.part else {
+            return None;
+        };
+        let round = duty.layout()?.round(span.start)?;
+        Some(Turn {
+            origin: duty.key.id.origin,
+            at: duty.key.id.sequence.saturating_add(round.into()),
+        })
+    }
+
+    /// How often those have answered for whom a copy to this peer may be held back.
+    pub(super) fn answers_before(&self, peer: I) -> u64 {
+        self.flow.answers(peer) + self.flow.uplink.answers()
     }
 
     /// Answers have made room on the way to some peers: send what waits for that. No duty
@@ -38,24 +72,42 @@ impl<I: Id> Relay<I> {
         while let Some(peer) = self.flow.pop_freed() {
             self.release_to(peer, out);
         }
+        while let Some((peer, copy)) = self.flow.uplink.next(&self.config) {
+            if self.is_awaited(peer, copy) {
+                self.release_copy(peer, copy, out);
+            } else {
+                self.flow.uplink.on_answer(peer, copy.1);
+            }
+        }
+    }
+
+    /// Whether a copy that was held back is still to be sent.
+    fn is_awaited(&self, peer: I, (number, delegation, _): Copied) -> bool {
+        let duty = self.duties.get(number);
+        let handed = duty.and_then(|duty| duty.delegations.get(&delegation));
+        handed.is_some_and(|handed| {
+            handed.is_held && handed.to == peer && handed.phase == Phase::Sent
+        })
+    }
+
+    fn release_copy(&mut self, peer: I, copy: Copied, out: &mut Effects<I>) {
+        let (number, delegation, _) = copy;
+        if let Some(mut duty) = self.duties.take(number) {
+            self.flow.force(peer, copy, &self.config);
+            self.send_copy(number, &mut duty, delegation, out);
+            self.duties.put(number, duty, &self.config);
+        }
     }
 
     fn release_to(&mut self, peer: I, out: &mut Effects<I>) {
         while let Some((copy, has_room)) = self.flow.front(peer, &self.config) {
-            let (number, delegation, _) = copy;
-            let duty = self.duties.get(number);
-            let handed = duty.and_then(|duty| duty.delegations.get(&delegation));
-            let is_wanted = handed.is_some_and(|handed| {
-                handed.is_held && handed.to == peer && handed.phase == Phase::Sent
-            });
+            let is_wanted = self.is_awaited(peer, copy);
             if is_wanted && !has_room {
                 return;
             }
             self.flow.pop_front(peer);
-            if is_wanted && let Some(mut duty) = self.duties.take(number) {
-                self.flow.force(peer, copy, &self.config);
-                self.send_copy(number, &mut duty, delegation, out);
-                self.duties.put(number, duty, &self.config);
+            if is_wanted {
+                self.release_copy(peer, copy, out);
             }
         }
     }
@@ -140,6 +192,10 @@ impl<I: Id> Relay<I> {
         if !is_offer {
             let own = if handed.is_held { 0 } else { bytes };
             wait += self.flow.transfer(handed.to, own, &self.config);
+            if duty.key.strategy.has_rounds() {
+                // It has others in front of it, and its answer, too.
+                wait += self.config.inquire_after;
+            }
         }
         self.arm(number, delegation, wait, out);
     }

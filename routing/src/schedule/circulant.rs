@@ -151,6 +151,12 @@ impl Circulant {
         })
     }
 
+    /// Which block a rank other than the source receives in each round of a phase; `None` if
+    /// there is no such rank. One of the phase before is negative.
+    pub(crate) fn receipts(&self, rank: u32) -> Option<Vec<i64>> {
+        (1..self.nodes).contains(&rank).then(|| self.receive(rank))
+    }
+
     /// Which block a rank receives in each round of a phase. A negative one is of the
     /// phase before. All residues modulo ⌈log₂ p⌉ come once, and exactly one number is
     /// not negative: the base block.

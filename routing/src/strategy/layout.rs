@@ -10,15 +10,19 @@
 //!                   both in preorder
 //!   chain           clockwise, one after another: each hands all of the rest to the
 //!                   next
+//!   circulant       a tree in preorder, another one for the next message
 //! ```
 //!
 //! In either order a *position* 0 is the origin, a part is an interval, and whoever
 //! answers for one stands at its start. So custody goes to higher positions only,
 //! whatever the strategy.
 
+use std::sync::Arc;
+
 use binomesh_overlay::{Population, Rank};
 use serde::{Deserialize, Serialize};
 
+use super::circulant::{NODES_MAX, Trees};
 use super::{Encapsulation, binomial, heirs};
 use crate::packet::Span;
 use crate::shape::{Fanout, Links, Shape};
@@ -42,9 +46,22 @@ pub enum Strategy {
     /// Clockwise, each to the next one: every node sends one copy, so where the uplinks
     /// are the limit many messages in a row take as long as over one link. N − 1 deep.
     Chain,
+    /// For blocks that follow each other: each takes another way over the links of the
+    /// binomial graph, so that every node sends and receives one at a time, all the time.
+    /// n blocks come to N members in n − 1 + ⌈log₂ N⌉ times what a block takes on one
+    /// uplink ([`Circulant`](crate::schedule::circulant::Circulant)). Above
+    /// [`Strategy::CIRCULANT_MAX`] members it is `Binomial`.
+    Circulant {
+        /// How many blocks follow; it may be any number that becomes less by one with each
+        /// block. The last one has 0.
+        left: u32,
+    },
 }
 
 impl Strategy {
+    /// So many members the strategy `circulant` is for.
+    pub const CIRCULANT_MAX: u32 = NODES_MAX;
+
     /// The widest tree that a message may go down: so many copies are the most that
     /// one part can be the reason for.
     pub const MAX_FANOUT: u32 = 1024;
@@ -56,6 +73,7 @@ impl Strategy {
             Self::SiblingTree { .. } => "sibling-tree",
             Self::Flood => "flood",
             Self::Chain => "chain",
+            Self::Circulant { .. } => "circulant",
         }
     }
 
@@ -65,8 +83,27 @@ impl Strategy {
             Self::SiblingTree { fanout } => {
                 fanout <= Self::MAX_FANOUT && Fanout::new(fanout).is_some()
             }
-            Self::Binomial | Self::Flood | Self::Chain => true,
+            Self::Binomial | Self::Flood | Self::Chain | Self::Circulant { .. } => true,
         }
+    }
+
+    /// The strategy by which as many members get a message: another one if they are too
+    /// many for this.
+    pub const fn among(self, population: Population) -> Self {
+        match self {
+            Self::Circulant { .. } if population.get() > NODES_MAX => Self::Binomial,
+            other => other,
+        }
+    }
+
+    /// Whether its copies have turns.
+    pub(crate) const fn has_rounds(self) -> bool {
+        matches!(self, Self::Circulant { .. })
+    }
+
+    /// Whether positions are ranks clockwise of the origin.
+    pub(crate) const fn is_clockwise(self) -> bool {
+        !matches!(self, Self::SiblingTree { .. } | Self::Circulant { .. })
     }
 
     /// The order of these members as seen from an origin; none if the strategy is
@@ -75,38 +112,51 @@ impl Strategy {
         if !self.is_possible() {
             return None;
         }
-        let tree = match self {
-            Self::Binomial | Self::Flood | Self::Chain => None,
+        let order = match self {
+            Self::Binomial | Self::Flood => Order::Ring,
+            Self::Chain => Order::Chain,
             Self::SiblingTree { fanout } => {
                 let shape = Shape::new(population, Fanout::new(fanout)?);
                 let origin = Rank(origin.0 % population.get());
-                Some(Tree {
+                Order::Sibling(Sibling {
                     first: shape.preorder(origin),
                     size: shape.subtree_size(origin),
                     shape,
                 })
             }
+            Self::Circulant { left } => Order::Circulant(Trees::of(population.get())?, left),
         };
         Some(Layout {
             population,
             origin,
-            is_chain: self == Self::Chain,
-            tree,
+            order,
         })
     }
 }
 
 /// The order of the members in one broadcast.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Layout {
     population: Population,
     origin: Rank,
-    is_chain: bool,
-    tree: Option<Tree>,
+    order: Order,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is made for a step and lives no longer"
+)]
+#[derive(Debug, Clone)]
+enum Order {
+    Ring,
+    Chain,
+    Sibling(Sibling),
+    /// And how many blocks follow.
+    Circulant(Arc<Trees>, u32),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Tree {
+struct Sibling {
     shape: Shape,
     /// The origin's place in preorder.
     first: u32,
@@ -117,32 +167,33 @@ struct Tree {
 impl Layout {
     /// At which position a rank stands.
     pub fn position(&self, rank: Rank) -> u32 {
-        let Some(Tree { shape, first, size }) = &self.tree else {
-            return self.origin.distance_to(rank, self.population);
-        };
-        let index = shape.preorder(rank);
-        if index < *first {
-            index.saturating_add(*size)
-        } else if index - first < *size {
-            index - first
-        } else {
-            index
+        let distance = self.origin.distance_to(rank, self.population);
+        match &self.order {
+            Order::Ring | Order::Chain => distance,
+            Order::Sibling(tree) => tree.position(rank),
+            Order::Circulant(trees, left) => trees.tree(*left).position(distance),
         }
     }
 
     /// Who stands at a position, below N.
     pub fn rank(&self, position: u32) -> Rank {
-        let Some(Tree { shape, first, size }) = &self.tree else {
-            return self.origin.ahead(position, self.population);
-        };
-        let index = if position < *size {
-            first.saturating_add(position)
-        } else if position - size < *first {
-            position - size
-        } else {
-            position
-        };
-        shape.at_preorder(index).unwrap_or(self.origin)
+        match &self.order {
+            Order::Ring | Order::Chain => self.origin.ahead(position, self.population),
+            Order::Sibling(tree) => tree.rank(position).unwrap_or(self.origin),
+            Order::Circulant(trees, left) => {
+                let distance = trees.tree(*left).distance(position);
+                self.origin.ahead(distance, self.population)
+            }
+        }
+    }
+
+    /// In which round whoever stands at a position gets the message, from the one in which
+    /// the origin first sends it, if the strategy has rounds.
+    pub fn round(&self, position: u32) -> Option<u32> {
+        match &self.order {
+            Order::Circulant(trees, left) => Some(trees.tree(*left).round(position)),
+            _ => None,
+        }
     }
 
     /// How many ranks clockwise of the origin a position is.
@@ -154,10 +205,10 @@ impl Layout {
     /// What whoever stands at `at` has to hand on of a span behind it, in the order
     /// in which it should.
     pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
-        match &self.tree {
-            None if self.is_chain => (!span.is_empty()).then_some(span).into_iter().collect(),
-            None => binomial(at, span).collect(),
-            Some(_) => self.subtrees(at, span),
+        match &self.order {
+            Order::Chain => (!span.is_empty()).then_some(span).into_iter().collect(),
+            Order::Ring => binomial(at, span).collect(),
+            Order::Sibling(_) | Order::Circulant(..) => self.subtrees(at, span),
         }
     }
 
@@ -167,36 +218,38 @@ impl Layout {
     /// In the tree its children take its place, [SFT06] §3.1; behind a lost finger
     /// the next rank does.
     pub fn heirs(&self, at: u32, rest: Span) -> Vec<Span> {
-        match &self.tree {
-            None if rest.is_empty() => Vec::new(),
-            None => vec![rest],
-            Some(_) => self.subtrees(at, rest),
+        match &self.order {
+            Order::Sibling(_) | Order::Circulant(..) => self.subtrees(at, rest),
+            Order::Ring | Order::Chain if rest.is_empty() => Vec::new(),
+            Order::Ring | Order::Chain => vec![rest],
         }
     }
 
-    /// Whether the order is that of a sibling tree.
-    pub(crate) const fn is_tree(&self) -> bool {
-        self.tree.is_some()
-    }
-
-    /// Whether a part's head is a neighbour in the tree of `rank`.
-    pub(crate) fn is_kin(&self, rank: Rank, head: Rank) -> bool {
-        self.tree.as_ref().is_some_and(|tree| {
-            let mut kin = tree.shape.neighbours(rank, Links::SiblingTree);
-            kin.any(|other| other == head)
-        })
+    /// Whether a part's head is reached over others, as one that is no neighbour in the
+    /// sibling tree of this rank.
+    pub(crate) fn is_far(&self, rank: Rank, head: Rank) -> bool {
+        let Order::Sibling(tree) = &self.order else {
+            return false;
+        };
+        let mut kin = tree.shape.neighbours(rank, Links::SiblingTree);
+        kin.all(|other| other != head)
     }
 
     /// Cut a span where the children of `at` stand in it; the origin hands itself
     /// what is below it, and the root the rest.
     fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
-        let Some(tree) = &self.tree else {
-            return Vec::new();
+        let starts: Vec<u32> = match &self.order {
+            Order::Ring | Order::Chain => return Vec::new(),
+            Order::Circulant(trees, left) => trees.tree(*left).children(at).collect(),
+            Order::Sibling(tree) => {
+                let children = heirs(&tree.shape, self.rank(at), Encapsulation::Recursive, 0);
+                let children = children.filter(|child| *child != self.origin);
+                let root = (at == 0 && self.origin != Rank(0)).then_some(Rank(0));
+                let heads = children.chain(root);
+                heads.map(|rank| self.position(rank)).collect()
+            }
         };
-        let children = heirs(&tree.shape, self.rank(at), Encapsulation::Recursive, 0);
-        let children = children.filter(|child| *child != self.origin);
-        let root = (at == 0 && self.origin != Rank(0)).then_some(Rank(0));
-        let starts = children.chain(root).map(|rank| self.position(rank));
+        let starts = starts.into_iter();
         let mut starts: Vec<u32> = starts
             .filter(|start| span.start < *start && *start < span.end)
             .chain((!span.is_empty()).then_some(span.start))
@@ -208,6 +261,30 @@ impl Layout {
     }
 }
 
+impl Sibling {
+    fn position(&self, rank: Rank) -> u32 {
+        let index = self.shape.preorder(rank);
+        if index < self.first {
+            index.saturating_add(self.size)
+        } else if index - self.first < self.size {
+            index - self.first
+        } else {
+            index
+        }
+    }
+
+    fn rank(&self, position: u32) -> Option<Rank> {
+        let index = if position < self.size {
+            self.first.saturating_add(position)
+        } else if position - self.size < self.first {
+            position - self.size
+        } else {
+            position
+        };
+        self.shape.at_preorder(index)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +292,8 @@ mod tests {
     fn strategies() -> impl Iterator<Item = Strategy> {
         let trees = [2, 3, 4, 8].map(|fanout| Strategy::SiblingTree { fanout });
         let others = [Strategy::Binomial, Strategy::Chain];
-        trees.into_iter().chain(others)
+        let blocks = [0, 1, 2, 7].map(|left| Strategy::Circulant { left });
+        trees.into_iter().chain(others).chain(blocks)
     }
 
     fn layouts(most: u32) -> impl Iterator<Item = (u32, Layout)> {
@@ -268,7 +346,10 @@ mod tests {
         for origin in (0..15).map(Rank) {
             let strategy = Strategy::SiblingTree { fanout: 2 };
             let layout = strategy.layout(population, origin).unwrap();
-            let shape = layout.tree.unwrap().shape;
+            let Order::Sibling(tree) = &layout.order else {
+                panic!("no tree");
+            };
+            let shape = tree.shape;
             let mut open = vec![Span::new(0, 15)];
             while let Some(span) = open.pop() {
                 let rank = layout.rank(span.start);

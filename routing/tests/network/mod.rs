@@ -375,9 +375,13 @@ impl Network {
                 _ => Vec::new(),
             },
             absent: match (&destination, &due) {
-                (Destination::All, Due::Settled | Due::Within(_)) => {
+                (to, Due::Settled | Due::Within(_)) if to.is_all() => {
                     let left = self.left.range((from, 0)..=(from, u32::MAX));
-                    left.map(|(_, gone)| *gone).collect()
+                    let left = left.map(|(_, gone)| *gone);
+                    match to {
+                        Destination::AllBut(spared) => left.chain(spared.iter().copied()).collect(),
+                        _ => left.collect(),
+                    }
                 }
                 _ => BTreeSet::new(),
             },
@@ -697,7 +701,7 @@ impl Network {
         let receipt = self.receipts.get(&id).and_then(|receipts| receipts.first());
         let epoch = receipt.map_or(accepted.epoch, |receipt| receipt.epoch.counter);
         let peers = match &accepted.destination {
-            Destination::All => &self.history[&epoch],
+            Destination::All | Destination::AllBut(_) => &self.history[&epoch],
             Destination::Peers(peers) => peers,
         };
         let all = peers.iter().chain(&accepted.awaited).copied();

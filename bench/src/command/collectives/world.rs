@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh::peer::{Event, Input};
-use binomesh::world::{Id, Network, Shape, World};
+use binomesh::world::World;
 use binomesh_routing::collective::{Call, Key, OnLoss, Terms, Verb};
 use bytes::Bytes;
 use serde::Serialize;
@@ -11,8 +11,7 @@ use serde::Serialize;
 use crate::command::Failure;
 use crate::record;
 
-/// How long forming may take, and then one operation.
-const FORMING: Duration = Duration::from_secs(300);
+/// How long one operation may take.
 const TIME: Duration = Duration::from_secs(60);
 
 /// What one operation took.
@@ -26,6 +25,8 @@ pub(super) struct Row {
     /// All messages between peers meanwhile, those of the overlay included.
     messages: u64,
     messages_per_member: f64,
+    /// Their lengths together.
+    sent_bytes: u64,
     virtual_ms: f64,
 }
 
@@ -33,12 +34,13 @@ impl Row {
     /// As a line of the table.
     pub(super) fn line(&self) -> String {
         format!(
-            "{:<10} {:<24} {:>6} {:>9} messages, {:.2} for each member, {:.3} ms",
+            "{:<10} {:<24} {:>6} {:>9} messages, {:.2} for each member, {} bytes, {:.3} ms",
             self.system,
             self.operation,
             self.bytes,
             self.messages,
             self.messages_per_member,
+            self.sent_bytes,
             self.virtual_ms
         )
     }
@@ -46,22 +48,9 @@ impl Row {
 
 /// A barrier and an all-gather of so many peers that call at once, in a local network.
 pub(super) fn measure(nodes: u32, bytes: u32, seed: u64) -> Result<Vec<Row>, Failure> {
-    let mut world = World::new(seed, Network::local());
-    world.deploy(nodes, Shape::Binomial, |_| {});
-    record::progress(format_args!("{nodes} peers form"));
-    let end = world.now() + FORMING;
-    let is_formed = |world: &World| {
-        let mut peers = world.peers();
-        let is_complete = |roster: &binomesh_routing::roster::Roster<Id>| roster.is_complete();
-        peers.all(|(_, peer)| peer.is_ready() && peer.relay().roster().is_some_and(is_complete))
-    };
-    // To look at all of them after each message would take far longer.
-    while !is_formed(&world) {
-        if world.now() >= end {
-            return Err(Failure::Run("the peers do not form an overlay".to_owned()));
-        }
-        world.run_for(Duration::from_millis(100));
-    }
+    let mut world =
+        crate::command::world::formed(nodes, seed, binomesh_routing::Config::default())?;
+    world.set_uplinks(None);
     let mut rows = Vec::new();
     for (operation, verb, size) in [
         ("barrier", Verb::Barrier, 0),
@@ -89,7 +78,7 @@ fn one(
         on_loss: OnLoss::default(),
     };
     world.take_events();
-    let (began, sent) = (world.now(), world.sent());
+    let (began, sent, bytes_before) = (world.now(), world.sent(), world.bytes_sent());
     for id in 0..nodes {
         let call = Call {
             id: 1,
@@ -125,6 +114,7 @@ fn one(
         seed: world.seed(),
         messages,
         messages_per_member: messages as f64 / f64::from(nodes),
+        sent_bytes: world.bytes_sent() - bytes_before,
         virtual_ms: (last - began).as_secs_f64() * 1000.0,
     })
 }

@@ -1,7 +1,6 @@
 //! Which messages share a packet, and which wait for others.
 
 use super::*;
-use crate::settings::Strategy;
 
 fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -> Waiting {
     Waiting {
@@ -15,6 +14,7 @@ fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -
             confirmation: Confirmation::Relayed,
             is_ordered: false,
             excused: Arc::default(),
+            left: 0,
             reply: oneshot::channel().0,
         },
         because: SendError::Busy,

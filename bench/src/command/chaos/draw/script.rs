@@ -351,8 +351,7 @@ impl<'a> Script<'a> {
 }
 
 /// A third goes down a sibling tree, and one of sixteen each floods, which is dear,
-/// and goes along a chain. Not
-/// drawn, so that a seed's script is otherwise the one that it always was.
+/// goes along a chain, and the way of one of several blocks. Not drawn, so that a seed's script is otherwise the one that it always was.
 fn strategy_at(at_ms: u64) -> Strategy {
     match at_ms % 16 {
         at @ 0..5 => Strategy::SiblingTree {
@@ -360,6 +359,9 @@ fn strategy_at(at_ms: u64) -> Strategy {
         },
         5 => Strategy::Flood,
         6 => Strategy::Chain,
+        7 => Strategy::Circulant {
+            left: at_ms as u32 % 5,
+        },
         _ => Strategy::Binomial,
     }
 }

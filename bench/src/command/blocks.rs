@@ -1,0 +1,209 @@
+//! `binomesh-bench blocks`: blocks to all members, one after another, where what a member
+//! can send is the limit; whole peers in virtual time.
+
+use std::time::Duration;
+
+use binomesh::peer::Event;
+use binomesh::world::{Id, World};
+use binomesh_routing::packet::Confirmation;
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{self as routing, Destination, Due, Publish, Topic};
+use bytes::Bytes;
+use clap::Args;
+use serde::Serialize;
+
+use super::{Failure, Finding, world};
+use crate::record;
+
+/// How long a broadcast may take.
+const TIME: Duration = Duration::from_secs(600);
+/// The blocks travel on this topic.
+const TOPIC: &str = "blocks";
+
+/// Send blocks to all members over slow uplinks, in virtual time.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  binomesh-bench blocks
+  binomesh-bench blocks --nodes 1024 --strategy circulant --json
+
+A row per strategy: {nodes, strategy, blocks, block_bytes, megabits, seed, seconds,
+block_times, least, ratio, bytes_per_member}. Time is counted in what a block takes on one
+uplink. `least` is what no order can do in less: blocks − 1 + ⌈log2 nodes⌉. Exit status 1 if
+a strategy takes more than --times of that.")]
+pub struct Blocks {
+    /// How many members.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    pub nodes: u32,
+    /// How many blocks.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub blocks: u32,
+    /// How long each is.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub block_kib: u32,
+    /// What an uplink carries, in megabits a second.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub megabits: u32,
+    /// In which order they go to the members.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "circulant,chain,binomial"
+    )]
+    pub strategy: Vec<Order>,
+    /// How many blocks a member has on their way at most, by the strategy `circulant`.
+    #[arg(long, default_value_t = routing::Config::default().uplink_copies)]
+    pub copies: usize,
+    /// The seed of the world.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many times the least it may take.
+    #[arg(long)]
+    pub times: Option<f64>,
+    /// A row per line, as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The strategies that there is something to say of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Order {
+    /// Another way for each block, so that every uplink is busy all the time.
+    Circulant,
+    /// Each to the next one.
+    Chain,
+    /// Over the fingers of the binomial graph.
+    Binomial,
+    /// Down a tree of two.
+    SiblingTree,
+}
+
+impl Order {
+    const fn strategy(self, left: u32) -> Strategy {
+        match self {
+            Self::Circulant => Strategy::Circulant { left },
+            Self::Chain => Strategy::Chain,
+            Self::Binomial => Strategy::Binomial,
+            Self::SiblingTree => Strategy::SiblingTree { fanout: 2 },
+        }
+    }
+}
+
+/// One broadcast.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    nodes: u32,
+    strategy: &'static str,
+    blocks: u32,
+    block_bytes: u32,
+    megabits: u32,
+    seed: u64,
+    seconds: f64,
+    block_times: f64,
+    least: u32,
+    ratio: f64,
+    bytes_per_member: u64,
+}
+
+impl Blocks {
+    /// Measure and print.
+    pub fn run(&self) -> Result<Finding, Failure> {
+        let mut is_good = true;
+        for order in &self.strategy {
+            let row = self.measure(*order)?;
+            record::progress_done();
+            is_good &= self.times.is_none_or(|times| row.ratio <= times);
+            match self.json {
+                true => record::print_json(&row)?,
+                false => record::print_line(&row.line())?,
+            }
+        }
+        Ok(Finding::good_if(is_good))
+    }
+
+    fn measure(&self, order: Order) -> Result<Row, Failure> {
+        let mut world = world::formed(self.nodes, self.seed, self.relay())?;
+        let bytes_per_second = u64::from(self.megabits) * 125_000;
+        world.set_uplinks(Some(bytes_per_second));
+        world.take_events();
+        let began = world.now();
+        for block in 0..self.blocks {
+            self.publish(&mut world, order.strategy(self.blocks - 1 - block))?;
+        }
+        record::progress(format_args!("{}", order.strategy(0).name()));
+        let taken = self.until_all_have_all(&mut world, began)?;
+        let block_bytes = self.block_kib << 10;
+        let block_time = f64::from(block_bytes) / bytes_per_second as f64;
+        let least = self.blocks - 1 + self.nodes.next_power_of_two().ilog2();
+        let block_times = taken.as_secs_f64() / block_time;
+        Ok(Row {
+            nodes: self.nodes,
+            strategy: order.strategy(0).name(),
+            blocks: self.blocks,
+            block_bytes,
+            megabits: self.megabits,
+            seed: self.seed,
+            seconds: taken.as_secs_f64(),
+            block_times,
+            least,
+            ratio: block_times / f64::from(least),
+            bytes_per_member: world.bytes_sent() / u64::from(self.nodes),
+        })
+    }
+
+    fn relay(&self) -> routing::Config {
+        routing::Config {
+            uplink_copies: self.copies,
+            ..routing::Config::default()
+        }
+    }
+
+    fn publish(&self, world: &mut World, strategy: Strategy) -> Result<(), Failure> {
+        let block = vec![0; (self.block_kib as usize) << 10];
+        let publish = Publish {
+            topic: Topic::new(TOPIC).map_err(Failure::run)?,
+            payloads: Bytes::from(block).into(),
+            destination: Destination::All,
+            strategy,
+            due: Due::Settled,
+            confirmation: Confirmation::Relayed,
+            is_ordered: false,
+        };
+        let published = world.with_peer(0, |peer, out| peer.publish(publish, out));
+        let published = published.ok_or_else(|| Failure::Run("there is no peer".to_owned()))?;
+        published.map(drop).map_err(Failure::run)
+    }
+
+    /// How long it takes.
+    fn until_all_have_all(&self, world: &mut World, began: Duration) -> Result<Duration, Failure> {
+        let all = u64::from(self.nodes - 1) * u64::from(self.blocks);
+        let mut delivered = 0;
+        while world.now() < began + TIME {
+            world.run_for(Duration::from_millis(1));
+            for told in world.take_events() {
+                delivered += u64::from(is_block(&told.by, &told.event));
+                if delivered == all {
+                    return Ok(told.at - began);
+                }
+            }
+        }
+        Err(Failure::Run(format!(
+            "only {delivered} of {all} blocks came in {} s",
+            TIME.as_secs()
+        )))
+    }
+}
+
+fn is_block(by: &Id, event: &Event<Id>) -> bool {
+    matches!(event, Event::Relay(routing::Event::Deliver(delivery))
+        if *by != 0 && delivery.topic.as_str() == TOPIC)
+}
+
+impl Row {
+    fn line(&self) -> String {
+        format!(
+            "{:>5} nodes {:<12} {:>8.1} block times, {:.3} of the least {}, {:.3} s",
+            self.nodes, self.strategy, self.block_times, self.ratio, self.least, self.seconds
+        )
+    }
+}

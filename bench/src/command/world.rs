@@ -1,0 +1,37 @@
+//! A world of whole peers that have formed, for commands that measure in virtual time.
+
+use std::time::Duration;
+
+use binomesh::world::{Id, Network, Shape, World};
+
+use super::Failure;
+use crate::record;
+
+/// How long forming may take.
+const FORMING: Duration = Duration::from_secs(300);
+
+/// So many peers in a local network, with these relays: all are ready, and know all members.
+pub(super) fn formed(
+    nodes: u32,
+    seed: u64,
+    relay: binomesh_routing::Config,
+) -> Result<World, Failure> {
+    let mut world = World::new(seed, Network::local());
+    *world.relay() = relay;
+    world.deploy(nodes, Shape::Binomial, |_| {});
+    record::progress(format_args!("{nodes} peers form"));
+    let end = world.now() + FORMING;
+    let is_formed = |world: &World| {
+        let mut peers = world.peers();
+        let is_complete = |roster: &binomesh_routing::roster::Roster<Id>| roster.is_complete();
+        peers.all(|(_, peer)| peer.is_ready() && peer.relay().roster().is_some_and(is_complete))
+    };
+    // To look at all of them after each message would take far longer.
+    while !is_formed(&world) {
+        if world.now() >= end {
+            return Err(Failure::Run("the peers do not form an overlay".to_owned()));
+        }
+        world.run_for(Duration::from_millis(100));
+    }
+    Ok(world)
+}

@@ -1,0 +1,113 @@
+//! In which order a push goes to the members, and in pieces of which length.
+
+use super::{BLOCK_BYTES, BLOCKS, PIECE_BYTES, WINDOW};
+use crate::settings::Strategy;
+
+/// What a push goes by, from its beginning to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) strategy: Strategy,
+    pub(super) piece_bytes: usize,
+    /// How many pieces are on their way at most.
+    pub(super) window: usize,
+    /// How many at least, however long they take: 1 MiB. In 30 s, the default patience, none
+    /// is late at that pace.
+    pub(super) window_least: usize,
+}
+
+impl Order {
+    /// By a strategy; `auto` is the one by which so many members have so many bytes soonest.
+    pub(super) fn of(strategy: Strategy, population: u32, size: Option<u64>) -> Self {
+        let strategy = match strategy {
+            Strategy::Auto => soonest(population, size),
+            chosen => chosen,
+        };
+        let (piece_bytes, window) = match strategy {
+            Strategy::Circulant => (BLOCK_BYTES, BLOCKS),
+            _ => (PIECE_BYTES, WINDOW),
+        };
+        Self {
+            strategy,
+            piece_bytes,
+            window,
+            window_least: (1 << 20) / piece_bytes,
+        }
+    }
+
+    /// How many pieces follow one that ends here, if the length is known; else a number
+    /// that becomes less by one with each, of which this is the `number`th.
+    pub(super) fn left(&self, size: Option<u64>, end: u64, number: u32) -> u32 {
+        let Some(size) = size else {
+            return u32::MAX - number;
+        };
+        let left = size.saturating_sub(end).div_ceil(self.piece_bytes as u64);
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+}
+
+/// The strategy by which all members have so many bytes soonest where uplinks are the limit;
+/// if it is not known how many: very many. The last one of n members has the last piece so
+/// long after the origin began, in times of a piece on one uplink:
+///
+/// ```text
+///   circulant   pieces − 1 + levels     up to 1,024 members
+///   tree        2 (pieces − 1 + levels)
+///   binomial    pieces · levels
+/// ```
+fn soonest(population: u32, size: Option<u64>) -> Strategy {
+    let pieces = |length: usize| size.map_or(u64::MAX, |size| size.div_ceil(length as u64).max(1));
+    let levels = u64::from(population.next_power_of_two().ilog2()).max(1);
+    let tree = (pieces(PIECE_BYTES).saturating_add(levels - 1)).saturating_mul(2);
+    if levels == 1 || pieces(BLOCK_BYTES) == 1 {
+        Strategy::Binomial
+    } else if population <= Strategy::CIRCULANT_MAX {
+        Strategy::Circulant
+    } else if pieces(PIECE_BYTES).saturating_mul(levels) <= tree {
+        Strategy::Binomial
+    } else {
+        Strategy::SiblingTree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_than_a_block_goes_round_and_among_very_many_members_down_a_tree() {
+        use Strategy::{Binomial, Circulant, SiblingTree};
+        for (population, kib, expected) in [
+            (1, Some(1), Binomial),
+            (2, Some(1 << 20), Binomial),
+            (2, None, Binomial),
+            (3, Some(0), Binomial),
+            (16, Some(64), Binomial),
+            (16, Some(65), Circulant),
+            (16, None, Circulant),
+            (1024, Some(1 << 40), Circulant),
+            (1025, Some(65), Binomial),
+            (1025, Some(1 << 20), SiblingTree),
+            (1025, None, SiblingTree),
+        ] {
+            let size = kib.map(|kib| kib << 10);
+            let order = Order::of(Strategy::Auto, population, size);
+            assert_eq!(
+                order.strategy, expected,
+                "{population} members, {kib:?} KiB"
+            );
+        }
+        let chosen = Order::of(Strategy::Chain, 16, None);
+        assert_eq!(chosen.strategy, Strategy::Chain);
+    }
+
+    #[test]
+    fn the_last_piece_has_none_behind_it_and_each_one_less_than_the_one_before() {
+        let order = Order::of(Strategy::Circulant, 16, None);
+        let block = order.piece_bytes as u64;
+        let size = 3 * block + 1;
+        let left = [block, 2 * block, 3 * block, size].map(|end| order.left(Some(size), end, 0));
+        assert_eq!(left, [3, 2, 1, 0]);
+        let open = [0, 1, 2].map(|number| order.left(None, 0, number));
+        assert_eq!(open, [u32::MAX, u32::MAX - 1, u32::MAX - 2]);
+    }
+}

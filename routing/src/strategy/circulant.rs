@@ -1,0 +1,229 @@
+//! The trees along which the blocks of a [`Circulant`] schedule go.
+//!
+//! In the schedule every node sends a block in every round, and each block gets to each
+//! node once. So the way of one block is a tree, and after ⌈log₂ N⌉ blocks the trees come
+//! again; the last block has one of its own. What a node hands on of a block, and who takes
+//! the place of a node that is lost, is read off the tree as with every other strategy; the
+//! rounds say which of two copies goes first.
+//!
+//! ```text
+//!   N = 5     blocks 0, 2, …           blocks 1, 3, …: no two copies of a node
+//!             0 ──▶ 1 ──▶ 4 …          are in the same round
+//! ```
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::schedule::circulant::Circulant;
+
+/// So many members the schedule has at most: [`Circulant::binomial`].
+pub(super) const NODES_MAX: u32 = 1024;
+/// For so many populations the trees are remembered; of more those of the smallest are
+/// worked out again. A guess: a cluster has one or two at a time, a simulation a few.
+const REMEMBERED: usize = 16;
+
+/// All trees of one population.
+#[derive(Debug)]
+pub(super) struct Trees {
+    /// Of blocks that others follow: by their number from the end, modulo how many there are.
+    inner: Vec<Tree>,
+    last: Tree,
+}
+
+/// The way of a block. Positions are in preorder, and a node's children are in the order in
+/// which it sends to them.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// By position: how many ranks clockwise of the origin.
+    distances: Vec<u32>,
+    positions: Vec<u32>,
+    /// By position: where the subtree ends.
+    ends: Vec<u32>,
+    /// By position: in which round it gets the block, from the one in which the origin
+    /// first sends it.
+    rounds: Vec<u32>,
+}
+
+impl Trees {
+    /// The trees for so many members; none if they are too many.
+    pub(super) fn of(population: u32) -> Option<Arc<Self>> {
+        static KNOWN: Mutex<BTreeMap<u32, Arc<Trees>>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trees) = known.get(&population) {
+            return Some(trees.clone());
+        }
+        let trees = Arc::new(Self::work_out(population)?);
+        if known.len() >= REMEMBERED {
+            known.pop_first();
+        }
+        known.insert(population, trees.clone());
+        Some(trees)
+    }
+
+    fn work_out(population: u32) -> Option<Self> {
+        if population > NODES_MAX {
+            return None;
+        }
+        let schedule = Circulant::binomial(NonZeroU32::new(population)?)?;
+        let phase = schedule.skips().len();
+        let receipts = (1..population).map(|rank| schedule.receipts(rank));
+        let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
+        // Of the round of a phase in which a rank gets the block, and of the block that it
+        // is of those of the phase, follow from whom, and how late.
+        let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
+            let mut arcs = Vec::with_capacity(receipts.len());
+            for (rank, blocks) in (1..).zip(&receipts) {
+                let mut rounds = blocks.iter().zip(schedule.skips()).enumerate();
+                let (round, (block, skip)) = rounds.find(|(_, (block, _))| is_it(**block))?;
+                let from = (rank + population - skip) % population;
+                let first = if is_last { 0 } else { *block };
+                arcs.push((from, rank, round as i64 - first));
+            }
+            Tree::of(population, &arcs)
+        };
+        let phase = phase as i64;
+        let inner =
+            (0..phase).map(|left| tree(&|block| (block + left).rem_euclid(phase) == 0, false));
+        Some(Self {
+            inner: inner.collect::<Option<_>>()?,
+            // What would be behind the last block is the last block.
+            last: tree(&|block| block >= 0, true)?,
+        })
+    }
+
+    /// The tree of a block that so many follow.
+    pub(super) fn tree(&self, left: u32) -> &Tree {
+        let inner = self.inner.get(left as usize % self.inner.len().max(1));
+        inner.filter(|_| left > 0).unwrap_or(&self.last)
+    }
+}
+
+impl Tree {
+    /// From whom each rank gets it, and in which round.
+    fn of(population: u32, arcs: &[(u32, u32, i64)]) -> Option<Self> {
+        let mut children: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for (from, to, round) in arcs {
+            let round = u32::try_from(*round).ok()?;
+            children.entry(*from).or_default().push((round, *to));
+        }
+        let count = population as usize;
+        let mut tree = Self {
+            distances: Vec::with_capacity(count),
+            positions: vec![0; count],
+            ends: vec![0; count],
+            rounds: Vec::with_capacity(count),
+        };
+        tree.visit(0, 0, &mut children);
+        (tree.distances.len() == count).then_some(tree)
+    }
+
+    /// A rank and all behind it, which is at most ⌈log₂ N⌉ deep.
+    fn visit(&mut self, rank: u32, round: u32, children: &mut BTreeMap<u32, Vec<(u32, u32)>>) {
+        let position = self.distances.len();
+        self.distances.push(rank);
+        self.rounds.push(round);
+        if let Some(place) = self.positions.get_mut(rank as usize) {
+            *place = position as u32;
+        }
+        let mut behind = children.remove(&rank).unwrap_or_default();
+        behind.sort_unstable();
+        for (round, child) in behind {
+            self.visit(child, round, children);
+        }
+        if let Some(end) = self.ends.get_mut(position) {
+            *end = self.distances.len() as u32;
+        }
+    }
+
+    pub(super) fn position(&self, distance: u32) -> u32 {
+        at(&self.positions, distance)
+    }
+
+    pub(super) fn distance(&self, position: u32) -> u32 {
+        at(&self.distances, position)
+    }
+
+    pub(super) fn round(&self, position: u32) -> u32 {
+        at(&self.rounds, position)
+    }
+
+    /// The positions of a node's children.
+    pub(super) fn children(&self, position: u32) -> impl Iterator<Item = u32> {
+        let end = at(&self.ends, position);
+        let first = Some(position + 1).filter(|first| *first < end);
+        std::iter::successors(first, move |child| {
+            Some(at(&self.ends, *child)).filter(|next| *next < end && next > child)
+        })
+    }
+}
+
+fn at(values: &[u32], index: u32) -> u32 {
+    values.get(index as usize).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Carry out a broadcast of so many blocks along the trees, each copy in its round.
+    fn carry_out(population: u32, blocks: u32) {
+        let trees = Trees::of(population).unwrap();
+        let mut copies = Vec::new();
+        for block in 0..blocks {
+            let tree = trees.tree(blocks - 1 - block);
+            for position in 0..population {
+                assert_eq!(tree.position(tree.distance(position)), position);
+                let children = tree.children(position);
+                let rounds: Vec<u32> = children
+                    .map(|child| {
+                        let arc = (tree.distance(position), tree.distance(child));
+                        copies.push((block + tree.round(child), block, arc));
+                        tree.round(child)
+                    })
+                    .collect();
+                assert!(rounds.is_sorted(), "{population} {block}");
+            }
+        }
+        copies.sort_unstable();
+        let mut has = vec![vec![None; blocks as usize]; population as usize];
+        let (mut sends, mut receives) = (BTreeMap::new(), BTreeMap::new());
+        for (round, block, (from, to)) in copies {
+            let case = format!("{population} nodes, block {block}, round {round}");
+            let before: Option<u32> = has[from as usize][block as usize];
+            assert!(
+                from == 0 || before.is_some_and(|before| before < round),
+                "{case}"
+            );
+            assert_eq!(
+                has[to as usize][block as usize].replace(round),
+                None,
+                "{case}"
+            );
+            assert_eq!(sends.insert((from, round), block), None, "{case}");
+            assert_eq!(receives.insert((to, round), block), None, "{case}");
+        }
+        assert!(has.iter().skip(1).flatten().all(Option::is_some));
+        let last = receives.keys().map(|(_, round)| *round).max();
+        let levels = u32::BITS - (population - 1).leading_zeros();
+        assert_eq!(
+            last,
+            Some(blocks + levels - 2),
+            "{population} nodes, {blocks} blocks"
+        );
+    }
+
+    #[test]
+    fn along_the_trees_all_have_all_blocks_in_the_fewest_rounds() {
+        for population in 2..=40 {
+            for blocks in [1, 2, 3, 5, 17] {
+                carry_out(population, blocks);
+            }
+        }
+        for population in [48, 64, 65, 100, 127, 128, 500, 1024] {
+            carry_out(population, 20);
+        }
+        assert!(Trees::of(NODES_MAX + 1).is_none());
+        assert_eq!(Trees::of(1).unwrap().tree(0).children(0).count(), 0);
+    }
+}

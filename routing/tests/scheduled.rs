@@ -1,0 +1,148 @@
+//! Blocks that follow each other by the strategy `circulant`, and members that a broadcast
+//! does not wait for.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::network::single::{ORIGIN, Single, placed};
+use crate::network::{Conditions, Network, seeds};
+use binomesh_routing::packet::{Message, Topic};
+use binomesh_routing::relay::Due;
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{Config, Destination, Input, Publish};
+use bytes::Bytes;
+
+fn network(n: u32, seed: u64) -> Network {
+    let conditions = Conditions {
+        latency_us: 100..2_000,
+        ..Conditions::default()
+    };
+    Network::new(n, seed, conditions, Config::default())
+}
+
+/// So many blocks, one after the other.
+fn publish(network: &mut Network, origin: u32, blocks: u32) -> Vec<crate::network::Id> {
+    let mut ids = Vec::new();
+    for left in (0..blocks).rev() {
+        network.strategy = Strategy::Circulant { left };
+        ids.push(network.publish(origin, 100).unwrap());
+    }
+    ids
+}
+
+#[test]
+fn each_gets_each_block_once_and_over_links_of_the_graph_alone() {
+    for n in [1, 2, 3, 5, 8, 13, 24, 33] {
+        let mut network = network(n, n.into());
+        let origin = network.members[n as usize / 2];
+        let ids = publish(&mut network, origin, 20);
+        network.run_until_receipts(5_000_000);
+        for id in &ids {
+            assert_eq!(network.receipts[id][0].reached_count, n - 1, "{n} members");
+        }
+        assert_eq!(network.packets, 20 * (u64::from(n) - 1), "{n} members");
+        network.assert_sound();
+    }
+}
+
+/// At whatever moment, and up to four at once.
+#[test]
+fn whoever_dies_keeps_its_place_and_nobody_goes_without() {
+    for seed in seeds(100) {
+        let mut network = network(16, seed);
+        let origin = network.members[seed as usize % 16];
+        let ids = publish(&mut network, origin, 12);
+        for step in 1..=1 + seed % 4 {
+            let victim = network.members[(seed + 3 * step) as usize % 16];
+            network.run_for(seed % 5 * 700);
+            network.crash(victim);
+        }
+        network.run_for(5_000_000);
+        for id in ids {
+            network.assert_survivors_delivered(id);
+        }
+        assert!(network.complaints().is_empty(), "seed {seed}");
+    }
+}
+
+/// Who is spared and well gets the message and passes it on; who is dead keeps no receipt
+/// waiting, whether or not that is known already.
+#[test]
+fn members_that_are_spared_are_not_waited_for() {
+    for (seed, strategy) in seeds(20).flat_map(|seed| {
+        let all = [Strategy::Binomial, Strategy::Circulant { left: 2 }];
+        all.map(|strategy| (seed, strategy))
+    }) {
+        let mut network = network(16, seed);
+        network.strategy = strategy;
+        let origin = network.members[0];
+        let (dead, well) = (network.members[4], network.members[6]);
+        network.crash(dead);
+        network.run_for(2_000_000);
+        let all_but = Destination::AllBut(vec![dead, well]);
+        let id = network.publish_to(origin, all_but, 100, None).unwrap();
+        network.run_for(300_000);
+        let receipts = network.receipts.get(&id).cloned().unwrap_or_default();
+        assert_eq!(receipts.len(), 1, "seed {seed}: no receipt yet");
+        assert_eq!(receipts[0].reached_count, 13, "seed {seed}");
+        assert!(receipts[0].unreached.is_empty(), "seed {seed}");
+        assert_eq!(network.delivered(id, well), 1, "seed {seed}");
+    }
+}
+
+/// The others wait, and go when the first ones are answered, in the order of their turns.
+#[test]
+fn a_node_has_few_blocks_on_their_way() {
+    let config = Config {
+        uplink_copies: 3,
+        ..Config::default()
+    };
+    let mut origin = Single::with(ORIGIN, config);
+    placed(1, 8, &mut origin);
+    let blocks = 9;
+    for left in (0..blocks).rev() {
+        let publish = Publish {
+            topic: Topic::new("test").unwrap(),
+            payloads: Bytes::from(vec![0; 70_000]).into(),
+            destination: Destination::All,
+            strategy: Strategy::Circulant { left },
+            due: Due::Within(Duration::from_secs(9)),
+            confirmation: Default::default(),
+            is_ordered: false,
+        };
+        origin.relay.publish(publish, &mut origin.out).unwrap();
+        origin.perform();
+    }
+    let mut seen = BTreeSet::new();
+    loop {
+        let sent = std::mem::take(&mut origin.sent).into_iter();
+        let copies = sent.filter_map(|(to, message)| match message {
+            Message::Packet(packet) => Some((to, packet)),
+            _ => None,
+        });
+        let copies: Vec<_> = copies.collect();
+        assert!(copies.len() <= 3);
+        if copies.is_empty() {
+            break;
+        }
+        for (to, packet) in copies {
+            let errand = packet.header.errand;
+            let is_last = errand.id.sequence + 1 == u64::from(blocks);
+            let is_new = seen.insert((errand.id.sequence, to));
+            assert!(is_new, "sent twice");
+            let before = (0..errand.id.sequence).all(|other| seen.iter().any(|one| one.0 == other));
+            assert!(
+                before || is_last,
+                "block {} was not its turn",
+                errand.id.sequence
+            );
+            let message = Message::Custody {
+                pending: errand.part.spans().to_vec(),
+                errand,
+            };
+            origin.handle(Input::Message { from: to, message });
+        }
+    }
+    // The last one goes to all that do not get it from others.
+    assert_eq!(seen.len() as u32, blocks - 1 + 3);
+}
