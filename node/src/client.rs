@@ -348,7 +348,7 @@ fn ms(duration: Option<Duration>) -> Option<String> {
 fn posting(what: &str, more: &[(&str, Option<&str>)], options: &SendOptions) -> String {
     let (timeout, until) = match options.due {
         Due::Settled => (None, None),
-        Due::Within(time) => (Some(time), None),
+        Due::Within(time) | Due::Soon(time) => (Some(time), None),
         Due::Until(time) => (None, Some(time)),
     };
     let confirm = options.confirmation;

@@ -149,6 +149,9 @@ pub enum Due {
     /// The same, and after this time at the latest: whoever has not confirmed by then is
     /// `unconfirmed`.
     Within(Duration),
+    /// As `Within`, and members that are called down are waited for a second alone, not
+    /// some. For what others wait for; a node takes it for [`Due::Within`] from a client.
+    Soon(Duration),
     /// After this time at the latest, and until then the node keeps the message for
     /// members that are down or have left, and for hosts of the inventory that are no
     /// members: who comes back gets it, once, and those that were sent before its return
@@ -161,7 +164,7 @@ impl Due {
     pub const fn time(self) -> Option<Duration> {
         match self {
             Self::Settled => None,
-            Self::Within(time) | Self::Until(time) => Some(time),
+            Self::Within(time) | Self::Soon(time) | Self::Until(time) => Some(time),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whole peers in virtual time, in one program: the machines are compiled once.
 
 mod arbitrary_state;
+mod blocks;
 mod collectives;
 mod formation;
 mod gathering;

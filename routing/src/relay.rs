@@ -230,6 +230,9 @@ pub enum Due<I> {
     Settled,
     /// The same, and after this time at the latest.
     Within(Duration),
+    /// As `Within`, and whoever is called down is not waited for longer than `down_pressed`:
+    /// others wait for the receipt.
+    Soon(Duration),
     /// After this time at the latest, and until then it is kept for members that are
     /// called down or have left, and for these peers, which are away already: who
     /// comes back gets it. What was published before its return reaches it one by one, in
@@ -254,7 +257,7 @@ impl<I> Due<I> {
     pub const fn time(&self) -> Option<Duration> {
         match self {
             Self::Settled => None,
-            Self::Within(time) | Self::Kept { time, .. } => Some(*time),
+            Self::Within(time) | Self::Soon(time) | Self::Kept { time, .. } => Some(*time),
         }
     }
 }

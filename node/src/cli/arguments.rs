@@ -421,7 +421,7 @@ pub(super) struct PushFlags {
     #[arg(long)]
     pub(super) replace: bool,
     /// In which order it goes to the nodes; auto goes by how long it is and how many they
-    /// are: a chain for what is long, unless they are more than 64.
+    /// are: `circulant`, unless it is short or they are more than 1,024.
     #[arg(long, value_enum, default_value_t = Strategy::Auto)]
     pub(super) strategy: Strategy,
     /// How long a node may take for each step until nobody waits for it any more. The

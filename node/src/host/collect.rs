@@ -1,6 +1,7 @@
 //! Own messages whose receivers are asked for an answer: what they have said so far.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
 
 use binomesh_overlay::PeerId;
 use bytes::Bytes;
@@ -26,6 +27,8 @@ struct Collection {
     /// When they are awaited no longer.
     until: Instant,
     heard: BTreeMap<PeerId, Heard>,
+    /// Members that are called down are not waited for for long.
+    is_soon: bool,
     /// Once the relay is done with it: whose answers are missing.
     missing: BTreeSet<PeerId>,
     settled: Option<Settled>,
@@ -38,6 +41,8 @@ pub(super) struct Settled {
     pub(super) reached: Vec<PeerId>,
     /// Of these, whose answers are awaited.
     pub(super) awaited: Vec<PeerId>,
+    /// Of these, members that are called down are not waited for for long.
+    pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
 
@@ -52,6 +57,8 @@ pub(super) struct Collections {
     /// Those that nothing is missing of.
     finished: BTreeSet<u64>,
     contents: Contents,
+    /// As of which number of losses of the relay nobody who is lost is waited for.
+    pub(super) losses: u64,
 }
 
 /// Answers, equal ones as one, and how often each was given.
@@ -110,6 +117,7 @@ impl Collections {
         let collection = Collection {
             until,
             heard: BTreeMap::new(),
+            is_soon: false,
             missing: BTreeSet::new(),
             settled: None,
         };
@@ -146,11 +154,33 @@ impl Collections {
         let awaited = settled.awaited.iter().copied();
         let is_missing = |peer: &PeerId| !collection.heard.contains_key(peer);
         collection.missing = awaited.filter(is_missing).collect();
+        collection.is_soon = settled.is_soon;
         collection.settled = Some(settled);
         if collection.missing.is_empty() {
             self.finished.insert(sequence);
         } else {
             self.due.insert((collection.until, sequence));
+        }
+    }
+
+    /// Of these messages no answers are awaited any more of members that are lost to them.
+    /// How soon that is depends on whether a message waits long.
+    pub(super) fn give_up(
+        &mut self,
+        sequences: impl RangeBounds<u64>,
+        is_lost: impl Fn(PeerId, bool) -> bool,
+    ) {
+        let open = self.open.range_mut(sequences);
+        for (sequence, collection) in open.filter(|(_, one)| !one.missing.is_empty()) {
+            let is_lost = |peer: &PeerId| is_lost(*peer, collection.is_soon);
+            let lost: Vec<PeerId> = collection.missing.iter().copied().filter(is_lost).collect();
+            for peer in lost {
+                collection.missing.remove(&peer);
+                collection.heard.insert(peer, Heard::Not("down"));
+            }
+            if collection.missing.is_empty() {
+                self.finished.insert(*sequence);
+            }
         }
     }
 
@@ -211,6 +241,7 @@ mod tests {
             receipt: Receipt::default(),
             reached: reached.iter().map(|n| peer(*n)).collect(),
             awaited: reached.iter().map(|n| peer(*n)).collect(),
+            is_soon: false,
             reply: oneshot::channel().0,
         }
     }
@@ -243,6 +274,21 @@ mod tests {
         );
         assert_eq!(all.take_finished(start + Duration::from_secs(2)).len(), 1);
         assert_eq!(all.next_deadline(), None);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_lost_is_not_waited_for() {
+        let start = super::super::now();
+        let mut all = Collections::default();
+        all.begin(1, start + Duration::from_secs(60));
+        all.hear(1, peer(1), Said::Taken);
+        all.settle(1, settled(&[1, 2, 3]));
+        all.give_up(.., |lost, is_soon| lost == peer(2) && !is_soon);
+        assert!(all.take_finished(start).is_empty(), "one is missing");
+        all.hear(1, peer(3), Said::Taken);
+        let finished = all.take_finished(start);
+        assert_eq!(finished.len(), 1);
+        assert_eq!(finished[0].1[&peer(2)], Heard::Not("down"));
     }
 
     #[tokio::test]

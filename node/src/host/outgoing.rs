@@ -49,8 +49,10 @@ pub(super) struct Open {
     pub(super) since: Instant,
     pub(super) is_for_all: bool,
     pub(super) confirmation: Confirmation,
-    /// Whose answers are not awaited.
+    /// Who is not waited for.
     pub(super) excused: Arc<[String]>,
+    /// Nor, for long, whoever is called down.
+    pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
 
@@ -102,7 +104,7 @@ impl Waiting {
             && mine.excused == other.excused
             && mine.confirmation == other.confirmation
             && mine.is_ordered == other.is_ordered
-            && mine.due.is_kept() == other.due.is_kept()
+            && std::mem::discriminant(&mine.due) == std::mem::discriminant(&other.due)
             && match (self.deadline(), older.deadline()) {
                 (None, None) => true,
                 (Some(end), Some(other)) => {
@@ -365,6 +367,7 @@ impl Host {
                         is_for_all: to.is_none(),
                         confirmation,
                         excused: outgoing.excused,
+                        is_soon: matches!(outgoing.due, Due::Soon(_)),
                         reply: outgoing.reply,
                     };
                     self.messages.open.insert(sequence, open);
@@ -382,6 +385,7 @@ impl Host {
         match due {
             Due::Settled => routing::Due::Settled,
             Due::Within(time) => routing::Due::Within(left(time)),
+            Due::Soon(time) => routing::Due::Soon(left(time)),
             Due::Until(time) => routing::Due::Kept {
                 time: left(time),
                 awaited: match message.to {

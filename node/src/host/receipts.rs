@@ -89,6 +89,12 @@ impl Host {
 
     /// Tell those whose receivers have answered.
     pub(super) fn attend_collections(&mut self, now: Instant) {
+        let relay = self.peer.relay();
+        if self.collections.losses != relay.stats().losses {
+            self.collections.losses = relay.stats().losses;
+            self.collections
+                .give_up(.., |peer, is_soon| relay.is_given_up(peer, is_soon));
+        }
         for collected in self.collections.take_finished(now) {
             self.tell_collected(collected);
         }
@@ -183,9 +189,13 @@ impl Host {
                 receipt: own,
                 reached: receipt.reached_peers.clone(),
                 awaited: self.awaited(&receipt.reached_peers, &open.excused),
+                is_soon: open.is_soon,
                 reply: open.reply,
             };
             self.collections.settle(sequence, settled);
+            let relay = self.peer.relay();
+            let is_lost = |peer, is_soon| relay.is_given_up(peer, is_soon);
+            self.collections.give_up(sequence..=sequence, is_lost);
         }
         // The last one first: whoever waits for them in order is woken once.
         for (reply, own) in told.into_iter().rev() {

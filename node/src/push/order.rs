@@ -62,7 +62,7 @@ fn soonest(population: u32, size: Option<u64>) -> Strategy {
         Strategy::Binomial
     } else if population <= Strategy::CIRCULANT_MAX {
         Strategy::Circulant
-    } else if pieces(PIECE_BYTES).saturating_mul(levels) <= tree {
+    } else if pieces(PIECE_BYTES).saturating_mul(levels) < tree {
         Strategy::Binomial
     } else {
         Strategy::SiblingTree

@@ -237,7 +237,7 @@ impl<'a> Push<'a> {
     fn options_of(&self, is_marked: bool) -> SendOptions {
         SendOptions {
             topic: Topic::new(TOPIC).unwrap_or_default(),
-            due: Due::Within(self.patience()),
+            due: Due::Soon(self.patience()),
             confirmation: if is_marked {
                 Confirmation::Acknowledged
             } else {
@@ -327,6 +327,7 @@ impl<'a> Push<'a> {
                     self.slow.insert(one.name.clone());
                     "it did not write in time".to_owned()
                 }
+                "down" => "it went down before it had written".to_owned(),
                 reason => reason.to_owned(),
             };
             failed.push((&one.name, reason));

@@ -102,6 +102,7 @@ impl<I: Id> Relay<I> {
     }
 
     pub(super) fn on_peer_down(&mut self, peer: I, out: &mut Effects<I>) {
+        self.stats.losses += 1;
         if peer == self.me {
             return;
         }
@@ -116,6 +117,7 @@ impl<I: Id> Relay<I> {
 
     /// A peer has said goodbye: as a verdict that needs no patience.
     pub(super) fn on_peer_left(&mut self, peer: I, out: &mut Effects<I>) {
+        self.stats.losses += 1;
         if peer == self.me {
             return;
         }
@@ -140,6 +142,7 @@ impl<I: Id> Relay<I> {
         let Some(age) = self.verdicts.ripen(number) else {
             return;
         };
+        self.stats.losses += 1;
         if age == Age::Firm {
             out.arm(Timer::Patience(number), self.rest_of_patience());
         }
@@ -179,11 +182,24 @@ impl<I: Id> Relay<I> {
         down_patience.saturating_sub(down_pressed)
     }
 
-    /// Whether no message waits for a peer any more. While the origin has no room for
+    /// Whether no message waits for a peer any more: it has left, or has been called down
+    /// for long. While the origin has no room for
     /// further messages a shorter patience is enough, so that a dead member does not stop
     /// the publisher.
     pub(super) fn is_lost(&self, peer: I) -> bool {
         self.departures.is_gone(peer) || self.verdicts.has_stood(peer, self.patient_age())
+    }
+
+    /// The same, of a message that does not wait long if `is_soon`.
+    pub(super) fn is_lost_to(&self, peer: I, is_soon: bool) -> bool {
+        self.is_lost(peer) || is_soon && self.verdicts.has_stood(peer, Age::Firm)
+    }
+
+    /// Whether nothing is to be expected of a peer any more, by a message that does not wait
+    /// long if `is_soon`: it is lost to it, or no member of the newest epoch.
+    pub fn is_given_up(&self, peer: I, is_soon: bool) -> bool {
+        let roster = self.roster().filter(|roster| roster.is_complete());
+        self.is_lost_to(peer, is_soon) || roster.is_some_and(|it| it.rank_of(peer).is_none())
     }
 
     /// Whether a peer has been draining for so long that no message waits for it any more.

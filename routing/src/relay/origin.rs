@@ -24,6 +24,8 @@ pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
     /// A broadcast that waits for a complete roster; nobody has it yet.
     pub(super) is_waiting: bool,
+    /// It does not wait long for members that are called down.
+    pub(super) is_soon: bool,
     /// It is kept for members that are away.
     pub(super) keeps: bool,
     /// It was accepted to be kept for members that are away: those that had left have a
@@ -616,6 +618,7 @@ impl<I: Id> OpenMessages<I> {
         let message = OpenMessage {
             id,
             is_waiting: false,
+            is_soon: false,
             keeps: awaited.is_some(),
             lists_departed: awaited.is_some(),
             is_kept: false,
@@ -651,10 +654,11 @@ impl<I: Id> OpenMessages<I> {
         self.messages.insert(id.sequence, message);
     }
 
-    /// A message does not wait for these.
-    pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>) {
+    /// A message does not wait for these, and perhaps not long for others.
+    pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>, is_soon: bool) {
         if let Some(message) = self.messages.get_mut(&sequence) {
             message.spared.extend(peers);
+            message.is_soon = is_soon;
         }
     }
 

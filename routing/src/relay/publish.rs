@@ -8,7 +8,7 @@ use binomesh_overlay::{Id, Rank};
 use super::duty::{Duty, DutyKey};
 use super::epochs::EpochView;
 use super::origin::{OpenMessage, Whereabouts};
-use super::{Destination, Effects, Event, Publish, PublishError, Relay, Timer};
+use super::{Destination, Due, Effects, Event, Publish, PublishError, Relay, Timer};
 use crate::packet::{
     Content, Errand, Exception, Header, Packet, PacketId, Part, Payloads, Reason, Signature,
     SigningFailed, Span, State, signature_bytes,
@@ -106,10 +106,13 @@ impl<I: Id> Relay<I> {
             out.arm(Timer::Deadline(sequence), time);
         }
         let is_for_all = publish.destination.is_all();
-        if let Destination::AllBut(peers) = publish.destination {
-            let most = self.config.roster_max as usize;
-            self.open.spare(sequence, peers.into_iter().take(most));
-        }
+        let spared = match publish.destination {
+            Destination::AllBut(peers) => peers,
+            Destination::All | Destination::Peers(_) => Vec::new(),
+        };
+        let spared = spared.into_iter().take(self.config.roster_max as usize);
+        let is_soon = matches!(publish.due, Due::Soon(_));
+        self.open.spare(sequence, spared, is_soon);
         if is_for_all && self.has_to_wait() {
             self.wait_for_roster(sequence, out);
         } else if is_for_all {
@@ -247,7 +250,7 @@ impl<I: Id> Relay<I> {
             let doubt = message.doubt_about(at);
             let heard = doubt.map(|doubt| (doubt.reason, doubt.peer));
             lost.push(match (peer, heard) {
-                (Some(peer), _) if self.is_lost(peer) => {
+                (Some(peer), _) if self.is_lost_to(peer, message.is_soon) => {
                     (at, Some(peer), State::Unconfirmed, self.loss(peer))
                 }
                 (None, Some((reason @ (Reason::Down | Reason::Left), peer)))

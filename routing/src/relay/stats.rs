@@ -47,6 +47,8 @@ pub struct RelayStats {
     pub kept: u64,
     /// Members that own broadcasts were not meant for, as they had left.
     pub excused: u64,
+    /// How often somebody may have come to be one that nothing is expected of any more.
+    pub losses: u64,
     /// Own messages not accepted because as many were kept as may be.
     pub kept_full: u64,
     /// Streams of own messages in order that were forgotten for want of room.

@@ -123,6 +123,7 @@ impl<I: Id> Relay<I> {
     /// The newest roster is complete: delegates of the previous epoch that are
     /// not in it have left, whether or not a verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
+        self.stats.losses += 1;
         if let Some(newest) = self.epochs.newest() {
             // An epoch without it may be that of an island, which ends.
             let departures = &self.departures;

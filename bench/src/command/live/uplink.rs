@@ -1,18 +1,25 @@
 //! `live uplink`: a file to all hosts when what each can send is the limit.
 
+mod bare;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use binomesh::Strategy;
-use binomesh::cluster::Cluster;
-use binomesh::push::{PushOptions, PushReport};
+use binomesh::cluster::{Cluster, Member, Place};
+use binomesh::push::{PushFailure, PushOptions, PushReport};
+use bytes::Bytes;
 use clap::Args;
 use rand::seq::IteratorRandom;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::counters::processor_time;
 use super::setup::{Context, Setup, now};
+use crate::command::peers::home::Home;
 use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::hosts::network::{Family, Hosts, Rate};
@@ -27,14 +34,18 @@ const LEAST: f64 = 0.9;
 Examples:
   binomesh-bench live uplink
   binomesh-bench live uplink --strategy sibling-tree --repeat 3 --json
+  binomesh-bench live uplink --megabits 50 --file-mib 32 --bare --repeat 5 --kill 1
 
 Every node is in a network namespace with an uplink of --megabits (a token bucket), on
 one bridge. A random node pushes a file of --file-mib to all others. The time is
 from the first byte until all have stored it and said so, and is compared with what
 the file alone takes on one uplink: a node that sends it to four children
-takes four times that. Exit status 1 if somebody has not got it, if it took more than
---times of that, or less than nine tenths: then the uplinks were no limit. Needs root,
-or user namespaces.")]
+takes four times that. With --bare also with what it takes over one QUIC link with our
+settings and nothing on top, from one of the hosts to another, just before. With --kill
+further rounds follow, in which one host, neither the origin nor the root, loses its network
+and its process when half of the file is away. Exit status 1 if somebody else has not got
+it, if it took more than --times of one uplink's time, in rounds without a death, or less
+than nine tenths: then the uplinks were no limit. Needs root, or user namespaces.")]
 pub struct Uplink {
     /// How many hosts.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=254))]
@@ -54,6 +65,12 @@ pub struct Uplink {
     /// How often, each time from another node.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
+    /// Send the file over one bare QUIC link before each push.
+    #[arg(long)]
+    pub bare: bool,
+    /// How many further rounds lose a host.
+    #[arg(long, default_value_t = 0)]
+    pub kill: u32,
     /// The cluster.
     #[command(flatten)]
     pub setup: Setup,
@@ -62,6 +79,8 @@ pub struct Uplink {
 /// One push.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    /// Always `push`.
+    pub row: &'static str,
     /// Of what.
     #[serde(flatten)]
     pub context: Context,
@@ -71,20 +90,52 @@ pub struct Row {
     pub file_bytes: u64,
     /// In which order it went.
     pub strategy: String,
+    /// Which host was killed.
+    pub killed: Option<String>,
     /// How many nodes stored it.
     pub stored: u32,
-    /// How many did not.
-    pub failed: usize,
+    /// Who did not, and why.
+    pub failed: Vec<PushFailure>,
     /// Until all had answered.
     pub seconds: f64,
+    /// The processor time of all nodes meanwhile.
+    pub processor_seconds: f64,
     /// What the file alone takes on one uplink.
     pub one_uplink_seconds: f64,
     /// The one in units of the other.
     pub times: f64,
     /// Its limit.
     pub times_limit: f64,
+    /// What the file took over one bare QUIC link just before.
+    pub bare_seconds: Option<f64>,
+    /// The one in units of the other.
+    pub times_bare: Option<f64>,
     /// Whether all was as promised.
     pub ok: bool,
+}
+
+/// All pushes in which nobody died.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Always `summary`.
+    pub row: &'static str,
+    /// Of what.
+    #[serde(flatten)]
+    pub context: Context,
+    /// What an uplink carries.
+    pub megabits: u32,
+    /// In which order they went.
+    pub strategy: String,
+    /// How many there were.
+    pub pushes: usize,
+    /// The middle one.
+    pub seconds_p50: Option<f64>,
+    /// The middle one.
+    pub times_p50: Option<f64>,
+    /// The middle one.
+    pub times_bare_p50: Option<f64>,
+    /// How much longer than the middle one the slowest took in which a host died.
+    pub seconds_more_max: Option<f64>,
 }
 
 impl Uplink {
@@ -101,66 +152,188 @@ impl Uplink {
         for host in 0..self.nodes {
             hosts.set_rate(host, Some(rate)).await?;
         }
-        let body = async |cluster: &Cluster| self.all(cluster).await;
+        let body = async |cluster: &Cluster| self.all(cluster, &hosts).await;
         self.setup
             .with_cluster(self.nodes, hosts.places(), stop, body)
             .await
     }
 
-    async fn all(&self, cluster: &Cluster) -> Result<Finding, Failure> {
+    async fn all(&self, cluster: &Cluster, hosts: &Hosts) -> Result<Finding, Failure> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
-        let mut all_ok = true;
-        for number in 0..self.repeat {
-            let row = self.once(cluster, number, &mut rng).await?;
+        let mut rows: Vec<Row> = Vec::new();
+        for number in 0..self.repeat + self.kill {
+            let bare = match self.bare {
+                true => Some(self.over_one_link(hosts).await?),
+                false => None,
+            };
+            let victim = cluster.live().skip(1).choose(&mut rng).cloned();
+            let victim = victim.filter(|_| number >= self.repeat);
+            let mut row = self
+                .once(cluster, hosts, (number, victim), &mut rng)
+                .await?;
+            row.bare_seconds = bare.map(|bare| bare.as_secs_f64());
+            row.times_bare = row.bare_seconds.map(|bare| row.seconds / bare);
             record::progress_done();
             self.setup.print(&row)?;
-            all_ok &= row.ok;
+            rows.push(row);
         }
-        Ok(Finding::good_if(all_ok))
+        self.setup.print(&self.summary(&rows))?;
+        Ok(Finding::good_if(rows.iter().all(|row| row.ok)))
+    }
+
+    /// The file from the first host to the second, over a link of its own.
+    async fn over_one_link(&self, hosts: &Hosts) -> Result<Duration, Failure> {
+        record::progress(format_args!("one bare link"));
+        let places: Vec<Place> = hosts.places();
+        let bytes = Bytes::from(vec![0; (self.file_mib as usize) << 20]);
+        let transfer = move || {
+            let home = Home::new(2, binomesh::Profile::Default, false)?;
+            let [from, to, ..] = &places[..] else {
+                return Err(Failure::run("there are no two hosts"));
+            };
+            bare::transfer((from, to), (home.identity(0)?, home.identity(1)?), bytes)
+        };
+        tokio::task::spawn_blocking(transfer)
+            .await
+            .map_err(Failure::run)?
     }
 
     async fn once(
         &self,
         cluster: &Cluster,
-        number: u32,
+        hosts: &Hosts,
+        (number, victim): (u32, Option<Member>),
         rng: &mut ChaCha8Rng,
     ) -> Result<Row, Failure> {
-        let origin = cluster.members().choose(rng);
+        let is_victim =
+            |member: &&Member| victim.as_ref().is_some_and(|one| one.name == member.name);
+        let origin = cluster
+            .live()
+            .filter(|member| !is_victim(member))
+            .choose(rng);
         let origin = origin.ok_or_else(|| Failure::Run("there is no node".to_owned()))?;
         let mut file = vec![0; (self.file_mib as usize) << 20];
         rng.fill_bytes(&mut file);
-        let file_bytes = file.len() as u64;
-        let mut options = PushOptions::new(format!("file-{number}"), file_bytes);
+        let mut options = PushOptions::new(format!("file-{number}"), file.len() as u64);
         options.strategy = self.strategy;
         record::progress(format_args!("{} pushes to all", origin.name));
+        let others: Vec<Member> = cluster
+            .live()
+            .filter(|member| !is_victim(member))
+            .cloned()
+            .collect();
+        let before = processor_times(&others)?;
+        let (half, is_half) = (file.len() as u64 / 2, Notify::new());
         let begun = now();
         let client = origin.client();
-        let pushed = client.push(&file[..], &options, |_| ());
+        let pushed = client.push(&file[..], &options, |bytes| {
+            if bytes >= half {
+                is_half.notify_one();
+            }
+        });
+        let death = async {
+            if let Some(victim) = &victim {
+                is_half.notified().await;
+                self.end(cluster, hosts, victim).await?;
+            }
+            Ok::<(), Failure>(())
+        };
         let limit = self.setup.timeout();
-        let report = tokio::time::timeout(limit, pushed).await;
-        let report = report.map_err(|_| late(limit))?.map_err(Failure::run)?;
-        Ok(self.row(&report, begun.elapsed()))
+        let both = async { tokio::join!(pushed, death) };
+        let both = tokio::time::timeout(limit, both).await;
+        let (report, death) = both.map_err(|_| late(limit))?;
+        death?;
+        let taken = begun.elapsed();
+        let used = processor_times(&others)?.saturating_sub(before);
+        let report = report.map_err(Failure::run)?;
+        Ok(self.row(&report, (taken, used), victim, others.len()))
     }
 
-    fn row(&self, report: &PushReport, taken: Duration) -> Row {
+    /// Pull a host's plug, and end its process.
+    async fn end(&self, cluster: &Cluster, hosts: &Hosts, victim: &Member) -> Result<(), Failure> {
+        let number = cluster
+            .members()
+            .position(|member| member.name == victim.name);
+        let host = number.and_then(|number| u32::try_from(number).ok());
+        let host = host.ok_or_else(|| Failure::run("the victim has no host"))?;
+        hosts.set_cut(host, true).await?;
+        cluster.kill(&victim.name).await.map_err(Failure::run)
+    }
+
+    fn row(
+        &self,
+        report: &PushReport,
+        (taken, used): (Duration, Duration),
+        victim: Option<Member>,
+        live: usize,
+    ) -> Row {
         let bits = report.size_bytes as f64 * 8.0;
         let one = bits / (f64::from(self.megabits) * 1e6);
         let times = taken.as_secs_f64() / one;
+        let killed = victim.map(|victim| victim.name);
+        let failed: Vec<&String> = report.failed.iter().map(|one| &one.name).collect();
+        let has_time = killed.is_some() || times <= self.times;
         Row {
+            row: "push",
             context: self.setup.context("uplink", self.nodes),
             megabits: self.megabits,
             file_bytes: report.size_bytes,
             strategy: self.strategy.to_string(),
             stored: report.stored_count,
-            failed: report.failed.len(),
+            failed: report.failed.clone(),
             seconds: taken.as_secs_f64(),
+            processor_seconds: used.as_secs_f64(),
             one_uplink_seconds: one,
             times,
             times_limit: self.times,
-            ok: report.is_complete()
-                && report.stored_count + 1 == self.nodes
-                && (LEAST..=self.times).contains(&times),
+            bare_seconds: None,
+            times_bare: None,
+            ok: failed.into_iter().eq(&killed)
+                && report.stored_count as usize + 1 == live
+                && has_time
+                && times >= LEAST,
+            killed,
         }
+    }
+
+    fn summary(&self, rows: &[Row]) -> Summary {
+        let (died, well): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.killed.is_some());
+        let median = |of: &dyn Fn(&Row) -> Option<f64>| {
+            let mut all: Vec<f64> = well.iter().filter_map(|row| of(row)).collect();
+            all.sort_by(f64::total_cmp);
+            record::quantile(&all, 0.5)
+        };
+        let seconds_p50 = median(&|row| Some(row.seconds));
+        let slowest = died.iter().map(|row| row.seconds).max_by(f64::total_cmp);
+        Summary {
+            row: "summary",
+            context: self.setup.context("uplink", self.nodes),
+            megabits: self.megabits,
+            strategy: self.strategy.to_string(),
+            pushes: well.len(),
+            seconds_p50,
+            times_p50: median(&|row| Some(row.times)),
+            times_bare_p50: median(&|row| row.times_bare),
+            seconds_more_max: slowest
+                .zip(seconds_p50)
+                .map(|(slowest, usual)| slowest - usual),
+        }
+    }
+}
+
+fn processor_times(members: &[Member]) -> Result<Duration, Failure> {
+    members
+        .iter()
+        .map(|member| processor_time(member.pid))
+        .sum()
+}
+
+/// The unspecified address of the same family.
+const fn any_like(address: SocketAddr) -> IpAddr {
+    match address {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }
 

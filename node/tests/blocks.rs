@@ -1,0 +1,62 @@
+//! Blocks to all members where what each can send is the limit.
+
+use std::time::Duration;
+
+use binomesh::peer::Event;
+use binomesh::world::{Network, Shape, World};
+use binomesh_routing::packet::Confirmation;
+use binomesh_routing::relay::Due;
+use binomesh_routing::strategy::Strategy;
+use binomesh_routing::{self as routing, Destination, Publish, Topic};
+use bytes::Bytes;
+
+const BLOCK: usize = 16 << 10;
+const BYTES_PER_SECOND: u64 = 50_000_000 / 8;
+
+/// After how many times what a block takes on one uplink all of so many members have all of
+/// so many blocks.
+fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy) -> f64 {
+    let mut world = World::new(nodes.into(), Network::local());
+    world.deploy(nodes, Shape::Binomial, |_| {});
+    let end = world.now() + Duration::from_secs(120);
+    let settled = world.run_until(end, |world| world.defect().is_none());
+    assert!(settled, "{nodes} nodes: {:?}", world.defect());
+    world.run_for(Duration::from_secs(5));
+    world.set_uplinks(Some(BYTES_PER_SECOND));
+    world.take_events();
+    let began = world.now();
+    for left in (0..blocks).rev() {
+        let publish = Publish {
+            topic: Topic::default(),
+            payloads: Bytes::from(vec![0; BLOCK]).into(),
+            destination: Destination::All,
+            strategy: strategy(left),
+            due: Due::Settled,
+            confirmation: Confirmation::Relayed,
+            is_ordered: false,
+        };
+        let published = world.with_peer(0, |peer, out| peer.publish(publish, out).is_ok());
+        assert_eq!(published, Some(true));
+    }
+    world.run_for(Duration::from_secs(10));
+    let told = world.take_events().into_iter();
+    let deliveries = told.filter(|told| {
+        told.by != 0 && matches!(told.event, Event::Relay(routing::Event::Deliver(_)))
+    });
+    let times: Vec<Duration> = deliveries.map(|told| told.at - began).collect();
+    assert_eq!(times.len() as u32, (nodes - 1) * blocks, "{nodes} nodes");
+    let last = times.into_iter().max().unwrap_or_default();
+    last.as_secs_f64() * BYTES_PER_SECOND as f64 / BLOCK as f64
+}
+
+#[test]
+fn all_uplinks_are_busy_all_the_time() {
+    for (nodes, blocks) in [(3u32, 30), (13, 64), (24, 50), (64, 64)] {
+        let least = f64::from(blocks - 1 + nodes.next_power_of_two().ilog2());
+        let took = block_times(nodes, blocks, |left| Strategy::Circulant { left });
+        let case = format!("{nodes} nodes, {blocks} blocks: {took} for {least}");
+        assert!((least..1.1 * least).contains(&took), "{case}");
+        let chain = block_times(nodes, blocks, |_| Strategy::Chain);
+        assert!(chain > took, "{case}, along a chain {chain}");
+    }
+}
