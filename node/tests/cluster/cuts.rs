@@ -10,15 +10,15 @@ use crate::bed::{self, Lone, eventually};
 use crate::hosts::{Host, two_hosts};
 
 /// Members at two hosts. The line is cut at the second.
-struct Members {
+pub(crate) struct Members {
     hosts: [Host; 2],
-    nodes: Vec<Lone>,
+    pub(crate) nodes: Vec<Lone>,
     _dir: tempfile::TempDir,
 }
 
 impl Members {
     /// Each has a name, the number of its host, and the number of its parent.
-    async fn formed(places: &[(&str, usize, Option<usize>)]) -> Self {
+    pub(crate) async fn formed(places: &[(&str, usize, Option<usize>)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
         let hosts = two_hosts().await;
@@ -50,11 +50,11 @@ impl Members {
         members
     }
 
-    async fn cut(&self) {
+    pub(crate) async fn cut(&self) {
         self.hosts[1].run("ip link set line down").await;
     }
 
-    async fn mend(&self) {
+    pub(crate) async fn mend(&self) {
         self.hosts[1].run("ip link set line up").await;
         are_ready(&self.nodes, 0).await;
     }

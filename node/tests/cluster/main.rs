@@ -31,4 +31,5 @@ mod renewals;
 mod restarts;
 mod sibling_tree;
 mod signatures;
+mod splits;
 mod structure;
