@@ -135,11 +135,16 @@ impl CollectiveError {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::Name(_) => "choose another name",
-            Self::Call(CallError::Differs(_)) => "call as the others do, or use another name",
+            Self::Call(CallError::Differs(_)) => {
+                "call as the others do, or use another name or generation"
+            }
             Self::Call(CallError::TooOld(_)) => "call with a greater generation",
             Self::Call(CallError::Busy) => "await earlier outcomes first",
             Self::Call(CallError::TooLarge { .. }) => "come with shorter values",
-            Self::Call(CallError::TooManyNames) => "use a name that is known already",
+            Self::Call(CallError::TooManyNames) => "use a known name with a greater generation",
+            Self::Call(CallError::Terms(_)) => {
+                "correct the list of members, or what is wanted of it"
+            }
             Self::Call(_) | Self::NoMember(_) => "correct the list of members",
             Self::NotReady => "list the members, or wait for `ready`",
             Self::Reduce(_) => "come with values of equal length, in whole numbers of 8 bytes",

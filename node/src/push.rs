@@ -46,9 +46,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 const MARK_BYTES: u64 = 2 << 20;
 /// How many pieces are on their way at most, in all 8 MiB: so much may wait in a receiver.
 const WINDOW: usize = 32;
-/// How many blocks: some more than the relay has open, so that it knows that it holds
-/// somebody up, and waits less for those that are called down.
-const BLOCKS: usize = 80;
+/// How many blocks, in all 3 MiB: of the relay's 64 open packets a quarter is left to others.
+const BLOCKS: usize = 48;
 
 /// How something is pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]

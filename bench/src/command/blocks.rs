@@ -33,7 +33,7 @@ uplink. `least` is what no order can do in less: blocks − 1 + ⌈log2 nodes⌉
 a strategy takes more than --times of that.")]
 pub struct Blocks {
     /// How many members.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
     /// How many blocks.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -57,7 +57,8 @@ pub(super) struct Which {
     target: Target,
     /// What it is called: the same at all callers.
     name: String,
-    /// Which operation of that name: callers count up.
+    /// Which operation of that name: callers count up. One that was called before gives the
+    /// outcome that it had then.
     #[arg(long, default_value_t = 0)]
     generation: u64,
     /// Who takes part, such as c[001-128], the same at all callers; the node's setting
@@ -83,7 +84,7 @@ Status 0: all have come. 1: it is decided who has come, and some have not. 4: no
 decided by then; a majority of the members has to be reachable.
 
 Examples:
-  binomesh barrier step-7 --admin /run/binomesh/admin.sock
+  binomesh barrier step --generation 7 --admin /run/binomesh/admin.sock
   binomesh barrier epilog --generation 12 --members 'c[001-128]' --timeout-seconds 30 --json"
 )]
 pub(super) struct BarrierFlags {
@@ -139,7 +140,8 @@ pub(super) struct ReduceFlags {
     /// The one member that gets the result.
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
-    /// How numbers are combined: sum, min, max, and, or, xor, with :u64, :i64 or :f64.
+    /// How numbers are combined: sum, min, max, and, or, xor, with :u64 or :i64; sum, min,
+    /// max also with :f64. Sums of whole numbers wrap.
     #[arg(long, default_value = "sum:u64")]
     op: Op,
     /// The numbers of this member.
@@ -196,12 +198,14 @@ impl Which {
                 self.timeout_seconds,
                 missing(&answer)
             ))),
-            (true, false) => Err(Failure::failed(format!("decided{}", missing(&answer)))),
-            (true, true) if answer.end.as_deref() != Some("completed") => {
-                let end = answer.end.unwrap_or_default();
-                Err(Failure::failed(format!("decided: {end}")))
-            }
-            (true, true) => Ok(()),
+            (true, is_whole) => match (answer.end.as_deref(), is_whole) {
+                (Some("completed"), true) => Ok(()),
+                (Some("completed") | None, _) => {
+                    Err(Failure::failed(format!("decided{}", missing(&answer))))
+                }
+                // Then who is late has not come before that.
+                (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(&answer)))),
+            },
         }
     }
 }
@@ -304,7 +308,8 @@ fn bytes_of(text: &str, number: Number) -> Result<[u8; 8], Failure> {
         Number::I64 => "a whole number",
         Number::F64 => "a number",
     };
-    bytes.ok_or_else(|| Failure::usage(format!("{text:?} is not {kind} of 64 bits")))
+    let hint = "; --op names the kind, such as sum:i64 or sum:f64";
+    bytes.ok_or_else(|| Failure::usage(format!("{text:?} is not {kind} of 64 bits{hint}")))
 }
 
 fn numbers_of(bytes: &[u8], number: Number) -> String {

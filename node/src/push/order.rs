@@ -3,7 +3,7 @@
 use super::{BLOCK_BYTES, BLOCKS, PIECE_BYTES, WINDOW};
 use crate::settings::Strategy;
 
-/// What a push goes by, from its beginning to its end.
+/// How a push is sent; chosen once, at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) strategy: Strategy,
@@ -16,7 +16,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// By a strategy; `auto` is the one by which so many members have so many bytes soonest.
+    /// The order for a strategy. `auto` becomes the one that brings `size` bytes to
+    /// `population` members soonest.
     pub(super) fn of(strategy: Strategy, population: u32, size: Option<u64>) -> Self {
         let strategy = match strategy {
             Strategy::Auto => soonest(population, size),

@@ -52,7 +52,7 @@ impl fmt::Display for Router {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Strategy {
-    /// The best that there is: `binomial`, see docs/routing.md.
+    /// The best for what is sent: messages go by `binomial`, files as `push` says.
     #[default]
     Auto,
     /// Over the fingers of the binomial graph: no link is needed besides.

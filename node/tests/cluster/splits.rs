@@ -1,5 +1,4 @@
-//! Collective operations of two sides between which the line is cut: real processes on two
-//! hosts.
+//! Collective operations during a network partition: real processes on two hosts.
 
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ fn barrier<'a>(name: &str, members: impl Iterator<Item = &'a Lone>) -> Collectiv
     }
 }
 
-/// What each of these is told, in their order.
+/// Calls the operation at all nodes at once; returns their answers in the order of `nodes`.
 async fn called(nodes: &[Lone], request: &CollectiveRequest) -> Vec<CollectiveAnswer> {
     let mut calls = JoinSet::new();
     for (number, node) in nodes.iter().enumerate() {

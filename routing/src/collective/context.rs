@@ -135,7 +135,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         let frames = body.and_then(|body| self.tree.down(self.me, &body));
         match frames {
             Some(frames) => self.frames(frames),
-            // Others than these members are in the epoch, or some of these are not.
+            // The tree reaches all members of the epoch and no others, with what fits into a
+            // frame. Else each gets a letter of its own.
             None if self.send_letters(&to, &message) => {}
             None => self.send(to, message),
         }

@@ -45,22 +45,16 @@ pub enum CallError {
     #[error("this node is not among the listed members")]
     NotAMember,
     /// Others have called this operation otherwise.
-    #[error(
-        "other members have called this generation with something else: {0} differs; all callers have to say the same, or use another name or generation"
-    )]
+    #[error("other members have called this generation with something else: {0} differs")]
     Differs(&'static str),
     /// It is forgotten already.
-    #[error(
-        "this generation is too old: all up to {0} are forgotten; call with a greater generation"
-    )]
+    #[error("this generation is too old: all up to {0} are forgotten")]
     TooOld(u64),
     /// There is no room for another name.
-    #[error(
-        "there is no room for another name of a collective; use a known name with a greater generation"
-    )]
+    #[error("there is no room for another name of a collective")]
     TooManyNames,
     /// Too much is going on.
-    #[error("too many callers wait, or too many bytes are held; try again later")]
+    #[error("too many callers wait, or too many bytes are held")]
     Busy,
     /// The outcome would be too large.
     #[error("the outcome could have {bytes} bytes; at most {max} are possible")]

@@ -114,7 +114,7 @@ impl Number {
 /// A text that names no way to combine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no operation; expected sum, min, max, and, or or xor, then `:u64`, `:i64` or `:f64` (such as sum:u64)"
+    "{0:?} is no operation; expected sum, min, max, and, or or xor, then `:u64`, `:i64` or, of the first three, `:f64` (such as sum:u64)"
 )]
 pub struct UnknownOp(String);
 
@@ -127,6 +127,9 @@ impl FromStr for Op {
         let operator = Operator::ALL.iter().find(|(_, name)| *name == operator);
         let number = Number::ALL.iter().find(|(_, name)| *name == number);
         match (operator, number) {
+            (Some((Operator::And | Operator::Or | Operator::Xor, _)), Some((Number::F64, _))) => {
+                Err(unknown())
+            }
             (Some((operator, _)), Some((number, _))) => Ok(Self::Numbers(*operator, *number)),
             _ => Err(unknown()),
         }
@@ -188,7 +191,9 @@ mod tests {
             op.combine(&mut [0; 7], &[0; 7]),
             Err(ReduceError::NotNumbers(7))
         );
-        assert!("mean:u64".parse::<Op>().is_err());
+        for text in ["mean:u64", "xor:f64", "and:f64"] {
+            assert!(text.parse::<Op>().is_err(), "{text}");
+        }
         for text in ["sum:u64", "xor:i64", "max:f64"] {
             assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
         }

@@ -62,8 +62,8 @@ pub enum Frame<I> {
 pub struct Letter<I> {
     /// Who says it.
     pub from: I,
-    /// The same for all messages that are alike, of which each member sends one to the same
-    /// receiver: they wait for each other. One without goes on at once.
+    /// The same for all messages that are alike, of which each member sends one. Letters with
+    /// the same row to one receiver wait for each other; one without goes on at once.
     row: Option<u64>,
     /// The [`super::Message`].
     pub body: Bytes,

@@ -48,7 +48,7 @@ impl<I: Id> Relay<I> {
         self.await_custody(number, duty, delegation, out);
     }
 
-    /// When a copy is due, if it is of a scheduled broadcast.
+    /// A copy's turn in the schedule; none if its strategy has no rounds.
     fn turn(&self, duty: &Duty<I>, delegation: u64) -> Option<Turn<I>> {
         let handed = duty.delegations.get(&delegation)?;
         let Part::Range(span) = handed.part else {
@@ -193,7 +193,7 @@ impl<I: Id> Relay<I> {
             let own = if handed.is_held { 0 } else { bytes };
             wait += self.flow.transfer(handed.to, own, &self.config);
             if duty.key.strategy.has_rounds() {
-                // It has others in front of it, and its answer, too.
+                // Other blocks queue in front of this copy, and of its answer.
                 wait += self.config.inquire_after;
             }
         }

@@ -38,7 +38,7 @@ pub(super) struct Uplink<I> {
     count: usize,
     /// Of whom the last one was that waited: the origins take turns.
     last: Option<I>,
-    /// Peers that were late and have not answered since.
+    /// Peers that were late, until one of their copies is answered or given up.
     late: BTreeSet<I>,
     answers: u64,
 }
@@ -105,7 +105,7 @@ impl<I: Id> Uplink<I> {
         }
     }
 
-    /// How many copies have been answered.
+    /// How many copies have been answered or given up.
     pub(super) const fn answers(&self) -> u64 {
         self.answers
     }

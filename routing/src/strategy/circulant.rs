@@ -87,7 +87,7 @@ impl Trees {
             (0..phase).map(|left| tree(&|block| (block + left).rem_euclid(phase) == 0, false));
         Some(Self {
             inner: inner.collect::<Option<_>>()?,
-            // What would be behind the last block is the last block.
+            // Every block number beyond the last means the last block.
             last: tree(&|block| block >= 0, true)?,
         })
     }

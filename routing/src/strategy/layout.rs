@@ -87,8 +87,8 @@ impl Strategy {
         }
     }
 
-    /// The strategy by which as many members get a message: another one if they are too
-    /// many for this.
+    /// The strategy that is used for a population: `Binomial` if it is too large for
+    /// `Circulant`.
     pub const fn among(self, population: Population) -> Self {
         match self {
             Self::Circulant { .. } if population.get() > NODES_MAX => Self::Binomial,

@@ -88,7 +88,7 @@ pub struct Row {
     pub megabits: u32,
     /// How long the file was.
     pub file_bytes: u64,
-    /// In which order it went.
+    /// The strategy.
     pub strategy: String,
     /// Which host was killed.
     pub killed: Option<String>,
@@ -114,7 +114,7 @@ pub struct Row {
     pub ok: bool,
 }
 
-/// All pushes in which nobody died.
+/// Medians of the pushes in which nobody died, and what a death cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// Always `summary`.
@@ -124,7 +124,7 @@ pub struct Summary {
     pub context: Context,
     /// What an uplink carries.
     pub megabits: u32,
-    /// In which order they went.
+    /// The strategy.
     pub strategy: String,
     /// How many there were.
     pub pushes: usize,

@@ -33,7 +33,7 @@ pub(super) fn transfer(
     std::thread::scope(|scope| {
         let receiver =
             scope.spawn(move || in_host(to, async || receive(at, &receiver, is_there).await));
-        // If it ends instead, its own error is told.
+        // This fails if the receiver ends before it listens; then its own error is returned.
         let sent = listening.recv().map_err(Failure::run);
         let sent = sent.and_then(|()| in_host(from, async || send(at, &sender, bytes).await));
         let received = receiver.join();
