@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
@@ -50,6 +50,8 @@ struct Shared {
     /// How many pushes there were.
     #[cfg(feature = "push")]
     pushes: AtomicU64,
+    /// Goes down with each message: by the strategy `circulant` the next one takes another way.
+    left: AtomicU32,
 }
 
 impl Drop for Shared {
@@ -209,6 +211,7 @@ impl Node {
             stop,
             #[cfg(feature = "push")]
             pushes: AtomicU64::new(0),
+            left: AtomicU32::new(u32::MAX),
         });
         Ok(Self { shared })
     }
@@ -457,7 +460,8 @@ impl Node {
         if is_reserved(&options.topic) {
             return PublishHandle::refused(SendError::ReservedTopic(options.topic));
         }
-        self.submit_any(payload, options, (Arc::default(), 0), command)
+        let left = self.shared.left.fetch_sub(1, Ordering::Relaxed);
+        self.submit_any(payload, options, (Arc::default(), left), command)
     }
 
     /// Send on a topic of the nodes' own, to all members or some. The `excused` are not

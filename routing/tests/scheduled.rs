@@ -1,15 +1,15 @@
 //! Blocks that follow each other by the strategy `circulant`, and members that a broadcast
 //! does not wait for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::network::single::{ORIGIN, Single, placed};
 use crate::network::{Conditions, Network, seeds};
-use binomesh_routing::packet::{Message, Topic};
+use binomesh_routing::packet::{Errand, Message, Refusal, Topic};
 use binomesh_routing::relay::Due;
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{Config, Destination, Input, Publish};
+use binomesh_routing::{Config, Destination, Input, Publish, Timer};
 use bytes::Bytes;
 
 fn network(n: u32, seed: u64) -> Network {
@@ -101,17 +101,12 @@ fn a_node_has_few_blocks_on_their_way() {
     placed(1, 8, &mut origin);
     let blocks = 9;
     for left in (0..blocks).rev() {
-        let publish = Publish {
-            topic: Topic::new("test").unwrap(),
-            payloads: Bytes::from(vec![0; 70_000]).into(),
-            destination: Destination::All,
-            strategy: Strategy::Circulant { left },
-            due: Due::Within(Duration::from_secs(9)),
-            confirmation: Default::default(),
-            is_ordered: false,
-        };
-        origin.relay.publish(publish, &mut origin.out).unwrap();
-        origin.perform();
+        publish_from(
+            &mut origin,
+            Strategy::Circulant { left },
+            Destination::All,
+            70_000,
+        );
     }
     let mut seen = BTreeSet::new();
     loop {
@@ -145,4 +140,110 @@ fn a_node_has_few_blocks_on_their_way() {
     }
     // The last one goes to all that do not get it from others.
     assert_eq!(seen.len() as u32, blocks - 1 + 3);
+}
+
+/// A peer that answers nothing holds back its copies, however many blocks others answer: what
+/// is behind it is handed to others as soon as without them.
+#[test]
+fn blocks_of_others_do_not_keep_a_silent_peer_waited_for() {
+    let without = handed_on_after(false);
+    let with = handed_on_after(true);
+    assert!(
+        with.is_some() && with <= without.map(|time| 2 * time),
+        "{with:?} {without:?}"
+    );
+}
+
+/// After how many milliseconds somebody else gets the part of a silent peer that had to wait.
+fn handed_on_after(has_blocks: bool) -> Option<u64> {
+    let mut origin = Single::with(ORIGIN, Config::default());
+    placed(1, 8, &mut origin);
+    origin.timers.clear();
+    for _ in 0..3 {
+        publish_from(&mut origin, Strategy::Binomial, Destination::All, 900 << 10);
+    }
+    let silent = ORIGIN + 4;
+    let mut due = BTreeMap::new();
+    let mut has = BTreeSet::new();
+    for now in 0..2_000 {
+        while !origin.sent.is_empty() {
+            for (to, message) in std::mem::take(&mut origin.sent) {
+                let Some((errand, is_copy)) = asked(&message) else {
+                    continue;
+                };
+                if errand.id.sequence == 2 && errand.part.spans()[0].start == 5 {
+                    return Some(now);
+                }
+                if to == silent {
+                    continue;
+                }
+                let is_there = !has.insert((errand.id.sequence, to)) || is_copy;
+                origin.handle(Input::Message {
+                    from: to,
+                    message: answer(errand, is_there),
+                });
+            }
+        }
+        let armed = std::mem::take(&mut origin.timers).into_iter();
+        due.extend(armed.map(|(timer, wait)| (timer, now + wait.as_millis() as u64)));
+        if has_blocks && now % 20 == 0 {
+            let strategy = Strategy::Circulant {
+                left: u32::MAX - now as u32,
+            };
+            let spared = Destination::AllBut(vec![silent]);
+            publish_from(&mut origin, strategy, spared, 1_000);
+        }
+        let fired: Vec<Timer> = due
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(timer, _)| *timer)
+            .collect();
+        for timer in fired {
+            due.remove(&timer);
+            origin.handle(Input::Timer {
+                timer,
+                late: Duration::ZERO,
+            });
+        }
+    }
+    None
+}
+
+fn publish_from(origin: &mut Single, strategy: Strategy, to: Destination<u32>, bytes: usize) {
+    let publish = Publish {
+        topic: Topic::new("test").unwrap(),
+        payloads: Bytes::from(vec![0; bytes]).into(),
+        destination: to,
+        strategy,
+        due: Due::Within(Duration::from_millis(400)),
+        confirmation: Default::default(),
+        is_ordered: false,
+    };
+    // Without room there are blocks enough.
+    let _ = origin.relay.publish(publish, &mut origin.out);
+    origin.perform();
+}
+
+/// What is asked by a copy, or a question.
+fn asked(message: &Message<u32>) -> Option<(Errand<u32>, bool)> {
+    match message {
+        Message::Packet(packet) => Some((packet.header.errand.clone(), true)),
+        Message::Inquire { errand, .. } => Some((errand.clone(), false)),
+        _ => None,
+    }
+}
+
+fn answer(errand: Errand<u32>, is_there: bool) -> Message<u32> {
+    match is_there {
+        true => Message::Done {
+            errand,
+            exceptions: Vec::new(),
+            redelegated: 0,
+            replaced: Vec::new(),
+        },
+        false => Message::Refused {
+            errand,
+            reason: Refusal::Unknown,
+        },
+    }
 }

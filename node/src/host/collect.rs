@@ -163,17 +163,21 @@ impl Collections {
         }
     }
 
-    /// Of these messages no answers are awaited any more of members that are lost to them.
-    /// How soon that is depends on whether a message waits long.
+    /// Those of these messages that do not wait long await no answers of lost members.
     pub(super) fn give_up(
         &mut self,
         sequences: impl RangeBounds<u64>,
-        is_lost: impl Fn(PeerId, bool) -> bool,
+        is_lost: impl Fn(PeerId) -> bool,
     ) {
         let open = self.open.range_mut(sequences);
-        for (sequence, collection) in open.filter(|(_, one)| !one.missing.is_empty()) {
-            let is_lost = |peer: &PeerId| is_lost(*peer, collection.is_soon);
-            let lost: Vec<PeerId> = collection.missing.iter().copied().filter(is_lost).collect();
+        let open = open.filter(|(_, one)| one.is_soon && !one.missing.is_empty());
+        for (sequence, collection) in open {
+            let lost = collection
+                .missing
+                .iter()
+                .copied()
+                .filter(|peer| is_lost(*peer));
+            let lost: Vec<PeerId> = lost.collect();
             for peer in lost {
                 collection.missing.remove(&peer);
                 collection.heard.insert(peer, Heard::Not("down"));
@@ -241,7 +245,7 @@ mod tests {
             receipt: Receipt::default(),
             reached: reached.iter().map(|n| peer(*n)).collect(),
             awaited: reached.iter().map(|n| peer(*n)).collect(),
-            is_soon: false,
+            is_soon: true,
             reply: oneshot::channel().0,
         }
     }
@@ -283,7 +287,7 @@ mod tests {
         all.begin(1, start + Duration::from_secs(60));
         all.hear(1, peer(1), Said::Taken);
         all.settle(1, settled(&[1, 2, 3]));
-        all.give_up(.., |lost, is_soon| lost == peer(2) && !is_soon);
+        all.give_up(.., |lost| lost == peer(2));
         assert!(all.take_finished(start).is_empty(), "one is missing");
         all.hear(1, peer(3), Said::Taken);
         let finished = all.take_finished(start);

@@ -92,8 +92,7 @@ impl Host {
         let relay = self.peer.relay();
         if self.collections.losses != relay.stats().losses {
             self.collections.losses = relay.stats().losses;
-            self.collections
-                .give_up(.., |peer, is_soon| relay.is_given_up(peer, is_soon));
+            self.collections.give_up(.., |peer| relay.is_given_up(peer));
         }
         for collected in self.collections.take_finished(now) {
             self.tell_collected(collected);
@@ -194,8 +193,8 @@ impl Host {
             };
             self.collections.settle(sequence, settled);
             let relay = self.peer.relay();
-            let is_lost = |peer, is_soon| relay.is_given_up(peer, is_soon);
-            self.collections.give_up(sequence..=sequence, is_lost);
+            self.collections
+                .give_up(sequence..=sequence, |peer| relay.is_given_up(peer));
         }
         // The last one first: whoever waits for them in order is woken once.
         for (reply, own) in told.into_iter().rev() {

@@ -76,6 +76,8 @@ struct Sent {
     is_marked: bool,
     /// How many pieces follow.
     left: u32,
+    /// Nothing follows, not even more of the same bytes.
+    is_end: bool,
     /// Where it ends.
     end: u64,
     /// Since the node has refused it: how long it is tried again.
@@ -98,6 +100,8 @@ struct Push<'a> {
     failed: BTreeMap<String, String>,
     /// Who of them is there and would hold up others.
     slow: BTreeSet<String>,
+    /// Who of them was called down or had left.
+    gone: BTreeSet<String>,
     /// Who has got at least one piece.
     reached: BTreeSet<String>,
     /// How many pieces may be on their way: few where they take long, so that the last
@@ -134,6 +138,7 @@ impl<'a> Push<'a> {
             stored: BTreeSet::new(),
             failed: BTreeMap::new(),
             slow: BTreeSet::new(),
+            gone: BTreeSet::new(),
             reached: BTreeSet::new(),
             window: order.window_least,
             absent: Vec::new(),
@@ -150,7 +155,8 @@ impl<'a> Push<'a> {
         // The head needs its place, too.
         let most = self.node.max_payload_bytes().saturating_sub(HEAD_MAX);
         let head = self.head(Part::At(0));
-        let mut cutter = Cutter::new(source, head, self.order.piece_bytes.min(most));
+        self.order.piece_bytes = self.order.piece_bytes.min(most.max(1));
+        let mut cutter = Cutter::new(source, head, self.order.piece_bytes);
         loop {
             let has_room = self.sent.len() < self.window;
             // Nobody reads ahead of the window, and a slow source keeps no receipt waiting.
@@ -177,7 +183,7 @@ impl<'a> Push<'a> {
             size,
             hash: *hash.as_bytes(),
         };
-        self.send_piece(self.head(part).buffer().into(), size, true);
+        self.send_piece(self.head(part).buffer().into(), size, (true, true));
         self.settle_all(progress).await?;
         Ok((size, hash))
     }
@@ -191,17 +197,18 @@ impl<'a> Push<'a> {
         if cut.end >= self.mark {
             self.mark += MARK_BYTES;
         }
-        self.send_piece(cut.payload, cut.end, is_marked);
+        self.send_piece(cut.payload, cut.end, (is_marked, false));
     }
 
-    fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool) {
+    fn send_piece(&mut self, payload: Bytes, end: u64, (is_marked, is_end): (bool, bool)) {
         let left = self.order.left(self.options.size_bytes, end, self.pieces);
         self.pieces = self.pieces.saturating_add(1);
         self.sent.push_back(Sent {
-            handle: self.publish(payload.clone(), is_marked, left),
+            handle: self.publish(payload.clone(), is_marked, (left, is_end)),
             payload,
             is_marked,
             left,
+            is_end,
             end,
             until: None,
         });
@@ -219,9 +226,17 @@ impl<'a> Push<'a> {
 
     /// Send a piece: to all, so that each has its place in the order, but if somebody
     /// would hold up the others, to those who have not failed.
-    fn publish(&self, payload: Bytes, is_marked: bool, left: u32) -> PublishHandle {
+    fn publish(
+        &self,
+        payload: Bytes,
+        is_marked: bool,
+        (left, is_end): (u32, bool),
+    ) -> PublishHandle {
         let options = self.options_of(is_marked);
-        let excused: Arc<[String]> = self.failed.keys().cloned().collect();
+        // Who was called down may be there and have it all: the end asks.
+        let is_excused = |name: &&String| !(is_end && self.gone.contains(*name));
+        let excused = self.failed.keys().filter(is_excused);
+        let excused: Arc<[String]> = excused.cloned().collect();
         let to = (!self.slow.is_empty()).then(|| self.remaining());
         let to = to.filter(|to| !to.is_empty());
         self.node.publish_own(payload, options, to, (excused, left))
@@ -290,7 +305,8 @@ impl<'a> Push<'a> {
             }
             Err(error) => return Err(error.into()),
         }
-        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked, oldest.left);
+        let place = (oldest.left, oldest.is_end);
+        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked, place);
         self.sent.push_front(oldest);
         Ok(())
     }
@@ -312,9 +328,10 @@ impl<'a> Push<'a> {
         }
         let mut failed = Vec::new();
         for one in &receipt.unreached {
-            if !GONE.contains(&one.reason.as_str()) {
-                self.slow.insert(one.name.clone());
-            }
+            match GONE.contains(&one.reason.as_str()) {
+                true => self.gone.insert(one.name.clone()),
+                false => self.slow.insert(one.name.clone()),
+            };
             failed.push((
                 &one.name,
                 format!("a piece did not reach it ({})", one.reason),

@@ -83,8 +83,12 @@ pub(super) struct Delegation<I> {
     pub(super) tried: Vec<I>,
     /// No copy has been sent yet: others to that peer come first.
     pub(super) is_held: bool,
-    /// Of a held one: how often that peer had answered when it was looked at last.
+    /// How often those before it had answered when it was looked at last, if it is held, or
+    /// when it was sent.
     pub(super) answers: u64,
+    /// How many answers to others came since a copy with a turn was sent, and how often none
+    /// came between two looks.
+    pub(super) overtaken: (u64, u32),
     /// A copy has been sent.
     pub(super) is_sent: bool,
 }

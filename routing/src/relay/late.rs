@@ -36,7 +36,7 @@ impl<I: Id> Relay<I> {
         let was_paused = late > self.config.pause;
         let to = duty.delegations.get(&delegation).map(|handed| handed.to);
         let is_known = to.is_none_or(|to| self.silent.contains(&to) || self.verdicts.is_down(to));
-        let before = to.map_or(0, |to| self.answers_before(to));
+        let before = to.map_or(0, |to| self.answers_before(&duty, to));
         match duty.delegations.get_mut(&delegation) {
             Some(handed) if was_paused && !handed.is_excused => {
                 handed.is_excused = true;
@@ -59,7 +59,10 @@ impl<I: Id> Relay<I> {
             Some(handed) if handed.is_lacking => {
                 self.send_now(number, &mut duty, delegation, out);
             }
-            Some(_) => self.on_late_custody(number, &mut duty, delegation, out),
+            Some(_) => match self.is_in_queue(&mut duty, delegation) {
+                true => self.await_custody(number, &duty, delegation, out),
+                false => self.on_late_custody(number, &mut duty, delegation, out),
+            },
             None => {}
         }
         self.settle(number, duty, out);
@@ -195,11 +198,11 @@ impl<I: Id> Relay<I> {
         self.is_lost(peer) || is_soon && self.verdicts.has_stood(peer, Age::Firm)
     }
 
-    /// Whether nothing is to be expected of a peer any more, by a message that does not wait
-    /// long if `is_soon`: it is lost to it, or no member of the newest epoch.
-    pub fn is_given_up(&self, peer: I, is_soon: bool) -> bool {
+    /// Whether a message that does not wait long ([`super::Due::Soon`]) expects nothing of a
+    /// peer any more: it has been called down for a while, or is no member of the newest epoch.
+    pub fn is_given_up(&self, peer: I) -> bool {
         let roster = self.roster().filter(|roster| roster.is_complete());
-        self.is_lost_to(peer, is_soon) || roster.is_some_and(|it| it.rank_of(peer).is_none())
+        self.is_lost_to(peer, true) || roster.is_some_and(|it| it.rank_of(peer).is_none())
     }
 
     /// Whether a peer has been draining for so long that no message waits for it any more.

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Duty, Phase};
+use super::duty::{Delegation, Duty, Phase};
 use super::flow::Copied;
 use super::uplink::Turn;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part};
+
+/// A copy with a turn is late when so often no answer to any came in the time that was waited
+/// for its own. A guess: on the slowest uplinks a copy takes about that time.
+const QUIET_LOOKS: u32 = 3;
 
 impl<I: Id> Relay<I> {
     /// Send a delegation of which no copy was sent yet, or the offer of it: now, or when
@@ -40,9 +44,10 @@ impl<I: Id> Relay<I> {
         if goes {
             return self.send_copy(number, duty, delegation, out);
         }
+        let before = self.answers_before(duty, to);
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             handed.is_held = true;
-            handed.answers = self.answers_before(to);
+            handed.answers = before;
         }
         self.stats.held_back += 1;
         self.await_custody(number, duty, delegation, out);
@@ -61,9 +66,35 @@ impl<I: Id> Relay<I> {
         })
     }
 
-    /// How often those have answered for whom a copy to this peer may be held back.
-    pub(super) fn answers_before(&self, peer: I) -> u64 {
-        self.flow.answers(peer) + self.flow.uplink.answers()
+    /// How often those have answered behind whose copies one to this peer waits: that peer,
+    /// or if the copy has a turn, all together.
+    pub(super) fn answers_before(&self, duty: &Duty<I>, peer: I) -> u64 {
+        match duty.key.strategy.has_rounds() {
+            true => self.flow.uplink.answers(),
+            false => self.flow.answers(peer),
+        }
+    }
+
+    /// Look at a copy whose answer is late. Whether it may only be behind others: of those that
+    /// were sent with it some are being answered, but not so many yet that its own answer must
+    /// have been among them. Of what has no turn nothing is known.
+    pub(super) fn is_in_queue(&self, duty: &mut Duty<I>, delegation: u64) -> bool {
+        let has_rounds = duty.key.strategy.has_rounds();
+        let handed = duty.delegations.get_mut(&delegation);
+        let is_first = |handed: &&mut Delegation<I>| {
+            handed.is_sent && handed.phase == Phase::Sent && handed.attempts == 0
+        };
+        let Some(handed) = handed.filter(is_first).filter(|_| has_rounds) else {
+            return false;
+        };
+        let answers = self.flow.uplink.answers();
+        let (overtaken, quiet) = &mut handed.overtaken;
+        match answers.saturating_sub(handed.answers) {
+            0 => *quiet += 1,
+            some => *overtaken += some,
+        }
+        handed.answers = answers;
+        *quiet < QUIET_LOOKS && *overtaken < 2 * self.config.uplink_copies as u64
     }
 
     /// Answers have made room on the way to some peers: send what waits for that. No duty
@@ -150,6 +181,7 @@ impl<I: Id> Relay<I> {
     ) {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             (handed.is_sent, handed.is_held) = (true, false);
+            handed.answers = self.flow.uplink.answers();
         }
         if let Some(handed) = duty.delegations.get(&delegation) {
             self.stats.packets_sent += 1;

@@ -11,7 +11,7 @@
 //!             0 ──▶ 1 ──▶ 4 …          are in the same round
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,9 +19,32 @@ use crate::schedule::circulant::Circulant;
 
 /// So many members the schedule has at most: [`Circulant::binomial`].
 pub(super) const NODES_MAX: u32 = 1024;
-/// For so many populations the trees are remembered; of more those of the smallest are
-/// worked out again. A guess: a cluster has one or two at a time, a simulation a few.
+/// For so many populations the trees are remembered; of more those that were used last. A
+/// guess: a cluster has one or two at a time, a simulation a few.
 const REMEMBERED: usize = 16;
+
+/// The trees that are remembered, those that were used last in front.
+#[derive(Debug)]
+struct Known(VecDeque<(u32, Arc<Trees>)>);
+
+impl Known {
+    const fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    fn find(&mut self, population: u32) -> Option<Arc<Trees>> {
+        let place = self.0.iter().position(|(one, _)| *one == population)?;
+        let found = self.0.remove(place)?;
+        self.0.push_front(found.clone());
+        Some(found.1)
+    }
+
+    fn put(&mut self, population: u32, trees: Arc<Trees>) -> Arc<Trees> {
+        self.0.push_front((population, trees.clone()));
+        self.0.truncate(REMEMBERED);
+        trees
+    }
+}
 
 /// All trees of one population.
 #[derive(Debug)]
@@ -46,19 +69,14 @@ pub(super) struct Tree {
 }
 
 impl Trees {
-    /// The trees for so many members; none if they are too many.
+    /// The trees for so many members; none if they are too many. What is not remembered
+    /// takes up to 0.2 s to work out.
     pub(super) fn of(population: u32) -> Option<Arc<Self>> {
-        static KNOWN: Mutex<BTreeMap<u32, Arc<Trees>>> = Mutex::new(BTreeMap::new());
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trees) = known.get(&population) {
-            return Some(trees.clone());
-        }
-        let trees = Arc::new(Self::work_out(population)?);
-        if known.len() >= REMEMBERED {
-            known.pop_first();
-        }
-        known.insert(population, trees.clone());
-        Some(trees)
+        static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known().find(population);
+        // Others need not wait meanwhile.
+        found.or_else(|| Some(known().put(population, Self::work_out(population)?.into())))
     }
 
     fn work_out(population: u32) -> Option<Self> {
@@ -211,6 +229,19 @@ mod tests {
             Some(blocks + levels - 2),
             "{population} nodes, {blocks} blocks"
         );
+    }
+
+    #[test]
+    fn the_trees_that_were_used_last_are_remembered() {
+        let mut known = Known::new();
+        let trees = Trees::of(3).unwrap();
+        for population in 0..REMEMBERED as u32 {
+            known.put(population, trees.clone());
+        }
+        assert!(known.find(0).is_some());
+        known.put(99, trees);
+        assert!(known.find(0).is_some() && known.find(1).is_none());
+        assert_eq!(known.0.len(), REMEMBERED);
     }
 
     #[test]
