@@ -1,5 +1,6 @@
 //! `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
 
+use std::convert::Infallible;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +11,14 @@ use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
 use super::ask::{bounded, clients, one};
 use super::fold::fold;
-use super::output::Output;
-use crate::client::{CollectiveAnswer, CollectiveRequest};
+use super::output::{Output, printable};
+use crate::client::{Client, CollectiveAnswer, CollectiveRequest};
 use crate::collective::{CollectiveView, Number, Op};
 
 /// How much longer than its deadline an outcome is awaited.
 const LATE: Duration = Duration::from_secs(10);
+/// How often standard error says for whom it is waited.
+const NOTICE: Duration = Duration::from_secs(10);
 
 /// What this member comes with.
 #[derive(Debug, Clone, Args)]
@@ -187,6 +190,12 @@ impl Which {
         let client = one(&self.target).await?;
         let limit = Duration::from_secs(self.timeout_seconds) + LATE;
         let asking = client.collective(request, value);
+        let asking = async {
+            tokio::select! {
+                answer = asking => answer,
+                never = self.tell_who_is_missing(&client) => match never {},
+            }
+        };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer?,
             Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
@@ -206,6 +215,23 @@ impl Which {
                 // Then who is late has not come before that.
                 (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(&answer)))),
             },
+        }
+    }
+}
+
+impl Which {
+    /// Say from time to time who has not come, as far as the node knows.
+    async fn tell_who_is_missing(&self, client: &Client) -> Infallible {
+        loop {
+            tokio::time::sleep(NOTICE).await;
+            // If the node does not say there is nothing to tell.
+            let views = bounded(client.collectives()).await.unwrap_or_default();
+            let is_this = |view: &&CollectiveView| {
+                view.name == self.name && view.generation == self.generation
+            };
+            if let Some(view) = views.iter().find(is_this) {
+                eprintln!("{}", printable(&described(view)));
+            }
         }
     }
 }

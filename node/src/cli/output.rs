@@ -50,7 +50,7 @@ impl Output {
 
 /// What others have written must not speak to the terminal: its control characters are
 /// shown and not sent, but for line ends and tabs.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for one in text.chars() {
         match one.is_control() && !matches!(one, '\n' | '\t') {

@@ -53,7 +53,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     }
     let (failed, absent) = (report.failed.len(), report.absent.len());
     Err(Failure::failed(format!(
-        "{failed} nodes have not got it, {absent} are absent"
+        "nodes that have not got it: {failed}; absent: {absent}"
     )))
 }
 
