@@ -149,8 +149,8 @@ pub enum Due {
     /// The same, and after this time at the latest: whoever has not confirmed by then is
     /// `unconfirmed`.
     Within(Duration),
-    /// As `Within`, and members that are called down are waited for a second alone, not
-    /// some. For what others wait for; a node takes it for [`Due::Within`] from a client.
+    /// As `Within`, but members that are called down are given up after one second instead of
+    /// five. For messages that hold up others. Over the admin API it is `Within`.
     Soon(Duration),
     /// After this time at the latest, and until then the node keeps the message for
     /// members that are down or have left, and for hosts of the inventory that are no

@@ -50,7 +50,7 @@ struct Shared {
     /// How many pushes there were.
     #[cfg(feature = "push")]
     pushes: AtomicU64,
-    /// Goes down with each message: by the strategy `circulant` the next one takes another way.
+    /// Counts down with each message: by `circulant` each goes down another tree.
     left: AtomicU32,
 }
 
@@ -465,7 +465,7 @@ impl Node {
     }
 
     /// Send on a topic of the nodes' own, to all members or some. The `excused` are not
-    /// waited for, and so many messages follow.
+    /// waited for; `left` is how many blocks follow by `circulant`.
     #[cfg(feature = "push")]
     pub(crate) fn publish_own(
         &self,

@@ -230,8 +230,8 @@ pub enum Due<I> {
     Settled,
     /// The same, and after this time at the latest.
     Within(Duration),
-    /// As `Within`, and whoever is called down is not waited for longer than `down_pressed`:
-    /// others wait for the receipt.
+    /// As `Within`, but whoever is called down is given up after `down_pressed`. For messages
+    /// that hold up others.
     Soon(Duration),
     /// After this time at the latest, and until then it is kept for members that are
     /// called down or have left, and for these peers, which are away already: who

@@ -217,9 +217,7 @@ impl Which {
             },
         }
     }
-}
 
-impl Which {
     /// Say from time to time who has not come, as far as the node knows.
     async fn tell_who_is_missing(&self, client: &Client) -> Infallible {
         loop {

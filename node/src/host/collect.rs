@@ -27,8 +27,6 @@ struct Collection {
     /// When they are awaited no longer.
     until: Instant,
     heard: BTreeMap<PeerId, Heard>,
-    /// Members that are called down are not waited for for long.
-    is_soon: bool,
     /// Once the relay is done with it: whose answers are missing.
     missing: BTreeSet<PeerId>,
     settled: Option<Settled>,
@@ -41,7 +39,7 @@ pub(super) struct Settled {
     pub(super) reached: Vec<PeerId>,
     /// Of these, whose answers are awaited.
     pub(super) awaited: Vec<PeerId>,
-    /// Of these, members that are called down are not waited for for long.
+    /// Whether it soon gives up those of them that are called down.
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
@@ -57,7 +55,7 @@ pub(super) struct Collections {
     /// Those that nothing is missing of.
     finished: BTreeSet<u64>,
     contents: Contents,
-    /// As of which number of losses of the relay nobody who is lost is waited for.
+    /// The relay's count of losses when the lost were given up last.
     pub(super) losses: u64,
 }
 
@@ -117,7 +115,6 @@ impl Collections {
         let collection = Collection {
             until,
             heard: BTreeMap::new(),
-            is_soon: false,
             missing: BTreeSet::new(),
             settled: None,
         };
@@ -154,7 +151,6 @@ impl Collections {
         let awaited = settled.awaited.iter().copied();
         let is_missing = |peer: &PeerId| !collection.heard.contains_key(peer);
         collection.missing = awaited.filter(is_missing).collect();
-        collection.is_soon = settled.is_soon;
         collection.settled = Some(settled);
         if collection.missing.is_empty() {
             self.finished.insert(sequence);
@@ -163,25 +159,25 @@ impl Collections {
         }
     }
 
-    /// Those of these messages that do not wait long await no answers of lost members.
+    /// Messages that give up soon ([`crate::Due::Soon`]) await no answers of lost members.
     pub(super) fn give_up(
         &mut self,
         sequences: impl RangeBounds<u64>,
         is_lost: impl Fn(PeerId) -> bool,
     ) {
-        let open = self.open.range_mut(sequences);
-        let open = open.filter(|(_, one)| one.is_soon && !one.missing.is_empty());
-        for (sequence, collection) in open {
-            let lost = collection
-                .missing
-                .iter()
-                .copied()
-                .filter(|peer| is_lost(*peer));
-            let lost: Vec<PeerId> = lost.collect();
-            for peer in lost {
-                collection.missing.remove(&peer);
-                collection.heard.insert(peer, Heard::Not("down"));
+        for (sequence, collection) in self.open.range_mut(sequences) {
+            let is_soon = collection.settled.as_ref().is_some_and(|it| it.is_soon);
+            if !is_soon || collection.missing.is_empty() {
+                continue;
             }
+            let heard = &mut collection.heard;
+            collection.missing.retain(|peer| {
+                let is_lost = is_lost(*peer);
+                if is_lost {
+                    heard.insert(*peer, Heard::Not("down"));
+                }
+                !is_lost
+            });
             if collection.missing.is_empty() {
                 self.finished.insert(*sequence);
             }

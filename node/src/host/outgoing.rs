@@ -51,7 +51,7 @@ pub(super) struct Open {
     pub(super) confirmation: Confirmation,
     /// Who is not waited for.
     pub(super) excused: Arc<[String]>,
-    /// Nor, for long, whoever is called down.
+    /// Whether it soon gives up whoever is called down.
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }

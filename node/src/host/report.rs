@@ -136,6 +136,7 @@ impl Host {
             ("duplicates", stats.duplicates),
             ("packets_sent", stats.packets_sent),
             ("held_back", stats.held_back),
+            ("unpaced", stats.unpaced),
             ("retries", stats.retries),
             ("redelegations", stats.redelegations),
             ("given_back", stats.given_back),

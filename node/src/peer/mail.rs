@@ -22,17 +22,16 @@ const MAX_BYTES: usize = 64 << 20;
 /// How many members are remembered as slow: as many as a roster has.
 const MAX_SLOW: usize = 4096;
 
-/// Messages that share a number of the relay's packets: those of one lane never wait for
-/// those of another. Together they have half of the packets, so that users find room for
-/// theirs.
+/// Messages that share some of the relay's open packets. Those of one lane never wait for
+/// those of another. All lanes have half of the packets, so that users find room for theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Lane {
     /// Short messages.
     Words,
     /// Pieces of long values.
     Pieces,
-    /// What is for a member that has not confirmed the last message to it in time: it goes
-    /// to that member alone, so that nobody else waits with it.
+    /// Messages to members that did not confirm the last one in time. Each goes to one such
+    /// member alone, so that no other member waits with it.
     Slow,
 }
 
@@ -276,5 +275,123 @@ impl<I: Id> Letter<I> {
             confirmation: Confirmation::Relayed,
             is_ordered: false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binomesh_overlay::{Epoch, Outbox, Placement, Population, Rank};
+    use binomesh_routing::collective::Key;
+    use binomesh_routing::packet::{PacketId, Reason, State};
+    use binomesh_routing::{Config, Input, Unreached, View};
+
+    use super::*;
+
+    const EPOCH: Epoch<u32> = Epoch {
+        root: 0,
+        boot: 1,
+        counter: 1,
+        nonce: 1,
+    };
+    const PLACEMENT: Placement<u32> = Placement {
+        epoch: EPOCH,
+        population: Population::new(4).unwrap(),
+        rank: Rank(0),
+    };
+
+    /// Member 0 of four, which knows the others.
+    fn relay() -> Relay<u32> {
+        let mut relay = Relay::new(0, 1, Config::default());
+        let view = View {
+            placement: PLACEMENT,
+            clockwise: vec![Some(1), Some(2)],
+            counterclockwise: vec![Some(3), Some(2)],
+        };
+        relay.handle(Input::View(view), &mut Outbox::new());
+        relay
+    }
+
+    fn message() -> Message<u32> {
+        Message::Ask {
+            key: Key {
+                name: "job".parse().unwrap(),
+                generation: 1,
+            },
+            digest: [0; 16],
+        }
+    }
+
+    /// Take all that may go: to whom each letter is, which the relay has from now on.
+    fn taken(mail: &mut Mail<u32>, relay: &Relay<u32>, first: u64) -> Vec<Vec<u32>> {
+        let mut all = Vec::new();
+        while let Some((_, sent)) = mail.next(0, relay) {
+            all.push(sent.letter.to.clone());
+            let id = PacketId {
+                origin: 0,
+                boot: 1,
+                sequence: first + all.len() as u64,
+            };
+            mail.on_published(sent, &Ok(id));
+        }
+        all
+    }
+
+    fn receipt(sequence: u64, reached: &[u32], unreached: &[u32]) -> Receipt<u32> {
+        let lost = unreached.iter().map(|peer| Unreached {
+            rank: None,
+            peer: Some(*peer),
+            state: State::Unconfirmed,
+            reason: Reason::Deadline,
+        });
+        Receipt {
+            id: PacketId {
+                origin: 0,
+                boot: 1,
+                sequence,
+            },
+            count: 1,
+            epoch: EPOCH,
+            origin_rank: Rank(0),
+            population: PLACEMENT.population,
+            expected_count: 0,
+            reached_count: 0,
+            reached: Vec::new(),
+            reached_peers: reached.to_vec(),
+            unreached: lost.collect(),
+            redelegated: 0,
+            replaced: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_member_that_does_not_confirm_holds_up_no_other() {
+        let (mut mail, relay) = (Mail::new(), relay());
+        mail.push(vec![1, 2], &message());
+        assert_eq!(taken(&mut mail, &relay, 0), [[1, 2]]);
+        assert!(mail.close(&receipt(1, &[1], &[2])));
+        // From now on it has letters of its own, four at a time.
+        for _ in 0..6 {
+            mail.push(vec![1, 2], &message());
+        }
+        let all = taken(&mut mail, &relay, 10);
+        let to = |peer: u32| all.iter().filter(|to| **to == [peer]).count();
+        assert_eq!((to(1), to(2), all.len()), (6, Lane::Slow.room(), 10));
+        // One answer, and it is as the others.
+        assert!(mail.close(&receipt(20, &[2], &[])));
+        mail.push(vec![1, 2], &message());
+        assert_eq!(taken(&mut mail, &relay, 30), [[1, 2]]);
+    }
+
+    #[test]
+    fn each_lane_has_its_packets_and_what_waits_is_bounded() {
+        let (mut mail, relay) = (Mail::new(), relay());
+        for _ in 0..MAX_WAITING + 3 {
+            mail.push(vec![1], &message());
+        }
+        assert_eq!(mail.dropped(), 3);
+        assert_eq!(taken(&mut mail, &relay, 0).len(), Lane::Words.room());
+        assert!(!mail.close(&receipt(999, &[], &[])), "another's");
+        assert!(mail.close(&receipt(1, &[1], &[])));
+        assert_eq!(taken(&mut mail, &relay, 50).len(), 1);
     }
 }

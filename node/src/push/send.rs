@@ -76,7 +76,7 @@ struct Sent {
     is_marked: bool,
     /// How many pieces follow.
     left: u32,
-    /// Nothing follows, not even more of the same bytes.
+    /// It is the last one, which has the hash of all and no bytes.
     is_end: bool,
     /// Where it ends.
     end: u64,
@@ -224,8 +224,8 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Send a piece: to all, so that each has its place in the order, but if somebody
-    /// would hold up the others, to those who have not failed.
+    /// Send a piece to all members, also to those that have failed: each passes it on. But once
+    /// a member is too slow it goes by name to those that have not failed.
     fn publish(
         &self,
         payload: Bytes,
@@ -233,7 +233,7 @@ impl<'a> Push<'a> {
         (left, is_end): (u32, bool),
     ) -> PublishHandle {
         let options = self.options_of(is_marked);
-        // Who was called down may be there and have it all: the end asks.
+        // A member that was called down may be there after all, and have it: the end asks.
         let is_excused = |name: &&String| !(is_end && self.gone.contains(*name));
         let excused = self.failed.keys().filter(is_excused);
         let excused: Arc<[String]> = excused.cloned().collect();
@@ -344,7 +344,10 @@ impl<'a> Push<'a> {
                     self.slow.insert(one.name.clone());
                     "it did not write in time".to_owned()
                 }
-                "down" => "it went down before it had written".to_owned(),
+                "down" => {
+                    self.gone.insert(one.name.clone());
+                    "it went down before it had written".to_owned()
+                }
                 reason => reason.to_owned(),
             };
             failed.push((&one.name, reason));

@@ -75,8 +75,8 @@ impl Strategy {
     #[cfg(feature = "push")]
     pub(crate) const CIRCULANT_MAX: u32 = binomesh_routing::strategy::Strategy::CIRCULANT_MAX;
 
-    /// As the relay knows it; a tree has this fanout, and so many messages follow, of which
-    /// it is the same whether they do.
+    /// As the relay knows it: `fanout` is that of a tree, and `left` how many blocks follow by
+    /// `circulant`.
     pub(crate) const fn of(self, fanout: u32, left: u32) -> binomesh_routing::strategy::Strategy {
         use binomesh_routing::strategy::Strategy as Known;
         match self {

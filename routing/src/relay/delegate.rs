@@ -279,7 +279,8 @@ impl<I: Id> Relay<I> {
             is_excused: false,
             tried,
             answers: 0,
-            overtaken: (0, 0),
+            overtaken: 0,
+            quiet_looks: 0,
             is_held: false,
             is_sent: false,
         };

@@ -83,12 +83,13 @@ pub(super) struct Delegation<I> {
     pub(super) tried: Vec<I>,
     /// No copy has been sent yet: others to that peer come first.
     pub(super) is_held: bool,
-    /// How often those before it had answered when it was looked at last, if it is held, or
-    /// when it was sent.
+    /// How many answers to the copies in front of it, or sent with it, there had been when it
+    /// was looked at last.
     pub(super) answers: u64,
-    /// How many answers to others came since a copy with a turn was sent, and how often none
-    /// came between two looks.
-    pub(super) overtaken: (u64, u32),
+    /// Of a copy with a turn: how many answers to others came since it was sent.
+    pub(super) overtaken: u64,
+    /// And how many looks found no answer since the look before.
+    pub(super) quiet_looks: u32,
     /// A copy has been sent.
     pub(super) is_sent: bool,
 }

@@ -193,13 +193,13 @@ impl<I: Id> Relay<I> {
         self.departures.is_gone(peer) || self.verdicts.has_stood(peer, self.patient_age())
     }
 
-    /// The same, of a message that does not wait long if `is_soon`.
+    /// The same, for one message, which may give up soon.
     pub(super) fn is_lost_to(&self, peer: I, is_soon: bool) -> bool {
         self.is_lost(peer) || is_soon && self.verdicts.has_stood(peer, Age::Firm)
     }
 
-    /// Whether a message that does not wait long ([`super::Due::Soon`]) expects nothing of a
-    /// peer any more: it has been called down for a while, or is no member of the newest epoch.
+    /// Whether a message that gives up soon ([`super::Due::Soon`]) expects nothing of a peer any
+    /// more: it has been called down for `down_pressed`, or is no member of the newest epoch.
     pub fn is_given_up(&self, peer: I) -> bool {
         let roster = self.roster().filter(|roster| roster.is_complete());
         self.is_lost_to(peer, true) || roster.is_some_and(|it| it.rank_of(peer).is_none())

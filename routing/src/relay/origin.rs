@@ -24,7 +24,7 @@ pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
     /// A broadcast that waits for a complete roster; nobody has it yet.
     pub(super) is_waiting: bool,
-    /// It does not wait long for members that are called down.
+    /// It gives up members that are called down after `down_pressed`.
     pub(super) is_soon: bool,
     /// It is kept for members that are away.
     pub(super) keeps: bool,
@@ -654,7 +654,7 @@ impl<I: Id> OpenMessages<I> {
         self.messages.insert(id.sequence, message);
     }
 
-    /// A message does not wait for these, and perhaps not long for others.
+    /// Whom a message does not wait for, and whether it gives up soon whoever is called down.
     pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>, is_soon: bool) {
         if let Some(message) = self.messages.get_mut(&sequence) {
             message.spared.extend(peers);

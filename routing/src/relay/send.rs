@@ -10,8 +10,8 @@ use super::uplink::Turn;
 use super::{Effects, Relay, Timer};
 use crate::packet::{Message, Part};
 
-/// A copy with a turn is late when so often no answer to any came in the time that was waited
-/// for its own. A guess: on the slowest uplinks a copy takes about that time.
+/// A copy with a turn is late once so many looks in all found that no copy had been answered
+/// since the look before. A guess: on the slowest uplinks one copy takes as long as a look.
 const QUIET_LOOKS: u32 = 3;
 
 impl<I: Id> Relay<I> {
@@ -42,6 +42,7 @@ impl<I: Id> Relay<I> {
             }
         };
         if goes {
+            self.stats.unpaced += u64::from(turn.is_some() && self.flow.uplink.is_full());
             return self.send_copy(number, duty, delegation, out);
         }
         let before = self.answers_before(duty, to);
@@ -66,8 +67,8 @@ impl<I: Id> Relay<I> {
         })
     }
 
-    /// How often those have answered behind whose copies one to this peer waits: that peer,
-    /// or if the copy has a turn, all together.
+    /// How many answers there were to the copies that one to this peer waits behind: to those
+    /// for that peer, or if it has a turn, to all that have one.
     pub(super) fn answers_before(&self, duty: &Duty<I>, peer: I) -> u64 {
         match duty.key.strategy.has_rounds() {
             true => self.flow.uplink.answers(),
@@ -75,9 +76,9 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Look at a copy whose answer is late. Whether it may only be behind others: of those that
-    /// were sent with it some are being answered, but not so many yet that its own answer must
-    /// have been among them. Of what has no turn nothing is known.
+    /// Look at a copy with a turn that is not answered in time. Whether it may only be waiting
+    /// behind others: other copies are being answered, and too few yet for its own answer to be
+    /// overdue.
     pub(super) fn is_in_queue(&self, duty: &mut Duty<I>, delegation: u64) -> bool {
         let has_rounds = duty.key.strategy.has_rounds();
         let handed = duty.delegations.get_mut(&delegation);
@@ -88,13 +89,13 @@ impl<I: Id> Relay<I> {
             return false;
         };
         let answers = self.flow.uplink.answers();
-        let (overtaken, quiet) = &mut handed.overtaken;
         match answers.saturating_sub(handed.answers) {
-            0 => *quiet += 1,
-            some => *overtaken += some,
+            0 => handed.quiet_looks += 1,
+            some => handed.overtaken += some,
         }
         handed.answers = answers;
-        *quiet < QUIET_LOOKS && *overtaken < 2 * self.config.uplink_copies as u64
+        let most = 2 * self.config.uplink_copies as u64;
+        handed.quiet_looks < QUIET_LOOKS && handed.overtaken < most
     }
 
     /// Answers have made room on the way to some peers: send what waits for that. No duty

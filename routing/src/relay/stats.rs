@@ -47,7 +47,9 @@ pub struct RelayStats {
     pub kept: u64,
     /// Members that own broadcasts were not meant for, as they had left.
     pub excused: u64,
-    /// How often somebody may have come to be one that nothing is expected of any more.
+    /// Copies with a turn that went out of turn, since too many waited.
+    pub unpaced: u64,
+    /// How often the set of peers that are given up may have grown.
     pub losses: u64,
     /// Own messages not accepted because as many were kept as may be.
     pub kept_full: u64,

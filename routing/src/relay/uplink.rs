@@ -1,10 +1,9 @@
 //! Copies of scheduled broadcasts, which leave a node a few at a time, whoever they go to.
 //!
-//! What all of them share is the node's uplink. If all that can go went at once, a copy
-//! that others wait for would stand behind many that nobody is in need of yet. So few are on
-//! their way, until they are answered, and of those that wait the one goes first whose turn
-//! is first in the schedule. What waits for a peer that does not answer takes no room of the
-//! others.
+//! They share the node's uplink. If all of them went at once, a copy that others wait for
+//! would queue behind many that nobody needs yet. So only a few are sent and unanswered at a
+//! time, and of those that wait the one with the first turn in the schedule goes next. Copies
+//! to a peer that is late with its answers take no room from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +16,10 @@ use super::flow::Copied;
 /// for one peer.
 const MAX_WAITING: usize = 4096;
 
-/// Of which origin a copy is, and its turn: the sequence of its message and the round in
-/// which it is due, from the one in which the origin first sends it. Neighbouring messages of
-/// one origin are sent in neighbouring rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// When a copy is due among those of one origin: `at` is the sequence of its message plus the
+/// round in which this copy goes, counted from the round in which the origin first sends the
+/// message. Consecutive messages begin in consecutive rounds.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Turn<I> {
     pub(super) origin: I,
     pub(super) at: u64,
@@ -33,10 +32,10 @@ type Queue<I> = BTreeMap<(u64, u64), (I, Copied)>;
 pub(super) struct Uplink<I> {
     /// The delegations whose copies are on their way.
     on_its_way: BTreeSet<u64>,
-    /// Of each origin.
+    /// What waits, for each origin.
     waiting: BTreeMap<I, Queue<I>>,
     count: usize,
-    /// Of whom the last one was that waited: the origins take turns.
+    /// Whose copy went last of those that waited: the origins take turns.
     last: Option<I>,
     /// Peers that were late, until one of their copies is answered or given up.
     late: BTreeSet<I>,
@@ -58,7 +57,7 @@ impl<I: Id> Uplink<I> {
     /// Whether a copy can go to `peer` now, and then it is on its way. If not it waits.
     pub(super) fn admit(&mut self, peer: I, copy: Copied, turn: Turn<I>, config: &Config) -> bool {
         let is_next = self.count == 0 && self.may_go(peer, config);
-        let goes = is_next || self.count >= MAX_WAITING;
+        let goes = is_next || self.is_full();
         if goes {
             self.send(peer, copy);
         } else {
@@ -108,6 +107,11 @@ impl<I: Id> Uplink<I> {
     /// How many copies have been answered or given up.
     pub(super) const fn answers(&self) -> u64 {
         self.answers
+    }
+
+    /// Whether so many wait that further copies go at once.
+    pub(super) const fn is_full(&self) -> bool {
+        self.count >= MAX_WAITING
     }
 
     fn send(&mut self, peer: I, (_, delegation, _): Copied) {
@@ -208,6 +212,7 @@ mod tests {
         let most = MAX_WAITING as u64 + 2;
         let waiting = (0..most).filter(|n| !uplink.admit(1, copy(*n), turn(7, *n), &config));
         assert_eq!(waiting.count(), MAX_WAITING);
+        assert!(uplink.is_full());
         assert!(uplink.admit(1, copy(most), turn(7, most), &config));
         for (peer, delegation) in [(1, 0), (2, 1)] {
             uplink.on_late(peer, delegation, &config);

@@ -7,8 +7,12 @@
 //! rounds say which of two copies goes first.
 //!
 //! ```text
-//!   N = 5     blocks 0, 2, …           blocks 1, 3, …: no two copies of a node
-//!             0 ──▶ 1 ──▶ 4 …          are in the same round
+//!   N = 4, rounds above the arrows, counted for each block from its first one
+//!
+//!   an odd number follows      an even number follows      the last block
+//!      0     1     2              0     1     2               0     1
+//!   0 ──▶ 2 ──▶ 3 ──▶ 1        0 ──▶ 1 ──▶ 3               0 ──▶ 1 ──▶ 3
+//!                                    └─────────▶ 2         └────────▶ 2
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -75,8 +79,11 @@ impl Trees {
         static KNOWN: Mutex<Known> = Mutex::new(Known::new());
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known().find(population);
-        // Others need not wait meanwhile.
-        found.or_else(|| Some(known().put(population, Self::work_out(population)?.into())))
+        found.or_else(|| {
+            // Nobody else has to wait meanwhile.
+            let trees = Self::work_out(population)?;
+            Some(known().put(population, trees.into()))
+        })
     }
 
     fn work_out(population: u32) -> Option<Self> {
@@ -87,8 +94,8 @@ impl Trees {
         let phase = schedule.skips().len();
         let receipts = (1..population).map(|rank| schedule.receipts(rank));
         let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
-        // Of the round of a phase in which a rank gets the block, and of the block that it
-        // is of those of the phase, follow from whom, and how late.
+        // `is_it` says which of the blocks that a rank gets in a phase goes down this tree. The
+        // round in which it gets that one tells from whom, and how late.
         let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
             let mut arcs = Vec::with_capacity(receipts.len());
             for (rank, blocks) in (1..).zip(&receipts) {
@@ -136,7 +143,8 @@ impl Tree {
         (tree.distances.len() == count).then_some(tree)
     }
 
-    /// A rank and all behind it, which is at most ⌈log₂ N⌉ deep.
+    /// A rank and all behind it. Each step down is a later round, of which a block takes
+    /// fewer than 2 ⌈log₂ N⌉.
     fn visit(&mut self, rank: u32, round: u32, children: &mut BTreeMap<u32, Vec<(u32, u32)>>) {
         let position = self.distances.len();
         self.distances.push(rank);

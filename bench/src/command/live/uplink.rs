@@ -34,7 +34,8 @@ const LEAST: f64 = 0.9;
 Examples:
   binomesh-bench live uplink
   binomesh-bench live uplink --strategy sibling-tree --repeat 3 --json
-  binomesh-bench live uplink --megabits 50 --file-mib 32 --bare --repeat 5 --kill 1
+  binomesh-bench live uplink --megabits 50 --file-mib 32 --bare --times-bare 1.1 --repeat 5 \
+    --kill 3 --seconds-more 2
 
 Every node is in a network namespace with an uplink of --megabits (a token bucket), on
 one bridge. A random node pushes a file of --file-mib to all others. The time is
@@ -45,7 +46,8 @@ settings and nothing on top, from one of the hosts to another, just before. With
 further rounds follow, in which one host, neither the origin nor the root, loses its network
 and its process when half of the file is away. Exit status 1 if somebody else has not got
 it, if it took more than --times of one uplink's time, in rounds without a death, or less
-than nine tenths: then the uplinks were no limit. Needs root, or user namespaces.")]
+than nine tenths: then the uplinks were no limit; or if --times-bare or --seconds-more did
+not hold. Needs root, or user namespaces.")]
 pub struct Uplink {
     /// How many hosts.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=254))]
@@ -68,9 +70,15 @@ pub struct Uplink {
     /// Send the file over one bare QUIC link before each push.
     #[arg(long)]
     pub bare: bool,
+    /// How many times the bare link's time the middle push may take.
+    #[arg(long, requires = "bare")]
+    pub times_bare: Option<f64>,
     /// How many further rounds lose a host.
     #[arg(long, default_value_t = 0)]
     pub kill: u32,
+    /// How many seconds more than the middle push these may take.
+    #[arg(long, requires = "kill")]
+    pub seconds_more: Option<f64>,
     /// The cluster.
     #[command(flatten)]
     pub setup: Setup,
@@ -136,6 +144,8 @@ pub struct Summary {
     pub times_bare_p50: Option<f64>,
     /// How much longer than the middle one the slowest took in which a host died.
     pub seconds_more_max: Option<f64>,
+    /// Whether the limits of both held.
+    pub ok: bool,
 }
 
 impl Uplink {
@@ -177,8 +187,11 @@ impl Uplink {
             self.setup.print(&row)?;
             rows.push(row);
         }
-        self.setup.print(&self.summary(&rows))?;
-        Ok(Finding::good_if(rows.iter().all(|row| row.ok)))
+        let summary = self.summary(&rows);
+        self.setup.print(&summary)?;
+        Ok(Finding::good_if(
+            summary.ok && rows.iter().all(|row| row.ok),
+        ))
     }
 
     /// The file from the first host to the second, over a link of its own.
@@ -305,7 +318,14 @@ impl Uplink {
             record::quantile(&all, 0.5)
         };
         let seconds_p50 = median(&|row| Some(row.seconds));
+        let times_bare_p50 = median(&|row| row.times_bare);
         let slowest = died.iter().map(|row| row.seconds).max_by(f64::total_cmp);
+        let more = slowest
+            .zip(seconds_p50)
+            .map(|(slowest, usual)| slowest - usual);
+        let holds = |limit: Option<f64>, seen: Option<f64>| {
+            limit.is_none_or(|limit| seen.is_some_and(|seen| seen <= limit))
+        };
         Summary {
             row: "summary",
             context: self.setup.context("uplink", self.nodes),
@@ -314,10 +334,9 @@ impl Uplink {
             pushes: well.len(),
             seconds_p50,
             times_p50: median(&|row| Some(row.times)),
-            times_bare_p50: median(&|row| row.times_bare),
-            seconds_more_max: slowest
-                .zip(seconds_p50)
-                .map(|(slowest, usual)| slowest - usual),
+            times_bare_p50,
+            seconds_more_max: more,
+            ok: holds(self.times_bare, times_bare_p50) && holds(self.seconds_more, more),
         }
     }
 }
