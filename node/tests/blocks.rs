@@ -14,14 +14,17 @@ const BLOCK: usize = 16 << 10;
 const BYTES_PER_SECOND: u64 = 50_000_000 / 8;
 
 /// After how many times what a block takes on one uplink all of so many members have all of
-/// so many blocks.
-fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy) -> f64 {
+/// so many blocks; the ranks of the `dead` are vacant.
+fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy, dead: &[u32]) -> f64 {
     let mut world = World::new(nodes.into(), Network::local());
     world.deploy(nodes, Shape::Binomial, |_| {});
     let end = world.now() + Duration::from_secs(120);
     let settled = world.run_until(end, |world| world.defect().is_none());
     assert!(settled, "{nodes} nodes: {:?}", world.defect());
     world.run_for(Duration::from_secs(5));
+    dead.iter().for_each(|id| world.crash(*id));
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.defect_or_vacancy().is_some(), !dead.is_empty());
     world.set_uplinks(Some(BYTES_PER_SECOND));
     world.take_events();
     let began = world.now();
@@ -44,7 +47,8 @@ fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy) -> f64 {
         told.by != 0 && matches!(told.event, Event::Relay(routing::Event::Deliver(_)))
     });
     let times: Vec<Duration> = deliveries.map(|told| told.at - began).collect();
-    assert_eq!(times.len() as u32, (nodes - 1) * blocks, "{nodes} nodes");
+    let others = nodes - 1 - dead.len() as u32;
+    assert_eq!(times.len() as u32, others * blocks, "{nodes} nodes");
     let last = times.into_iter().max().unwrap_or_default();
     last.as_secs_f64() * BYTES_PER_SECOND as f64 / BLOCK as f64
 }
@@ -53,10 +57,27 @@ fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy) -> f64 {
 fn all_uplinks_are_busy_all_the_time() {
     for (nodes, blocks) in [(3u32, 30), (13, 64), (24, 50), (64, 64)] {
         let least = f64::from(blocks - 1 + nodes.next_power_of_two().ilog2());
-        let took = block_times(nodes, blocks, |left| Strategy::Circulant { left });
+        let took = block_times(nodes, blocks, Strategy::circulant, &[]);
         let case = format!("{nodes} nodes, {blocks} blocks: {took} for {least}");
         assert!((least..1.1 * least).contains(&took), "{case}");
-        let chain = block_times(nodes, blocks, |_| Strategy::Chain);
+        let chain = block_times(nodes, blocks, |_| Strategy::Chain, &[]);
         assert!(chain > took, "{case}, along a chain {chain}");
+    }
+}
+
+#[test]
+fn what_the_dead_would_have_sent_the_others_share_evenly() {
+    let cases: [(u32, &[u32]); 5] = [
+        (16, &[3]),
+        (16, &[8]),
+        (13, &[12]),
+        (24, &[5, 6, 7]),
+        (64, &[1]),
+    ];
+    for (nodes, dead) in cases {
+        let least = f64::from(63 + nodes.next_power_of_two().ilog2());
+        let took = block_times(nodes, 64, Strategy::circulant, dead);
+        let case = format!("{nodes} nodes without {dead:?}: {took} for {least}");
+        assert!((least..1.2 * least).contains(&took), "{case}");
     }
 }

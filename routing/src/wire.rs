@@ -18,7 +18,7 @@ use crate::packet::{Errand, Exception, Message, Part};
 use crate::strategy::Strategy;
 
 /// The version that this build speaks and understands.
-pub const VERSION: u8 = 10;
+pub const VERSION: u8 = 11;
 
 /// The longest head, with room to spare for the largest lists of 16-byte ids.
 /// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.

@@ -14,8 +14,8 @@ const STRATEGIES: [Strategy; 7] = [
     Strategy::SiblingTree { fanout: 4 },
     Strategy::Flood,
     Strategy::Chain,
-    Strategy::Circulant { left: 0 },
-    Strategy::Circulant { left: 5 },
+    Strategy::circulant(0),
+    Strategy::circulant(5),
 ];
 
 /// Longer than a broadcast among so few takes undisturbed.

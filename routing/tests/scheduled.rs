@@ -24,7 +24,7 @@ fn network(n: u32, seed: u64) -> Network {
 fn publish(network: &mut Network, origin: u32, blocks: u32) -> Vec<crate::network::Id> {
     let mut ids = Vec::new();
     for left in (0..blocks).rev() {
-        network.strategy = Strategy::Circulant { left };
+        network.strategy = Strategy::circulant(left);
         ids.push(network.publish(origin, 100).unwrap());
     }
     ids
@@ -70,7 +70,7 @@ fn whoever_dies_keeps_its_place_and_nobody_goes_without() {
 #[test]
 fn members_that_are_spared_are_not_waited_for() {
     for (seed, strategy) in seeds(20).flat_map(|seed| {
-        let all = [Strategy::Binomial, Strategy::Circulant { left: 2 }];
+        let all = [Strategy::Binomial, Strategy::circulant(2)];
         all.map(|strategy| (seed, strategy))
     }) {
         let mut network = network(16, seed);
@@ -103,7 +103,7 @@ fn a_node_has_few_blocks_on_their_way() {
     for left in (0..blocks).rev() {
         publish_from(
             &mut origin,
-            Strategy::Circulant { left },
+            Strategy::circulant(left),
             Destination::All,
             70_000,
         );
@@ -187,9 +187,7 @@ fn handed_on_after(has_blocks: bool) -> Option<u64> {
         let armed = std::mem::take(&mut origin.timers).into_iter();
         due.extend(armed.map(|(timer, wait)| (timer, now + wait.as_millis() as u64)));
         if has_blocks && now % 20 == 0 {
-            let strategy = Strategy::Circulant {
-                left: u32::MAX - now as u32,
-            };
+            let strategy = Strategy::circulant(u32::MAX - now as u32);
             let spared = Destination::AllBut(vec![silent]);
             publish_from(&mut origin, strategy, spared, 1_000);
         }

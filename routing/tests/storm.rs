@@ -93,9 +93,7 @@ impl Storm {
             1 => Strategy::SiblingTree { fanout: 5 },
             2 => Strategy::Flood,
             3 => Strategy::Chain,
-            4 => Strategy::Circulant {
-                left: self.ids.len() as u32 / 6,
-            },
+            4 => Strategy::circulant(self.ids.len() as u32 / 6),
             _ => Strategy::Binomial,
         };
         let sent = self.network.publish_to(from, destination, payload, None);

@@ -82,7 +82,10 @@ fn strategy() -> impl Strategy<Value = strategy::Strategy> {
         Just(strategy::Strategy::Binomial),
         Just(strategy::Strategy::Flood),
         Just(strategy::Strategy::Chain),
-        any::<u32>().prop_map(|left| strategy::Strategy::Circulant { left }),
+        (any::<u32>(), vec(any::<u16>(), 0..6)).prop_map(|(left, lost)| {
+            let lost = lost.into_iter().map(|rank| Rank(rank.into()));
+            strategy::Strategy::circulant(left).without(lost)
+        }),
         (2..=strategy::Strategy::MAX_FANOUT)
             .prop_map(|fanout| strategy::Strategy::SiblingTree { fanout }),
     ]
@@ -281,7 +284,7 @@ fn golden_vectors_do_not_change() {
     let (head, payload) = encode(&packet).unwrap();
     let errand = [1, 0xac, 2, 2, 3, 4, 5, 6, 0, 0];
     let tail = [0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 0, 0, 0, 0];
-    assert_eq!(head, [&[10, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[11, 0][..], &errand, &tail].concat());
     assert_eq!(payload, &b"payload"[..]);
 
     let done = Message::Done {
@@ -301,7 +304,7 @@ fn golden_vectors_do_not_change() {
     };
     let (head, payload) = encode(&done).unwrap();
     let tail = [1, 1, 4, 5, 1, 9, 1, 77, 1, 4, 5, 1, 70, 1, 2, 2, 1, 71];
-    assert_eq!(head, [&[10, 2][..], &errand, &tail].concat());
+    assert_eq!(head, [&[11, 2][..], &errand, &tail].concat());
     assert!(payload.is_empty());
 
     let mut named = packet;
@@ -312,7 +315,7 @@ fn golden_vectors_do_not_change() {
     let tail = [
         0, 4, 8, 9, 13, 1, 1, 2, 2, b'h', b'i', 0, 4, 70, 71, 72, 73, 0, 0, 0,
     ];
-    assert_eq!(head, [&[10, 0][..], &errand, &tail].concat());
+    assert_eq!(head, [&[11, 0][..], &errand, &tail].concat());
 
     if let Message::Packet(packet) = &mut named {
         let three = ["pay", "", "load"].map(Bytes::from);
@@ -348,18 +351,22 @@ fn golden_vectors_do_not_change() {
         name: Some(70),
     };
     let head = encode(&inquire).unwrap().0;
-    assert_eq!(head, [&[10, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
+    assert_eq!(head, [&[11, 4][..], &errand, &[0, 4, 8, 1, 70]].concat());
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
         reason: Refusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
-    assert_eq!(head, [&[10, 3][..], &errand, &[0, 4, 8, 9]].concat());
+    assert_eq!(head, [&[11, 3][..], &errand, &[0, 4, 8, 9]].concat());
 
     for (strategy, written) in [
-        (strategy::Strategy::SiblingTree { fanout: 4 }, [1, 4]),
-        (strategy::Strategy::Circulant { left: 7 }, [4, 7]),
+        (strategy::Strategy::SiblingTree { fanout: 4 }, &[1, 4][..]),
+        (strategy::Strategy::circulant(7), &[4, 7, 0, 0, 0, 0]),
+        (
+            strategy::Strategy::circulant(7).without([Rank(9), Rank(300)]),
+            &[4, 7, 1, 9, 1, 0xac, 2, 0, 0],
+        ),
     ] {
         let mut errand = small_errand(Part::Range(Span::new(4, 8)));
         errand.strategy = strategy;
@@ -368,8 +375,8 @@ fn golden_vectors_do_not_change() {
             reason: Refusal::Busy,
         };
         let head = encode(&refused).unwrap().0;
-        let errand = [&[1, 0xac, 2, 2, 3, 4, 5, 6][..], &written, &[0]].concat();
-        assert_eq!(head, [&[10, 3][..], &errand, &[0, 4, 8, 3]].concat());
+        let errand = [&[1, 0xac, 2, 2, 3, 4, 5, 6][..], written, &[0]].concat();
+        assert_eq!(head, [&[11, 3][..], &errand, &[0, 4, 8, 3]].concat());
     }
 
     let hello = Message::<u32>::Hello {
@@ -378,7 +385,7 @@ fn golden_vectors_do_not_change() {
         fanout: 2,
     };
     let head = encode(&hello).unwrap().0;
-    assert_eq!(head, &[10, 5, 3, 4, 5, 6, 9, 2][..]);
+    assert_eq!(head, &[11, 5, 3, 4, 5, 6, 9, 2][..]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Due, Publish, Topic};
 use bytes::Bytes;
 use clap::Args;
+use rand::seq::index;
 use serde::Serialize;
 
 use super::{Failure, Finding, world};
@@ -17,6 +18,8 @@ use crate::record;
 
 /// How long a broadcast may take.
 const TIME: Duration = Duration::from_secs(600);
+/// After this all know who is dead.
+const KNOWN: Duration = Duration::from_secs(4);
 /// The blocks travel on this topic.
 const TOPIC: &str = "blocks";
 
@@ -27,7 +30,7 @@ Examples:
   binomesh-bench blocks
   binomesh-bench blocks --nodes 1024 --strategy circulant --json
 
-A row per strategy: {nodes, strategy, blocks, block_bytes, megabits, seed, seconds,
+A row per strategy: {nodes, dead, strategy, blocks, block_bytes, megabits, seed, seconds,
 block_times, least, ratio, bytes_per_member}. Time is counted in what a block takes on one
 uplink. `least` is what no order can do in less: blocks − 1 + ⌈log2 nodes⌉. Exit status 1 if
 a strategy takes more than --times of that.")]
@@ -54,6 +57,9 @@ pub struct Blocks {
     /// How many blocks a member has on their way at most, by the strategy `circulant`.
     #[arg(long, default_value_t = routing::Config::default().uplink_copies)]
     pub copies: usize,
+    /// So many members have died just before; their ranks are vacant.
+    #[arg(long, default_value_t = 0)]
+    pub dead: u32,
     /// The seed of the world.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -81,7 +87,7 @@ pub enum Order {
 impl Order {
     const fn strategy(self, left: u32) -> Strategy {
         match self {
-            Self::Circulant => Strategy::Circulant { left },
+            Self::Circulant => Strategy::circulant(left),
             Self::Chain => Strategy::Chain,
             Self::Binomial => Strategy::Binomial,
             Self::SiblingTree => Strategy::SiblingTree { fanout: 2 },
@@ -93,6 +99,7 @@ impl Order {
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     nodes: u32,
+    dead: u32,
     strategy: &'static str,
     blocks: u32,
     block_bytes: u32,
@@ -123,6 +130,7 @@ impl Blocks {
 
     fn measure(&self, order: Order) -> Result<Row, Failure> {
         let mut world = world::formed(self.nodes, self.seed, self.relay())?;
+        self.end_some(&mut world)?;
         let bytes_per_second = u64::from(self.megabits) * 125_000;
         world.set_uplinks(Some(bytes_per_second));
         world.take_events();
@@ -138,6 +146,7 @@ impl Blocks {
         let block_times = taken.as_secs_f64() / block_time;
         Ok(Row {
             nodes: self.nodes,
+            dead: self.dead,
             strategy: order.strategy(0).name(),
             blocks: self.blocks,
             block_bytes,
@@ -149,6 +158,21 @@ impl Blocks {
             ratio: block_times / f64::from(least),
             bytes_per_member: world.bytes_sent() / u64::from(self.nodes),
         })
+    }
+
+    /// End the processes of some, and wait until that is known.
+    fn end_some(&self, world: &mut World) -> Result<(), Failure> {
+        if self.dead + 1 >= self.nodes {
+            return Err(Failure::Run(format!(
+                "--dead {}: of {} members at least two have to live",
+                self.dead, self.nodes
+            )));
+        }
+        let others = self.nodes as usize - 1;
+        let dead = index::sample(world.rng(), others, self.dead as usize);
+        dead.iter().for_each(|id| world.crash(id as u32 + 1));
+        world.run_for(KNOWN);
+        Ok(())
     }
 
     fn relay(&self) -> routing::Config {
@@ -176,7 +200,7 @@ impl Blocks {
 
     /// How long it takes.
     fn until_all_have_all(&self, world: &mut World, began: Duration) -> Result<Duration, Failure> {
-        let all = u64::from(self.nodes - 1) * u64::from(self.blocks);
+        let all = u64::from(self.nodes - 1 - self.dead) * u64::from(self.blocks);
         let mut delivered = 0;
         while world.now() < began + TIME {
             world.run_for(Duration::from_millis(1));

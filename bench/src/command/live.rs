@@ -87,7 +87,8 @@ impl Live {
                 stall.setup.take_usual_grace();
                 setup::block_on(async |stop| stall.run(stop).await)
             }
-            Workload::Uplink(uplink) => {
+            Workload::Uplink(mut uplink) => {
+                uplink.setup.take_usual_grace();
                 uplink.enter_namespace()?;
                 setup::block_on(async |stop| uplink.run(stop).await)
             }

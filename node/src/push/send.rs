@@ -311,8 +311,17 @@ impl<'a> Push<'a> {
         Ok(())
     }
 
-    /// Pieces that are soon everywhere may be more at once.
+    /// Pieces that are soon everywhere may be more at once. What has waited for a member that
+    /// is gone is no sign of a narrow link.
     fn resize(&mut self, receipt: &Receipt) {
+        let unreached = receipt.unreached.iter().map(|one| one.reason.as_str());
+        let unacknowledged = receipt.unacknowledged.iter().map(|one| one.reason.as_str());
+        if unreached
+            .chain(unacknowledged)
+            .any(|reason| GONE.contains(&reason))
+        {
+            return;
+        }
         let took = Duration::from_secs_f64(receipt.elapsed_seconds.max(0.0));
         self.window = match took < SOON {
             true => (self.window + 1).min(self.order.window),

@@ -84,7 +84,7 @@ impl Strategy {
             Self::SiblingTree => Known::SiblingTree { fanout },
             Self::Flood => Known::Flood,
             Self::Chain => Known::Chain,
-            Self::Circulant => Known::Circulant { left },
+            Self::Circulant => Known::circulant(left),
         }
     }
 }

@@ -448,7 +448,8 @@ impl<I: Id> Relay<I> {
         // all positions.
         let is_first = message.round == 0 && names.is_empty();
         let strategy = if is_first {
-            message.strategy.among(placement.population)
+            let down = self.verdicts.down().filter_map(|peer| view.rank_of(peer));
+            message.strategy.among(placement.population).without(down)
         } else {
             Strategy::Binomial
         };

@@ -17,6 +17,7 @@
 //! answers for one stands at its start. So custody goes to higher positions only,
 //! whatever the strategy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use binomesh_overlay::{Population, Rank};
@@ -55,10 +56,62 @@ pub enum Strategy {
         /// How many blocks follow; it may be any number that becomes less by one with each
         /// block. The last one has 0.
         left: u32,
+        /// Who hands nothing on. The publisher leaves it empty: the relay that issues the
+        /// message knows.
+        lost: Lost,
     },
 }
 
+/// Ranks through which no block of [`Strategy::Circulant`] goes.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Lost([Option<u16>; Lost::MAX]);
+
+impl Lost {
+    /// So many have room. Of further ones the parent in the tree takes the place.
+    pub const MAX: usize = 4;
+
+    /// The lowest of these ranks.
+    pub fn new(ranks: impl IntoIterator<Item = Rank>) -> Self {
+        let ranks = ranks.into_iter();
+        let ranks: BTreeSet<u16> = ranks.filter_map(|rank| rank.0.try_into().ok()).collect();
+        let mut lost = Self::default();
+        for (place, rank) in lost.0.iter_mut().zip(ranks) {
+            *place = Some(rank);
+        }
+        lost
+    }
+
+    /// How many ranks clockwise of the origin they are, in ascending order. What is no
+    /// rank, and the origin, are left out: a peer may write anything.
+    fn distances(self, population: Population, origin: Rank) -> Vec<u32> {
+        let ranks = self.0.into_iter().flatten().map(|rank| Rank(rank.into()));
+        let ranks = ranks.filter(|rank| rank.0 < population.get());
+        let distances = ranks.map(|rank| origin.distance_to(rank, population));
+        let distances: BTreeSet<u32> = distances.filter(|distance| *distance > 0).collect();
+        distances.into_iter().collect()
+    }
+}
+
 impl Strategy {
+    /// `Circulant` for a block that so many follow.
+    pub const fn circulant(left: u32) -> Self {
+        let lost = Lost([None; Lost::MAX]);
+        Self::Circulant { left, lost }
+    }
+
+    /// The same, and these ranks hand nothing on if the strategy can do without them.
+    pub fn without(self, ranks: impl IntoIterator<Item = Rank>) -> Self {
+        match self {
+            Self::Circulant { left, .. } => Self::Circulant {
+                left,
+                lost: Lost::new(ranks),
+            },
+            other => other,
+        }
+    }
+
     /// So many members the strategy `circulant` is for.
     pub const CIRCULANT_MAX: u32 = NODES_MAX;
 
@@ -124,7 +177,10 @@ impl Strategy {
                     shape,
                 })
             }
-            Self::Circulant { left } => Order::Circulant(Trees::of(population.get())?, left),
+            Self::Circulant { left, lost } => {
+                let lost = lost.distances(population, origin);
+                Order::Circulant(Trees::without(population.get(), lost)?, left)
+            }
         };
         Some(Layout {
             population,
@@ -292,8 +348,10 @@ mod tests {
     fn strategies() -> impl Iterator<Item = Strategy> {
         let trees = [2, 3, 4, 8].map(|fanout| Strategy::SiblingTree { fanout });
         let others = [Strategy::Binomial, Strategy::Chain];
-        let blocks = [0, 1, 2, 7].map(|left| Strategy::Circulant { left });
-        trees.into_iter().chain(others).chain(blocks)
+        let blocks = [0, 1, 2, 7].map(Strategy::circulant);
+        let lost = [3, 0, 5, 3, 9, 1].map(Rank);
+        let without = blocks.map(|block| block.without(lost));
+        trees.into_iter().chain(others).chain(blocks).chain(without)
     }
 
     fn layouts(most: u32) -> impl Iterator<Item = (u32, Layout)> {

@@ -29,8 +29,8 @@ pub struct Setup {
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
     pub shape: Shape,
-    /// How long a dead node's rank stays vacant; `pause` and `stall` take what nodes have by
-    /// default (30), the others 0.
+    /// How long a dead node's rank stays vacant; `pause`, `stall` and `uplink` take
+    /// what nodes have by default (30), the others 0.
     #[arg(long)]
     pub grace_seconds: Option<u64>,
     /// Draws whatever is random: victims, halves, origins.

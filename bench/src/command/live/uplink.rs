@@ -259,7 +259,7 @@ impl Uplink {
         let taken = begun.elapsed();
         let used = processor_times(&others)?.saturating_sub(before);
         let report = report.map_err(Failure::run)?;
-        Ok(self.row(&report, (taken, used), victim, others.len()))
+        Ok(self.row(&report, (taken, used), victim, &others))
     }
 
     /// Pull a host's plug, and end its process.
@@ -278,13 +278,15 @@ impl Uplink {
         report: &PushReport,
         (taken, used): (Duration, Duration),
         victim: Option<Member>,
-        live: usize,
+        living: &[Member],
     ) -> Row {
         let bits = report.size_bytes as f64 * 8.0;
         let one = bits / (f64::from(self.megabits) * 1e6);
         let times = taken.as_secs_f64() / one;
         let killed = victim.map(|victim| victim.name);
-        let failed: Vec<&String> = report.failed.iter().map(|one| &one.name).collect();
+        // Who died in an earlier round may be a member still.
+        let has_failed = |name: &String| report.failed.iter().any(|one| one.name == *name);
+        let are_well = !living.iter().any(|one| has_failed(&one.name));
         let has_time = killed.is_some() || times <= self.times;
         Row {
             row: "push",
@@ -301,8 +303,9 @@ impl Uplink {
             times_limit: self.times,
             bare_seconds: None,
             times_bare: None,
-            ok: failed.into_iter().eq(&killed)
-                && report.stored_count as usize + 1 == live
+            ok: are_well
+                && killed.iter().all(has_failed)
+                && report.stored_count as usize + 1 == living.len()
                 && has_time
                 && times >= LEAST,
             killed,

@@ -359,9 +359,7 @@ fn strategy_at(at_ms: u64) -> Strategy {
         },
         5 => Strategy::Flood,
         6 => Strategy::Chain,
-        7 => Strategy::Circulant {
-            left: at_ms as u32 % 5,
-        },
+        7 => Strategy::circulant(at_ms as u32 % 5),
         _ => Strategy::Binomial,
     }
 }
