@@ -104,11 +104,13 @@ impl Arguments {
             Ok(Finding::Good) => ExitCode::SUCCESS,
             Ok(Finding::Bad) => ExitCode::from(1),
             Err(Failure::Usage(reason)) => {
-                eprintln!("error: {reason}\n\nFor more information, try '--help'.");
+                crate::record::note(format_args!(
+                    "error: {reason}\n\nFor more information, try '--help'."
+                ));
                 ExitCode::from(2)
             }
             Err(Failure::Run(reason)) => {
-                eprintln!("error: {reason}");
+                crate::record::note(format_args!("error: {reason}"));
                 ExitCode::from(1)
             }
             // Whoever reads our output has left; there is nobody to tell.

@@ -129,6 +129,12 @@ pub fn milestone(line: std::fmt::Arguments<'_>) {
     }
 }
 
+/// Tell something on stderr.
+pub fn note(line: std::fmt::Arguments<'_>) {
+    // A broken stderr must not end a run.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Clear the progress line.
 pub fn progress_done() {
     progress(format_args!(""));

@@ -5,6 +5,8 @@
 //! cargo build --release && cargo run --release --example custom_router target/release/binomesh
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::error::Error;
 use std::time::Duration;
 

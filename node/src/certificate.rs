@@ -25,7 +25,7 @@ pub use ledger::{Entry, Ledger};
 
 use crate::credentials::node_uri;
 use crate::settings::{InvalidName, check_name};
-use crate::state::{private_dir, replace, wall_clock_ms};
+use crate::state::{private_dir, replace, wall_clock_ms, wall_clock_seconds};
 
 /// How far a host's clock may lag and still accept a fresh certificate.
 const SKEW_SECONDS: i64 = 300;
@@ -43,7 +43,7 @@ pub struct Validity {
 impl Validity {
     /// From now, less a margin for clocks that lag, for so many days.
     pub fn days(days: u32) -> Self {
-        let now = i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX / 2);
+        let now = wall_clock_seconds();
         Self {
             from: now - SKEW_SECONDS,
             until: now + i64::from(days) * DAY_SECONDS,
@@ -128,8 +128,8 @@ impl Authority {
             let found = trust_domain.chars().take(64).collect();
             return Err(CertificateError::TrustDomain(found));
         }
-        let params = authority_params(trust_domain, validity)?;
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let params = authority_params(trust_domain, validity, key.public_key_raw())?;
         let certificate = params.self_signed(&key)?;
         Ok(Self {
             certificate_pem: certificate.pem(),
@@ -189,6 +189,14 @@ impl Authority {
         &self.certificate_pem
     }
 
+    /// From now until the authority ends.
+    pub fn rest(&self) -> Validity {
+        Validity {
+            until: self.until,
+            ..Validity::days(0)
+        }
+    }
+
     /// Certify a node. The certificate ends no later than the authority's own.
     pub fn issue(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
         let until = validity.until.min(self.until);
@@ -202,14 +210,19 @@ impl Authority {
     }
 }
 
-/// What an authority's certificate says.
+/// What the certificate of an authority with this public key says. Its name has a part of
+/// the key in it, so that two authorities of one cluster have two names: lists are looked up
+/// by name.
 fn authority_params(
     trust_domain: &str,
     validity: Validity,
+    key: &[u8],
 ) -> Result<CertificateParams, CertificateError> {
+    let hash = blake3::hash(key).to_hex();
+    let short: String = hash.chars().take(8).collect();
     let mut params = CertificateParams::default();
     validity.set(&mut params)?;
-    params.distinguished_name = named(&format!("Binomesh CA of {trust_domain}"));
+    params.distinguished_name = named(&format!("Binomesh CA {short} of {trust_domain}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let uri = format!("spiffe://{trust_domain}");
@@ -293,6 +306,11 @@ pub struct Issued {
 }
 
 impl Issued {
+    /// Whether no file is in the way of [`Self::save`] without `force`.
+    pub fn check_room(dir: &Path) -> Result<(), CertificateError> {
+        check_room(dir, ["node.key", "node.pem", "ca.pem"])
+    }
+
     /// Write `node.pem`, `node.key` and `ca.pem` to `dir`.
     pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
         let files: [(&str, &str); 3] = [
@@ -337,6 +355,15 @@ fn read(path: &Path) -> Result<String, CertificateError> {
     })
 }
 
+fn check_room<'a>(
+    dir: &Path,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<(), CertificateError> {
+    let mut paths = names.into_iter().map(|name| dir.join(name));
+    let existing = paths.find(|path| fs::symlink_metadata(path).is_ok());
+    existing.map_or(Ok(()), |path| Err(CertificateError::Exists(path)))
+}
+
 fn save(dir: &Path, files: &[(&str, &str)], force: bool) -> Result<(), CertificateError> {
     let failed = |doing, path: &Path| {
         let path = path.to_owned();
@@ -346,9 +373,8 @@ fn save(dir: &Path, files: &[(&str, &str)], force: bool) -> Result<(), Certifica
             source,
         }
     };
-    let exists = |(name, _): &&(&str, &str)| fs::symlink_metadata(dir.join(name)).is_ok();
-    if let Some((name, _)) = files.iter().find(exists).filter(|_| !force) {
-        return Err(CertificateError::Exists(dir.join(name)));
+    if !force {
+        check_room(dir, files.iter().map(|(name, _)| *name))?;
     }
     private_dir(dir).map_err(failed("create", dir))?;
     for (name, text) in files {

@@ -8,10 +8,12 @@ mod arguments;
 mod ask;
 mod authority;
 mod collective;
+mod descriptors;
 mod fold;
 mod job;
 mod launch;
 mod listen;
+mod log;
 mod output;
 mod push;
 mod run;
@@ -21,13 +23,10 @@ mod wait;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-
 use arguments::{Arguments, Command};
-use output::Output;
+use clap::Parser;
+use log::start_log;
+use output::{Output, note};
 
 use crate::client::ClientError;
 
@@ -41,12 +40,13 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    descriptors::raise();
     let outcome = dispatch(arguments.command);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("binomesh: {}", failure.message);
+                note(format_args!("binomesh: {}", failure.message));
             }
             ExitCode::from(failure.status)
         }
@@ -142,28 +142,6 @@ impl From<ClientError> for Failure {
             _ => Self::failed(error),
         }
     }
-}
-
-/// Nobody reads our output any more: we are done, quietly, as `head` expects.
-impl From<output::Closed> for Failure {
-    fn from(output::Closed: output::Closed) -> Self {
-        Self::new(0, "")
-    }
-}
-
-fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
-    let remedy = "use levels and targets such as `info,binomesh=debug`";
-    let filter: Targets = filter
-        .parse()
-        .map_err(|error| Failure::usage(format!("log filter {filter:?}: {error}; {remedy}")))?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
-    let started = if json {
-        registry.with(lines.json()).try_init()
-    } else {
-        registry.with(lines.with_ansi(false)).try_init()
-    };
-    started.map_err(|error| Failure::failed(format!("cannot start the log: {error}")))
 }
 
 fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Failure> {

@@ -78,6 +78,14 @@ const OTHER: [&str; 11] = [
     "size",
 ];
 
+/// Whether Kubernetes sets the variable beside a Service whose name begins with `binomesh`:
+/// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP` and so on.
+fn is_of_a_service(key: &str) -> bool {
+    let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    let parts = key.split("port_").skip(1);
+    key.contains("service_host") || key.contains("service_port") || parts.into_iter().any(is_port)
+}
+
 /// The settings cannot be used. Nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -120,7 +128,7 @@ impl Layer {
             let Some(key) = name.strip_prefix("BINOMESH_").map(str::to_lowercase) else {
                 continue;
             };
-            if OTHER.contains(&key.as_str()) {
+            if OTHER.contains(&key.as_str()) || is_of_a_service(&key) {
                 continue;
             }
             if !PARSED.contains(&key.as_str()) && !TAKEN.contains(&key.as_str()) {

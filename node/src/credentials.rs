@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{Identity, IdentityError};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
@@ -16,6 +16,9 @@ use crate::certificate::{JobSecret, SecretError};
 use crate::settings::NodeConfig;
 #[cfg(feature = "ca")]
 use crate::settings::SecretSource;
+
+/// What a revocation list beside `ca` is called.
+const LIST_NAME: &str = "crl.pem";
 
 /// What a node proves itself with, and what it believes others by.
 #[derive(Debug)]
@@ -35,7 +38,8 @@ impl Credentials {
         let key = PrivateKeyDer::from_pem_file(&config.key)
             .map_err(|error| unreadable("key", &config.key, &error))?;
         let authorities = certificates("ca", &config.ca)?;
-        let revocations = match &config.crl {
+        let list = list_of(config);
+        let revocations = match &list {
             Some(path) => revocations(path)?,
             None => Vec::new(),
         };
@@ -52,6 +56,7 @@ impl Credentials {
         if subject.id != PeerId::of_uri(&uri) {
             return Err(at(Problem::OtherUri(uri)));
         }
+        check_lists(&identity, list.as_deref())?;
         Ok(Self { identity })
     }
 
@@ -75,6 +80,29 @@ impl Credentials {
         let identity = identity.map_err(|error| failed(error.into()))?;
         Ok(Self { identity })
     }
+}
+
+/// The file of the revocation lists: `crl`, or `crl.pem` beside `ca` if there is one. So a
+/// first list needs no other settings.
+fn list_of(config: &NodeConfig) -> Option<PathBuf> {
+    let beside = || config.ca.with_file_name(LIST_NAME);
+    let found = || Some(beside()).filter(|path| path.exists());
+    config.crl.clone().or_else(found)
+}
+
+/// Lists of strangers revoke nothing: some are left from a former authority, only such are a
+/// mistake.
+fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), CredentialsError> {
+    let (stray, count) = (identity.stray_list_count(), identity.list_count());
+    let Some(file) = file.filter(|_| stray > 0) else {
+        return Ok(());
+    };
+    if stray == count {
+        return Err(CredentialsError::new("crl", file, Problem::StrayLists));
+    }
+    let file = file.display();
+    tracing::warn!(%file, stray, count, "some revocation lists are of no authority in `ca`: they revoke nothing");
+    Ok(())
 }
 
 /// The SPIFFE URI of a node.
@@ -113,6 +141,12 @@ pub enum Problem {
     /// It is not PEM.
     #[error("is malformed: {0}")]
     Malformed(String),
+    /// There is no revocation list in it.
+    #[error("holds no revocation list, neither PEM nor DER")]
+    NoList,
+    /// The lists are of other authorities.
+    #[error("holds no list of an authority in `ca`")]
+    StrayLists,
     /// The certificate names another node.
     #[error("is of `{found}`, the configured name is `{wanted}`")]
     OtherName {
@@ -162,6 +196,12 @@ impl Problem {
             Self::Identity(IdentityError::NotAccepted { .. }) => {
                 "name the authority that issued the certificate, and a current revocation list"
             }
+            Self::NoList => {
+                "write it again with `binomesh ca revoke --dir CA --name NAME --out FILE`"
+            }
+            Self::StrayLists => {
+                "add the authority that signed it to `ca`, or take the list of one that is there"
+            }
             Self::Empty | Self::Malformed(_) | Self::OtherUri(_) | Self::Identity(_) => {
                 "issue it again with `binomesh ca issue`"
             }
@@ -183,12 +223,8 @@ fn unusable(config: &NodeConfig, error: IdentityError) -> CredentialsError {
     CredentialsError::new(key, file, error.into())
 }
 
-fn unreadable(
-    key: &'static str,
-    file: &Path,
-    error: &rustls_pki_types::pem::Error,
-) -> CredentialsError {
-    use rustls_pki_types::pem::Error;
+fn unreadable(key: &'static str, file: &Path, error: &pem::Error) -> CredentialsError {
+    use pem::Error;
     let problem = match error {
         Error::Io(error) => Problem::Unreadable(error.to_string()),
         Error::NoItemsFound => Problem::Empty,
@@ -209,15 +245,28 @@ fn certificates(
     Ok(found)
 }
 
+/// The lists of a file: as PEM, of which there may be several, or one as DER. A file without
+/// one is an error: no list at all would let the revoked in.
 fn revocations(
     file: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
-    let read = CertificateRevocationListDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let lists = read.map_err(|error| unreadable("crl", file, &error))?;
-    for overdue in lists.iter().filter_map(|list| overdue_since(list)) {
-        let file = file.display();
-        tracing::warn!(%file, %overdue, "the revocation list's next update is overdue");
+    let bytes = std::fs::read(file);
+    let bytes = bytes.map_err(|error| unreadable("crl", file, &pem::Error::Io(error)))?;
+    let sections = CertificateRevocationListDer::pem_slice_iter(&bytes);
+    let mut lists: Vec<_> = sections
+        .collect::<Result<_, _>>()
+        .map_err(|error| unreadable("crl", file, &error))?;
+    if lists.is_empty() {
+        lists.push(CertificateRevocationListDer::from(bytes));
+    }
+    for list in &lists {
+        if !matches!(CertificateRevocationList::from_der(list), Ok(([], _))) {
+            return Err(CredentialsError::new("crl", file, Problem::NoList));
+        }
+        if let Some(overdue) = overdue_since(list) {
+            let file = file.display();
+            tracing::warn!(%file, %overdue, "the revocation list's next update is overdue");
+        }
     }
     Ok(lists)
 }

@@ -1,6 +1,7 @@
 //! The metrics of one node for Prometheus, with a recorder of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::quic::Clock;
@@ -30,6 +31,9 @@ const COUNTS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
 /// How often histograms are folded; otherwise their samples pile up until the
 /// next scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How many lines of this process's log could not be written.
+pub(crate) static LOG_LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
 /// A node's recorder and what renders it.
 #[derive(Clone)]
@@ -87,9 +91,27 @@ fn describe() {
         "binomesh_lost_members",
         "former members that went without a goodbye and are not back"
     );
+    describe_gauge!(
+        "binomesh_credential_end_timestamp_seconds",
+        Unit::Seconds,
+        "when the `certificate`, the `authority` or the `revocation_list` of this node ends that ends first, in seconds since 1970"
+    );
+    describe_counter!(
+        "binomesh_credential_reloads_total",
+        "times that the credentials were read again: `ok`, or `failed`, after which the former ones stay"
+    );
+    describe_gauge!(
+        "binomesh_credential_reload_timestamp_seconds",
+        Unit::Seconds,
+        "when they were read again last, in seconds since 1970, whatever came of it"
+    );
     describe_counter!(
         "binomesh_unready_total",
         "times that the node has been unready for 10 s and said so in the log"
+    );
+    describe_counter!(
+        "binomesh_log_lines_lost_total",
+        "lines of the log that could not be written: nobody reads it any more, or its disk is full"
     );
     describe_gauge!("binomesh_rank", "position in the ring; -1 without a place");
     describe_gauge!(
@@ -185,6 +207,8 @@ fn describe() {
 
 fn observe(report: &NodeReport) {
     use metrics::gauge;
+    let lost = LOG_LINES_LOST.load(Ordering::Relaxed);
+    metrics::counter!("binomesh_log_lines_lost_total").absolute(lost);
     gauge!("binomesh_healthy").set(if report.healthy { 1.0 } else { 0.0 });
     gauge!("binomesh_ready").set(if report.ready { 1.0 } else { 0.0 });
     gauge!("binomesh_lost_members").set(f64::from(report.lost_count));

@@ -29,6 +29,7 @@ pub mod config;
 pub mod credentials;
 #[cfg(feature = "cluster")]
 pub mod demo;
+pub mod expiry;
 #[cfg(feature = "admin")]
 pub mod exporter;
 #[cfg(feature = "cluster")]

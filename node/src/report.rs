@@ -11,6 +11,8 @@ use binomesh_overlay::{Epoch, PeerId};
 use binomesh_routing::Order;
 use serde::{Deserialize, Serialize};
 
+use crate::expiry::CredentialTerm;
+
 /// One node's view of itself: an element of `topology --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReport {
@@ -80,6 +82,9 @@ pub struct NodeReport {
     /// How many former members went without a goodbye and are not back: those on the
     /// other side of a partition, or dead.
     pub lost_count: u32,
+    /// How long its credentials hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialTerm>,
 }
 
 /// A peer that keeps messages waiting.
@@ -349,6 +354,9 @@ pub struct Status {
     /// How many former members went without a goodbye and are not back: those on the
     /// other side of a partition, or dead.
     pub lost_count: u32,
+    /// How long its credentials hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialTerm>,
 }
 
 impl From<&NodeReport> for Status {
@@ -370,6 +378,7 @@ impl From<&NodeReport> for Status {
             ready: report.ready,
             reason: report.reason.clone(),
             lost_count: report.lost_count,
+            credentials: report.credentials.clone(),
         }
     }
 }

@@ -358,6 +358,10 @@ impl NodeConfig {
             let expected = "an address or a name and a port that others can reach";
             return invalid("advertise", address.to_string(), expected);
         }
+        if let Some(address) = self.advertise.iter().find(|one| one.is_link_local()) {
+            let expected = "an address that means the same on every host, or a name: a link-local one goes with an interface";
+            return invalid("advertise", address.to_string(), expected);
+        }
         #[cfg(feature = "planted")]
         if let Some(bug) = &self.planted
             && bug.parse::<binomesh_overlay::Bug>().is_err()
@@ -553,6 +557,9 @@ mod tests {
         change("metrics", |c| c.metrics = "10.0.0.1:1".parse().ok());
         change("advertise", |c| {
             c.advertise = vec!["0.0.0.0:1".parse().unwrap()];
+        });
+        change("advertise", |c| {
+            c.advertise = vec!["[fe80::1%2]:1".parse().unwrap()];
         });
         change("advertise", |c| {
             c.advertise = vec!["127.0.0.1:1".parse().unwrap(); 5];

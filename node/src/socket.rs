@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::net::{UnixListener, UnixStream};
@@ -32,9 +32,13 @@ pub enum SocketError {
     },
 }
 
-/// A bound socket's file, removed when dropped.
+/// A bound socket's file, removed when dropped, unless another has taken its place.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: Option<(u64, u64)>,
+}
 
 impl SocketFile {
     /// Bind `path`. A stale socket, which nobody answers at, is replaced.
@@ -69,7 +73,10 @@ impl SocketFile {
             path: path.to_owned(),
             source,
         };
-        Ok((Self(path.to_owned()), made().map_err(failed)?))
+        let listener = made().map_err(failed)?;
+        let path = path.to_owned();
+        let identity = identity_of(&path);
+        Ok((Self { path, identity }, listener))
     }
 }
 
@@ -91,9 +98,16 @@ async fn check_stale(path: &Path) -> Result<(), SocketError> {
     }
 }
 
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if self.identity.is_some() && identity_of(&self.path) == self.identity {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -112,8 +126,9 @@ mod tests {
         assert!(matches!(second, Err(SocketError::InUse(_))));
         drop(listener);
         let (again, listener) = SocketFile::bind(&path).await.unwrap();
+        drop(file);
         UnixStream::connect(&path).await.unwrap();
-        drop((again, listener, file));
+        drop((again, listener));
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
         let refused = SocketFile::bind(&path).await;

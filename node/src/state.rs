@@ -185,6 +185,11 @@ pub(crate) fn wall_clock_ms() -> u64 {
     })
 }
 
+/// Seconds since 1970, as certificates count them.
+pub(crate) fn wall_clock_seconds() -> i64 {
+    i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

@@ -60,18 +60,37 @@ impl From<Topic> for TopicFilter {
 
 /// A text that cannot be a filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`, not beginning with `$`"
-)]
-pub struct InvalidFilter(String);
+pub enum InvalidFilter {
+    /// It has no such form.
+    #[error(
+        "{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`, not beginning with `$`"
+    )]
+    Form(String),
+    /// It has the wildcard of another system, which would match that character alone.
+    #[error(
+        "{filter:?} is not a topic filter: `{wildcard}` stands for nothing here; `jobs/#` is `jobs` and all below it, `#` is all"
+    )]
+    Wildcard {
+        /// The filter.
+        filter: String,
+        /// The wildcard.
+        wildcard: char,
+    },
+}
 
 impl FromStr for TopicFilter {
     type Err = InvalidFilter;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |_| InvalidFilter(text.chars().take(64).collect());
+        let shown = || text.chars().take(64).collect::<String>();
+        let invalid = |_| InvalidFilter::Form(shown());
         if text.starts_with('$') {
-            return Err(InvalidFilter(text.chars().take(64).collect()));
+            return Err(InvalidFilter::Form(shown()));
+        }
+        let mut wildcards = text.split('/').filter_map(foreign_wildcard);
+        if let Some(wildcard) = wildcards.next() {
+            let filter = shown();
+            return Err(InvalidFilter::Wildcard { filter, wildcard });
         }
         if text == "#" {
             return Ok(Self::all());
@@ -82,6 +101,14 @@ impl FromStr for TopicFilter {
         }
         .map(Self)
         .map_err(invalid)
+    }
+}
+
+/// What stands for any part of a topic elsewhere: in MQTT, in NATS, in shells.
+fn foreign_wildcard(part: &str) -> Option<char> {
+    match part {
+        "+" => Some('+'),
+        _ => part.chars().find(|letter| matches!(letter, '*' | '>')),
     }
 }
 
@@ -115,6 +142,17 @@ mod tests {
         assert!(!TopicFilter::from(push.clone()).matches(&push));
         #[cfg(feature = "push")]
         assert!(TopicFilter::own(push.clone()).matches(&push));
+    }
+
+    #[test]
+    fn wildcards_of_other_systems_are_refused_with_the_right_form() {
+        for text in ["jobs/*", "*", "jobs/+/done", "+", "jobs/>", "jobs.*", "a*"] {
+            let error = text.parse::<TopicFilter>().unwrap_err().to_string();
+            assert!(error.contains("`jobs/#`"), "{text}: {error}");
+        }
+        for text in ["c++", "a+b", "jobs/c++"] {
+            assert!(text.parse::<TopicFilter>().is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -320,6 +320,7 @@ pub(crate) mod tests {
                 ready: true,
                 reason: None,
                 lost_count: 0,
+                credentials: Vec::new(),
             }
         };
         (0..nodes).map(report).collect()

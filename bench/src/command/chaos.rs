@@ -187,21 +187,24 @@ impl Chaos {
         let (row, failing) = self.measure_with(&given);
         record::progress_done();
         for (number, outcome) in &failing {
-            eprintln!("seed {} failed:", outcome.seed);
+            record::note(format_args!("seed {} failed:", outcome.seed));
             for violation in outcome.violations.iter().take(SHOWN) {
-                eprintln!("  {violation}");
+                record::note(format_args!("  {violation}"));
             }
             let more = outcome.violations.len().saturating_sub(SHOWN);
             if more > 0 {
-                eprintln!("  and {more} more");
+                record::note(format_args!("  and {more} more"));
             }
-            eprintln!("  replay: {}", self.replay(&given, *number, outcome));
+            record::note(format_args!(
+                "  replay: {}",
+                self.replay(&given, *number, outcome)
+            ));
         }
         if self.write {
             for outcome in failing.values() {
                 let path = self.out.join(format!("chaos-{}-drawn.json", outcome.seed));
                 std::fs::write(&path, self.draw(outcome.seed).text())?;
-                eprintln!("{}", path.display());
+                record::note(format_args!("{}", path.display()));
             }
         }
         if let (true, Some((number, first))) = (self.shrink, failing.first_key_value()) {
@@ -327,7 +330,9 @@ impl Chaos {
         std::fs::write(&path, short.text())?;
         let (faults, messages) = (short.faults.len(), short.messages.len());
         let path = path.display();
-        eprintln!("{path}: {faults} faults and {messages} messages still break it");
+        record::note(format_args!(
+            "{path}: {faults} faults and {messages} messages still break it"
+        ));
         Ok(())
     }
 

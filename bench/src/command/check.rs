@@ -218,7 +218,7 @@ impl Check {
         let script = take_script(&mut row);
         record::print_table(&row)?;
         if let Some(script) = script {
-            println!("{script}");
+            record::print_line(&script)?;
         }
         Ok(())
     }

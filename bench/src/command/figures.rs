@@ -87,7 +87,7 @@ impl Figures {
         let report = self.write("report.html", &page)?;
         self.write("rows.jsonl", &rows(&laboratory)?)?;
         let seconds = watch.elapsed().as_secs();
-        eprintln!("{} after {seconds} s", report.display());
+        record::note(format_args!("{} after {seconds} s", report.display()));
         Ok(Finding::Good)
     }
 

@@ -245,7 +245,7 @@ impl Heal {
         record::progress_done();
         if let Some(seed) = row.first_failing_seed {
             let defect = row.defect.as_deref().unwrap_or_default();
-            eprintln!("seed {seed} failed: {defect}");
+            record::note(format_args!("seed {seed} failed: {defect}"));
         }
         if self.json {
             record::print_json(&row)?;

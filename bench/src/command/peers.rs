@@ -115,7 +115,9 @@ impl Peers {
             instructions::require_valgrind()?;
         }
         if let Err(reason) = namespace::enter() {
-            eprintln!("note: wire figures count all packets on the loopback interface: {reason}");
+            record::note(format_args!(
+                "note: wire figures count all packets on the loopback interface: {reason}"
+            ));
         }
         let mut figures = runtime()?.block_on(self.measure())?;
         if self.instructions {

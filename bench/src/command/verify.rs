@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::live::setup::block_on;
 use super::{Failure, Finding};
-use crate::record::{Stopwatch, print_json, print_table};
+use crate::record::{Stopwatch, note, print_json, print_table};
 
 /// How long after a look the next one follows.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -60,7 +60,7 @@ impl Verify {
                     return Ok(Finding::Good);
                 }
                 Err(defects) if watch.elapsed().as_secs() >= self.timeout_seconds => {
-                    eprintln!("{defects}");
+                    note(format_args!("{defects}"));
                     return Ok(Finding::Bad);
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,

@@ -134,7 +134,7 @@ impl JobSecret {
     pub fn authority(&self, job_id: &str) -> Result<JobAuthority, CertificateError> {
         let trust_domain = trust_domain(job_id);
         let key = Derived(self.key(job_id)?);
-        let params = authority_params(&trust_domain, ENDLESS)?;
+        let params = authority_params(&trust_domain, ENDLESS, key.0.public_key().as_ref())?;
         let certificate_pem = params.self_signed(&key)?.pem();
         Ok(JobAuthority {
             certificate_pem,

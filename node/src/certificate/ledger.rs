@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use x509_parser::prelude::GeneralName;
 
 use super::{Authority, CertificateError, Issued, Validity, private_dir, read, replace};
-use crate::state::wall_clock_ms;
+use crate::state::wall_clock_seconds;
 
 /// The memory of the authority in a folder.
 #[derive(Debug)]
@@ -62,14 +62,8 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Revoke every certificate of a node, and make the list, PEM, of all that are
-    /// revoked and have not expired.
-    pub fn revoke(
-        &self,
-        authority: &Authority,
-        name: &str,
-        validity: Validity,
-    ) -> Result<String, CertificateError> {
+    /// Revoke every certificate of a node.
+    pub fn revoke(&self, name: &str) -> Result<(), CertificateError> {
         let mut found = false;
         for (pem, entry) in self.all("issued")? {
             if entry.name == name {
@@ -82,7 +76,17 @@ impl Ledger {
                 name.chars().take(64).collect(),
             ));
         }
-        let now = i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// The list, PEM, of all that are revoked and have not expired. When `validity` ends the
+    /// next one is due.
+    pub fn revocation_list(
+        &self,
+        authority: &Authority,
+        validity: Validity,
+    ) -> Result<String, CertificateError> {
+        let now = wall_clock_seconds();
         let mut revoked = self.all("revoked")?;
         revoked.retain(|(_, entry)| entry.until >= now);
         let revoked: Vec<&str> = revoked.iter().map(|(pem, _)| pem.as_str()).collect();
@@ -164,7 +168,10 @@ mod tests {
             let issued = authority.issue(name, Validity::days(1)).unwrap();
             ledger.record(&issued).unwrap();
         }
-        let revoke = |name| ledger.revoke(&authority, name, Validity::days(1));
+        let revoke = |name| {
+            ledger.revoke(name)?;
+            ledger.revocation_list(&authority, Validity::days(1))
+        };
         assert!(matches!(revoke("d"), Err(CertificateError::NeverIssued(_))));
         revoke("a").unwrap();
         let list = revoke("b").unwrap();
@@ -200,7 +207,10 @@ mod tests {
             let issued = authority.issue(name, Validity::days(1)).unwrap();
             ledger.record(&issued).unwrap();
         }
-        let revoke = |name| ledger.revoke(&authority, name, Validity::days(1));
+        let revoke = |name| {
+            ledger.revoke(name)?;
+            ledger.revocation_list(&authority, Validity::days(1))
+        };
         revoke("a").unwrap();
         let file = fs::read_dir(dir.path().join("revoked")).unwrap().next();
         let path = file.unwrap().unwrap().path();

@@ -157,3 +157,144 @@ fn a_node_that_is_revoked_is_told_so_at_its_start() {
         assert_eq!(loaded.is_ok(), accepted, "{name}: {loaded:?}");
     }
 }
+
+/// An authority as they were made before their keys were in their names: all of one trust
+/// domain have one name.
+fn namesake() -> Authority {
+    let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    let validity = Validity::days(10);
+    let mut params = authority_params("test.local", validity, key.public_key_raw()).unwrap();
+    params.distinguished_name = named("Binomesh CA of test.local");
+    Authority {
+        certificate_pem: params.self_signed(&key).unwrap().pem(),
+        trust_domain: "test.local".to_owned(),
+        until: validity.until,
+        issuer: Issuer::new(params, key),
+    }
+}
+
+/// A node whose settings name these authorities and lists.
+fn node_of(issued: &Issued, (authorities, lists): (&str, &str)) -> (tempfile::TempDir, NodeConfig) {
+    let (dir, mut config) = saved(issued, "n");
+    fs::write(&config.ca, authorities).unwrap();
+    let crl = dir.path().join("lists.pem");
+    fs::write(&crl, lists).unwrap();
+    config.crl = Some(crl);
+    (dir, config)
+}
+
+#[test]
+fn two_authorities_of_a_cluster_have_two_names() {
+    let subject = |authority: &Authority| {
+        let pem = x509_parser::pem::parse_x509_pem(authority.certificate_pem.as_bytes()).unwrap();
+        pem.1.parse_x509().unwrap().subject().to_string()
+    };
+    assert_ne!(subject(&authority()), subject(&authority()));
+}
+
+/// Whether they have one name or two, and in whatever order files name them.
+#[test]
+fn a_list_revokes_under_its_own_authority_alone() {
+    for make in [namesake, authority] {
+        let authorities = [make(), make()];
+        let both = [0, 1].map(|one| authorities[one].certificate_pem.as_str());
+        let [bundle, turned] = [both.concat(), [both[1], both[0]].concat()];
+        let issue = |one: usize| authorities[one].issue("n", Validity::days(1)).unwrap();
+        let (revoked, good) = ([0, 1].map(issue), [0, 1].map(issue));
+        let list = |one: usize| {
+            let revoked = &revoked[one].certificate_pem;
+            authorities[one]
+                .revoke(&[revoked], Validity::days(1))
+                .unwrap()
+        };
+        let lists = [0, 1].map(list);
+        let [all, all_turned] = [lists.concat(), [&*lists[1], &*lists[0]].concat()];
+        for bundle in [&bundle, &turned] {
+            for (lists, by_first, by_second) in [
+                (&lists[0], true, false),
+                (&lists[1], false, true),
+                (&all, true, true),
+                (&all_turned, true, true),
+            ] {
+                for (one, is_listed) in [by_first, by_second].into_iter().enumerate() {
+                    let accepts = |issued| {
+                        let (_dir, config) = node_of(issued, (bundle, lists));
+                        Credentials::load(&config)
+                            .map(drop)
+                            .map_err(|e| e.to_string())
+                    };
+                    assert_eq!(accepts(&good[one]), Ok(()));
+                    let refused = accepts(&revoked[one]);
+                    assert_eq!(refused.is_err(), is_listed, "{one}: {refused:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_list_of_an_authority_is_no_list() {
+    let (ca, other) = (authority(), authority());
+    let issued = ca.issue("n", Validity::days(1)).unwrap();
+    let list = ca
+        .revoke(&[&issued.certificate_pem], Validity::days(1))
+        .unwrap();
+    let stray = other.revoke(&[], Validity::days(1)).unwrap();
+    let load = |text: &str| {
+        let (_dir, config) = node_of(&issued, (&issued.authority_pem, text));
+        Credentials::load(&config)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let garbage = "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";
+    for (text, wanted) in [
+        ("", "no revocation list"),
+        ("garbage", "no revocation list"),
+        (garbage, "no revocation list"),
+        (&*issued.authority_pem, "no revocation list"),
+        (&*stray, "no list of an authority"),
+        (&*list, "revoked"),
+        (&*(stray.clone() + &list), "revoked"),
+    ] {
+        let error = load(text).unwrap_err();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+    // As most tools write it.
+    let (_dir, config) = node_of(&issued, (&issued.authority_pem, ""));
+    let der = x509_parser::pem::parse_x509_pem(list.as_bytes())
+        .unwrap()
+        .1
+        .contents;
+    fs::write(config.crl.as_ref().unwrap(), der).unwrap();
+    let error = Credentials::load(&config).err().unwrap().to_string();
+    assert!(error.contains("revoked"), "{error}");
+}
+
+#[test]
+fn a_list_beside_the_authority_needs_no_setting() {
+    let ca = authority();
+    let issued = ca.issue("n", Validity::days(1)).unwrap();
+    let (dir, config) = saved(&issued, "n");
+    assert!(Credentials::load(&config).is_ok());
+    let list = ca
+        .revoke(&[&issued.certificate_pem], Validity::days(1))
+        .unwrap();
+    fs::write(dir.path().join("crl.pem"), list).unwrap();
+    let error = Credentials::load(&config).err().unwrap().to_string();
+    assert!(error.contains("revoked"), "{error}");
+}
+
+#[test]
+fn an_identity_says_when_its_documents_end() {
+    let ca = authority();
+    let issued = ca.issue("n", Validity::days(1)).unwrap();
+    let list = ca.revoke(&[], Validity::days(3)).unwrap();
+    let (_dir, config) = node_of(&issued, (&issued.authority_pem, &list));
+    let terms = Credentials::load(&config).unwrap().identity.terms();
+    let now = Validity::days(0).until;
+    let days: Vec<i64> = terms
+        .iter()
+        .map(|term| (term.until - now + 60) / DAY_SECONDS)
+        .collect();
+    assert_eq!(days, [1, 10, 3]);
+}

@@ -114,6 +114,10 @@ pub(super) struct UpFlags {
     /// How long forming, or the whole demo, may take.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
+    /// Go on when the process that has started it ends. Without this the nodes stop then, also
+    /// under nohup and setsid, so that no script leaves any behind.
+    #[arg(long)]
+    pub(super) outlive_parent: bool,
     /// Show that the cluster forms, delivers and heals; then stop.
     #[arg(long)]
     pub(super) demo: bool,
@@ -292,24 +296,15 @@ pub(super) struct RunFlags {
 /// Whom to ask.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Target {
-    /// The folder of a local cluster, as `up` names it.
-    #[arg(
-        long,
-        env = "BINOMESH_CLUSTER",
-        value_name = "DIR",
-        conflicts_with = "admin"
-    )]
+    /// The folder of a local cluster, as `up` names it. Without it and --admin:
+    /// BINOMESH_ADMIN, BINOMESH_CLUSTER, and the socket /run/binomesh/admin.sock if there is one.
+    #[arg(long, value_name = "DIR", conflicts_with = "admin")]
     pub(super) cluster: Option<PathBuf>,
     /// One node of that cluster.
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "cluster",
-        conflicts_with = "admin"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "admin")]
     pub(super) node: Option<String>,
     /// The admin API of a node: a socket's path, or http://ADDRESS:PORT.
-    #[arg(long, env = "BINOMESH_ADMIN", value_name = "SOCKET|URL")]
+    #[arg(long, value_name = "SOCKET|URL")]
     pub(super) admin: Option<Endpoint>,
 }
 
@@ -464,6 +459,10 @@ pub(super) struct SubscribeFlags {
     /// Answer them with what this shell command prints, at most 4096 bytes.
     #[arg(long, value_name = "COMMAND", conflicts_with = "reply")]
     pub(super) exec: Option<String>,
+    /// How long it may take: then it is ended, with all that it has started, and that is the
+    /// answer. Later messages wait meanwhile.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub(super) exec_seconds: u64,
     /// Stop after so many messages.
     #[arg(long)]
     pub(super) count: Option<u64>,
@@ -484,6 +483,9 @@ pub(super) struct LeaveFlags {
     /// How long open messages may take.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) drain_seconds: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[cfg(test)]
@@ -542,6 +544,9 @@ mod tests {
             "broadcast --cluster d --until-seconds 60 --collect hello",
             "send --cluster d --to a --until-seconds 60 --confirm delivered hello",
             "subscribe --cluster d --node a --exec date",
+            "subscribe --cluster d --node a --exec date --exec-seconds 60",
+            "leave --cluster d --node a --json",
+            "up --outlive-parent",
             "subscribe --cluster d --node a --ordered --hold-ms 100",
             "broadcast --cluster d --ordered hello",
             "send --cluster d --to a --ordered hello",

@@ -1,38 +1,45 @@
 //! The client commands.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
+use futures_util::stream::{self, Stream, StreamExt};
 use serde::Serialize;
 
 use super::Failure;
 use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, Target};
 use super::fold::fold;
-use super::output::Output;
+use super::output::{Output, ended, note};
 use crate::client::{Client, ClientError, Endpoint};
 use crate::cluster::Directory;
 use crate::command::{Due, SendOptions};
+use crate::expiry::{CredentialTerm, Stage};
 use crate::report::{NodeReport, Receipt, Status};
 use crate::settings::NodeConfig;
+use crate::state::wall_clock_seconds;
 use crate::topic::InvalidTopic;
 
 /// How long a node may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The socket of a host's one node.
+const USUAL_SOCKET: &str = "/run/binomesh/admin.sock";
+/// So many nodes are asked at once.
+const AT_ONCE: usize = 256;
 /// How much longer than its deadline a receipt is awaited.
 const LATE: Duration = Duration::from_secs(10);
 
 /// The clients that the flags mean: one, or all of a cluster.
 pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
-    if let Some(endpoint) = &target.admin {
-        return Ok(vec![(endpoint.to_string(), Client::new(endpoint.clone()))]);
-    }
-    let Some(dir) = &target.cluster else {
-        return Err(Failure::usage(
-            "whom to ask? give --cluster DIR, or --admin SOCKET",
-        ));
+    let dir = match whom(target, |name| std::env::var(name).ok())? {
+        Whom::Node(endpoint) => {
+            return Ok(vec![(endpoint.to_string(), Client::new(endpoint))]);
+        }
+        Whom::Cluster(dir) => dir,
     };
-    let directory = Directory::open(dir).map_err(Failure::unreachable)?;
+    let directory = Directory::open(&dir).map_err(Failure::unreachable)?;
     let wanted = |name: &str| target.node.as_ref().is_none_or(|node| node == name);
     let found: Vec<(String, Client)> = directory
         .nodes
@@ -49,14 +56,53 @@ pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure>
     }
 }
 
+/// Whom to ask.
+#[derive(Debug, PartialEq, Eq)]
+enum Whom {
+    /// One node.
+    Node(Endpoint),
+    /// The nodes of a local cluster, by its folder.
+    Cluster(PathBuf),
+}
+
+/// What the flags say; else the environment; else the usual socket, if it is there.
+fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Whom, Failure> {
+    let variable = |name| variable(name).filter(|value| !value.is_empty());
+    if let Some(endpoint) = &target.admin {
+        return Ok(Whom::Node(endpoint.clone()));
+    }
+    if let Some(dir) = &target.cluster {
+        return Ok(Whom::Cluster(dir.clone()));
+    }
+    let cluster = variable("BINOMESH_CLUSTER").map(|dir| Whom::Cluster(dir.into()));
+    if target.node.is_some() {
+        return cluster.ok_or_else(|| {
+            Failure::usage("--node NAME is a node of a cluster; give its folder by --cluster DIR")
+        });
+    }
+    if let Some(admin) = variable("BINOMESH_ADMIN") {
+        let endpoint = admin.parse().map_err(|error| {
+            Failure::usage(format!("environment variable BINOMESH_ADMIN: {error}"))
+        })?;
+        return Ok(Whom::Node(endpoint));
+    }
+    let usual = Path::new(USUAL_SOCKET);
+    let usual = || {
+        usual
+            .exists()
+            .then(|| Whom::Node(Endpoint::Unix(usual.to_owned())))
+    };
+    cluster.or_else(usual).ok_or_else(|| {
+        Failure::usage(format!(
+            "whom to ask? give --cluster DIR, or --admin SOCKET; there is no {USUAL_SOCKET}"
+        ))
+    })
+}
+
 /// The one node that is meant, or the first of a cluster that answers.
 pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
     let mut last = Failure::unreachable("no node answers");
-    let clients = clients(target)?;
-    if let [(_, client)] = clients.as_slice() {
-        return Ok(client.clone());
-    }
-    for (_, client) in clients {
+    for (_, client) in clients(target)? {
         match bounded(client.status()).await {
             Ok(_) => return Ok(client),
             Err(failure) => last = failure,
@@ -77,23 +123,43 @@ pub(super) async fn bounded<T>(
     }
 }
 
+/// What each of these nodes answers, in their order. All are asked at once: some may hang.
+pub(super) fn answers<T, A>(
+    clients: Vec<(String, Client)>,
+    ask: impl Fn(Client) -> A,
+) -> impl Stream<Item = (String, Result<T, Failure>)>
+where
+    A: Future<Output = Result<T, ClientError>>,
+{
+    let asked = clients.into_iter().map(move |(name, client)| {
+        let asking = ask(client);
+        async move { (name, bounded(asking).await) }
+    });
+    stream::iter(asked).buffered(AT_ONCE)
+}
+
 pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Failure> {
     let mut outcome = Ok(());
-    for (name, client) in clients(target)? {
-        match bounded(client.status()).await {
+    let mut written = Ok(());
+    let ask = async |client: Client| client.status().await;
+    let mut answers = pin!(answers(clients(target)?, ask));
+    while let Some((name, answer)) = answers.next().await {
+        match answer {
             Ok(status) => {
-                output.line(&status, described)?;
+                if written.is_ok() {
+                    written = output.line(&status, described);
+                }
                 if !status.ready && outcome.is_ok() {
                     outcome = Err(Failure::failed(format!("{} is not ready", status.name)));
                 }
             }
             Err(failure) => {
-                eprintln!("{name}: {}", failure.message);
+                note(format_args!("{name}: {}", failure.message));
                 outcome = Err(Failure::new(failure.status, ""));
             }
         }
     }
-    outcome
+    ended(outcome, written)
 }
 
 pub(super) fn described(status: &Status) -> String {
@@ -123,6 +189,12 @@ pub(super) fn described(status: &Status) -> String {
         .iter()
         .map(|address| format!("; this host no longer has {}", address.ip()))
         .collect();
+    let now = wall_clock_seconds();
+    let ends: String = status
+        .credentials
+        .iter()
+        .filter_map(|term| ending(term, now))
+        .collect();
     let unmet = match &status.unmet[..] {
         [] => String::new(),
         unmet => format!(
@@ -131,8 +203,18 @@ pub(super) fn described(status: &Status) -> String {
         ),
     };
     format!(
-        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}{lost}{unmet}"
+        "{name:<12} rank {rank:>4} of {population:<4} links {links:<3} pid {pid:<8} {address:<22} {health}{gone}{lost}{unmet}{ends}"
     )
+}
+
+/// What ends soon, or has ended.
+fn ending(term: &CredentialTerm, now: i64) -> Option<String> {
+    let (document, left) = (term.document.replace('_', " "), term.left(now));
+    match term.stage(now) {
+        Stage::Good => None,
+        Stage::Ending => Some(format!("; its {document} ends in {left}")),
+        Stage::Ended => Some(format!("; its {document} ended {left} ago")),
+    }
 }
 
 #[derive(Serialize)]
@@ -144,11 +226,13 @@ struct Topology {
 pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), Failure> {
     let mut nodes = Vec::new();
     let mut last = None;
-    for (name, client) in clients(target)? {
-        match bounded(client.topology()).await {
+    let ask = async |client: Client| client.topology().await;
+    let mut answers = pin!(answers(clients(target)?, ask));
+    while let Some((name, answer)) = answers.next().await {
+        match answer {
             Ok(report) => nodes.push(report),
             Err(failure) => {
-                eprintln!("{name}: {}", failure.message);
+                note(format_args!("{name}: {}", failure.message));
                 last = Some(failure);
             }
         }
@@ -276,45 +360,53 @@ async fn receipt(
     let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
     let receipt = answer.map_err(|_| Failure::timeout("no receipt in time"))??;
-    Output::stdout(message.json).line(&receipt, |receipt| {
-        let mut text = format!(
-            "{} reached {} of {} in {:.3} s",
-            receipt.id, receipt.reached_count, receipt.expected_count, receipt.elapsed_seconds
-        );
-        for one in &receipt.unreached {
-            text.push_str(&format!(
-                "\n  {:?}: {} ({})",
-                one.state, one.name, one.reason
-            ));
-        }
-        for one in &receipt.replaced {
-            text.push_str(&format!("\n  replaced: {one}"));
-        }
-        for one in &receipt.absent {
-            let seen = one
-                .last_seen_seconds
-                .map(|ago| format!(" (a member {ago:.0} s ago)"));
-            text.push_str(&format!(
-                "\n  absent{}: {}{}",
-                if one.left { " (left)" } else { "" },
-                one.name,
-                seen.unwrap_or_default()
-            ));
-        }
-        for one in &receipt.unacknowledged {
-            text.push_str(&format!("\n  {}: {}", one.reason, one.name));
-        }
-        for reply in &receipt.replies {
-            let names = fold(reply.names.iter().map(String::as_str));
-            let said = String::from_utf8_lossy(&reply.reply);
-            text.push_str(&format!(
-                "\n{names} ({}):\n{}",
-                reply.count,
-                said.trim_end()
-            ));
-        }
-        text
-    })?;
+    let written = Output::stdout(message.json).line(&receipt, told);
+    ended(judged(&receipt, may_be_for_none), written)
+}
+
+fn told(receipt: &Receipt) -> String {
+    let mut text = format!(
+        "{} reached {} of {} in {:.3} s",
+        receipt.id, receipt.reached_count, receipt.expected_count, receipt.elapsed_seconds
+    );
+    for one in &receipt.unreached {
+        text.push_str(&format!(
+            "\n  {:?}: {} ({})",
+            one.state, one.name, one.reason
+        ));
+    }
+    for one in &receipt.replaced {
+        text.push_str(&format!("\n  replaced: {one}"));
+    }
+    for one in &receipt.absent {
+        let seen = one
+            .last_seen_seconds
+            .map(|ago| format!(" (a member {ago:.0} s ago)"));
+        text.push_str(&format!(
+            "\n  absent{}: {}{}",
+            if one.left { " (left)" } else { "" },
+            one.name,
+            seen.unwrap_or_default()
+        ));
+    }
+    for one in &receipt.unacknowledged {
+        text.push_str(&format!("\n  {}: {}", one.reason, one.name));
+    }
+    for reply in &receipt.replies {
+        let names = fold(reply.names.iter().map(String::as_str));
+        let said = String::from_utf8_lossy(&reply.reply);
+        text.push_str(&format!(
+            "\n{names} ({}):\n  {}",
+            reply.count,
+            // Nothing in it looks like a line of ours.
+            said.trim_end().replace('\n', "\n  ")
+        ));
+    }
+    text
+}
+
+/// Whether all got it that were to.
+fn judged(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failure> {
     if receipt.is_complete() {
         let is_for_none = receipt.expected_count == 0;
         return match is_for_none && !may_be_for_none {
@@ -338,6 +430,12 @@ async fn receipt(
     Err(Failure::failed(lacks))
 }
 
+#[derive(Serialize)]
+struct Left<'a> {
+    event: &'static str,
+    name: &'a str,
+}
+
 pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
     let clients = clients(&flags.target)?;
     let [(name, client)] = clients.as_slice() else {
@@ -349,14 +447,19 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
         Ok(left) => left?,
         Err(_) => return Err(Failure::timeout(format!("{name} did not leave in time"))),
     }
-    eprintln!("{name} has left");
+    if flags.json {
+        let left = Left {
+            event: "left",
+            name,
+        };
+        return Ok(Output::stdout(true).line(&left, |_| "")?);
+    }
+    note(format_args!("{name} has left"));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn target(admin: Option<&str>, cluster: Option<&Path>, node: Option<&str>) -> Target {
@@ -374,6 +477,54 @@ mod tests {
         assert_eq!(whole(most).unwrap().len(), 16 << 20);
         let error = whole(std::io::repeat(7)).unwrap_err().to_string();
         assert!(error.contains("16777216"), "{error}");
+    }
+
+    /// They accept and say nothing, as nodes that are stopped.
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "the clock of the test is paused")]
+    async fn nodes_that_hang_are_waited_for_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut hung = Vec::new();
+        let clients = (0..6).map(|number| {
+            let path = dir.path().join(number.to_string());
+            hung.push(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            (number.to_string(), Client::new(Endpoint::Unix(path)))
+        });
+        let clients: Vec<_> = clients.collect();
+        let began = tokio::time::Instant::now();
+        let ask = async |client: Client| client.status().await;
+        let answers: Vec<_> = answers(clients, ask).collect().await;
+        let names: Vec<&str> = answers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["0", "1", "2", "3", "4", "5"]);
+        assert!(
+            answers
+                .iter()
+                .all(|(_, answer)| answer.as_ref().is_err_and(|it| it.status == 4))
+        );
+        assert!(began.elapsed() < 2 * ANSWER, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn flags_count_more_than_the_environment_and_a_socket_more_than_a_cluster() {
+        let both = |name: &str| match name {
+            "BINOMESH_ADMIN" => Some("/a".to_owned()),
+            "BINOMESH_CLUSTER" => Some("/c".to_owned()),
+            _ => None,
+        };
+        let node = |path: &str| Whom::Node(path.parse().unwrap());
+        let cluster = |path: &str| Whom::Cluster(path.into());
+        let found = |target: &Target| whom(target, both).unwrap();
+        assert_eq!(found(&target(Some("/b"), None, None)), node("/b"));
+        assert_eq!(
+            found(&target(None, Some(Path::new("/d")), None)),
+            cluster("/d")
+        );
+        assert_eq!(found(&target(None, None, None)), node("/a"));
+        assert_eq!(found(&target(None, None, Some("n"))), cluster("/c"));
+        let none = |_: &str| Some(String::new());
+        let failure = whom(&target(None, None, Some("n")), none).unwrap_err();
+        assert_eq!(failure.status, 2);
+        assert!(failure.message.contains("--cluster"), "{failure:?}");
     }
 
     #[tokio::test]

@@ -5,9 +5,14 @@ use std::path::Path;
 
 use super::Failure;
 use super::arguments::CaCommand;
-use super::output::Output;
-use crate::certificate::{Authority, CertificateError, Entry, JobSecret, Ledger, Validity};
+use super::output::{Output, date, note};
+use crate::certificate::{Authority, CertificateError, Entry, Issued, JobSecret, Ledger, Validity};
 use crate::state::replace;
+
+/// What a revocation list is called.
+const LIST: &str = "crl.pem";
+/// What the settings of a node are called.
+const SETTINGS: &str = "node.toml";
 
 pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
     let done = match command {
@@ -25,29 +30,87 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
             valid_days,
             out,
             force,
-        } => Authority::load(dir)
-            .and_then(|authority| authority.issue(name, Validity::days(*valid_days)))
-            .and_then(|issued| Ledger::of(dir).record(&issued).map(|()| issued))
-            .and_then(|issued| issued.save(out, *force))
-            .map(|()| format!("{} holds the certificate of {name}", out.display())),
+        } => issue((dir, name), Validity::days(*valid_days), (out, *force)),
         CaCommand::Revoke {
             dir,
             name,
             valid_days,
             out,
         } => {
-            let out = out.clone().unwrap_or_else(|| dir.join("crl.pem"));
-            let validity = Validity::days(*valid_days);
-            Authority::load(dir)
-                .and_then(|authority| Ledger::of(dir).revoke(&authority, name, validity))
-                .and_then(|list| written(&out, &list))
-                .map(|()| format!("{} revokes {name}; give it to all nodes", out.display()))
+            let out = out.clone().unwrap_or_else(|| dir.join(LIST));
+            revoke((dir, name), Validity::days(*valid_days), &out)
         }
         CaCommand::List { dir, json } => return list(dir, *json),
         CaCommand::JobSecret { out, force } => return job_secret(out.as_deref(), *force),
     };
-    eprintln!("{}", done.map_err(failure)?);
+    note(done.map_err(failure)?);
     Ok(())
+}
+
+/// What was handed out is remembered before, and what was refused is not.
+fn issue(
+    (dir, name): (&Path, &str),
+    validity: Validity,
+    (out, force): (&Path, bool),
+) -> Result<String, CertificateError> {
+    let authority = Authority::load(dir)?;
+    let issued = authority.issue(name, validity)?;
+    if !force {
+        Issued::check_room(out)?;
+    }
+    let ledger = Ledger::of(dir);
+    ledger.record(&issued)?;
+    issued.save(out, force)?;
+    // Later lists take its place without other settings. None is promised, so it is not
+    // overdue before the authority ends.
+    let list = ledger.revocation_list(&authority, authority.rest())?;
+    written(&out.join(LIST), &list)?;
+    let settings = out.join(SETTINGS);
+    let is_new = std::fs::symlink_metadata(&settings).is_err();
+    if is_new {
+        written(&settings, &settings_of(name))?;
+    }
+    let (out, settings) = (out.display(), settings.display());
+    Ok(match is_new {
+        true => format!(
+            "{out} holds the certificate of {name}; `binomesh run --config {settings}` starts it"
+        ),
+        false => format!("{out} holds the certificate of {name}; {settings} is as it was"),
+    })
+}
+
+/// Settings with which a node runs, as the first of its cluster.
+fn settings_of(name: &str) -> String {
+    format!(
+        r#"# The node {name}. Paths are relative to this file. `deploy/node.toml` has all settings.
+name = "{name}"
+bind = "[::]:7400"
+# parent = "NAME@HOST:7400"    # at all nodes but the first: another one that runs
+
+certificate = "node.pem"
+key = "node.key"
+ca = "ca.pem"
+crl = "crl.pem"                # replaced after `binomesh ca revoke`; read again at SIGHUP
+
+state_dir = "state"
+admin_socket = "admin.sock"
+"#
+    )
+}
+
+fn revoke(
+    (dir, name): (&Path, &str),
+    validity: Validity,
+    out: &Path,
+) -> Result<String, CertificateError> {
+    let authority = Authority::load(dir)?;
+    let ledger = Ledger::of(dir);
+    ledger.revoke(name)?;
+    written(out, &ledger.revocation_list(&authority, validity)?)?;
+    let out = out.display();
+    Ok(format!(
+        "{out} revokes {name}; put it beside ca.pem at all nodes, as {LIST}, and send each SIGHUP"
+    ))
 }
 
 fn job_secret(out: Option<&Path>, force: bool) -> Result<(), Failure> {
@@ -63,7 +126,7 @@ fn job_secret(out: Option<&Path>, force: bool) -> Result<(), Failure> {
         )));
     }
     written(out, &secret).map_err(failure)?;
-    eprintln!("{} holds a new secret", out.display());
+    note(format_args!("{} holds a new secret", out.display()));
     Ok(())
 }
 
@@ -98,6 +161,7 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
                 revoked,
             } = entry;
             let state = if *revoked { "revoked" } else { "issued" };
+            let (from, until) = (date(*from), date(*until));
             format!("{name:<20} {state:<8} from {from} until {until} serial {serial}")
         })?;
     }

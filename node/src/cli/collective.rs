@@ -11,7 +11,7 @@ use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
 use super::ask::{bounded, clients, one};
 use super::fold::fold;
-use super::output::{Output, printable};
+use super::output::{Output, ended, note};
 use crate::client::{Client, CollectiveAnswer, CollectiveRequest};
 use crate::collective::{CollectiveView, Number, Op};
 
@@ -200,20 +200,25 @@ impl Which {
             Ok(answer) => answer?,
             Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
         };
-        Output::stdout(self.json).line(&answer, text)?;
+        let written = Output::stdout(self.json).line(&answer, text);
+        ended(self.judged(&answer), written)
+    }
+
+    /// How it went.
+    fn judged(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
         match (answer.agreed, answer.missing.is_empty()) {
             (false, _) => Err(Failure::timeout(format!(
                 "nothing was decided within {} s{}",
                 self.timeout_seconds,
-                missing(&answer)
+                missing(answer)
             ))),
             (true, is_whole) => match (answer.end.as_deref(), is_whole) {
                 (Some("completed"), true) => Ok(()),
                 (Some("completed") | None, _) => {
-                    Err(Failure::failed(format!("decided{}", missing(&answer))))
+                    Err(Failure::failed(format!("decided{}", missing(answer))))
                 }
                 // Then who is late has not come before that.
-                (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(&answer)))),
+                (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(answer)))),
             },
         }
     }
@@ -228,7 +233,7 @@ impl Which {
                 view.name == self.name && view.generation == self.generation
             };
             if let Some(view) = views.iter().find(is_this) {
-                eprintln!("{}", printable(&described(view)));
+                note(described(view));
             }
         }
     }

@@ -15,6 +15,16 @@ use crate::shape::Shape;
 /// The most bytes of a host file. Guess: 65,536 lines of 256 bytes.
 const HOSTFILE_BYTES_MAX: u64 = 16 << 20;
 
+/// A port. Kubernetes puts an address into `BINOMESH_PORT` if there is a Service called
+/// `binomesh`; that says nothing about the nodes.
+fn port(text: &str) -> Result<u16, String> {
+    if text.contains("://") {
+        return Ok(PORT);
+    }
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("{text:?} is not a port; give 1 to 65535"))
+}
+
 /// Where the node stands among others that were started with it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A node among others, without a settings file")]
@@ -44,7 +54,7 @@ pub(super) struct LaunchFlags {
     #[arg(long, env = "BINOMESH_HOSTFILE", value_name = "FILE")]
     pub(super) hostfile: Option<PathBuf>,
     /// The port of the first node of each host; the next ones have the next ports.
-    #[arg(long, env = "BINOMESH_PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "BINOMESH_PORT", default_value_t = PORT, value_parser = port)]
     pub(super) port: u16,
     /// Listen at the address of this node's own entry in the list, rather than at all
     /// addresses of the host.

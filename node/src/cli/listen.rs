@@ -1,18 +1,23 @@
 //! The command that subscribes, and answers.
 
+use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
 use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::Failure;
 use super::arguments::SubscribeFlags;
 use super::ask::one;
-use super::output::Output;
+use super::output::{Output, in_a_line, note};
 use crate::client::SubscriptionEvent;
 use crate::report::{Delivery, GapView, Reply};
+
+/// How long what a command has written is read after its end.
+const REST: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
 struct Subscribed {
@@ -66,7 +71,7 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
             |_| "",
         )?;
     } else {
-        eprintln!("subscribed to {}", flags.topic);
+        note(format_args!("subscribed to {}", flags.topic));
     }
     let mut left = flags.count;
     while left != Some(0) {
@@ -76,7 +81,8 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                     let bytes = base64::engine::general_purpose::STANDARD
                         .decode(&delivery.payload_base64)
                         .unwrap_or_default();
-                    let payload = String::from_utf8_lossy(&bytes).into_owned();
+                    let payload = String::from_utf8_lossy(&bytes);
+                    let payload = in_a_line(&payload);
                     let late = if delivery.late { " (late)" } else { "" };
                     format!("{} {}{late} {payload}", delivery.origin, delivery.topic)
                 })?;
@@ -84,7 +90,7 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                     && let Some(answer) = answer(flags, &delivery).await?
                     && let Err(error) = client.reply(&delivery.id, answer).await
                 {
-                    eprintln!("{} is not answered: {error}", delivery.id);
+                    note(format_args!("{} is not answered: {error}", delivery.id));
                 }
                 left = left.map(|left| left - 1);
             }
@@ -96,7 +102,7 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 if output.is_json() {
                     output.line(&missed, |_| "")?;
                 }
-                eprintln!("{count} messages were not read in time");
+                note(format_args!("{count} messages were not read in time"));
             }
             Some(Ok(SubscriptionEvent::Gap(gap))) => {
                 let line = Missing { event: "gap", gap };
@@ -124,15 +130,18 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
 async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Vec<u8>>, Failure> {
     let mut answer = match (&flags.reply, &flags.exec) {
         (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(command)) => executed(command, delivery).await?,
+        (None, Some(command)) => {
+            executed(command, delivery, Duration::from_secs(flags.exec_seconds)).await?
+        }
         (None, None) => return Ok(None),
     };
     answer.truncate(Reply::MAX_BYTES);
     Ok(Some(answer))
 }
 
-/// What a command prints; if it fails, how.
-async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure> {
+/// What a command prints; if it fails, how. It is ended after `limit`, with all processes that
+/// it has started in its group: they may hold its output for ever.
+async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::failed(format!("cannot run {command:?}: {error}"));
     let payload = base64::engine::general_purpose::STANDARD
         .decode(&delivery.payload_base64)
@@ -145,9 +154,11 @@ async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
+    let group = child.id();
     let mut input = child.stdin.take();
     let feed = async {
         if let Some(input) = &mut input {
@@ -156,10 +167,37 @@ async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure
         }
         drop(input);
     };
-    let (output, errors) = (child.stdout.take(), child.stderr.take());
-    // Beyond that nothing is taken, and whoever writes on is told so by its pipe.
-    let ((), output, errors) = tokio::join!(feed, beginning(output), beginning(errors));
-    let status = child.wait().await.map_err(failed)?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let ended = {
+        let talk = async {
+            tokio::join!(
+                feed,
+                drained(stdout, &mut output),
+                drained(stderr, &mut errors)
+            );
+        };
+        let ending = async {
+            let status = child.wait().await;
+            // What it has written is there; who holds its output besides is not waited for.
+            tokio::time::sleep(REST).await;
+            status
+        };
+        let both = async {
+            let mut ending = pin!(ending);
+            tokio::select! {
+                () = talk => ending.await,
+                status = &mut ending => status,
+            }
+        };
+        tokio::time::timeout(limit, both).await
+    };
+    let Ok(status) = ended else {
+        end_group(group);
+        let seconds = limit.as_secs();
+        return Ok(format!("no end within {seconds} s (--exec-seconds)\n").into_bytes());
+    };
+    let status = status.map_err(failed)?;
     if status.success() {
         return Ok(output);
     }
@@ -168,15 +206,91 @@ async fn executed(command: &str, delivery: &Delivery) -> Result<Vec<u8>, Failure
     Ok(text)
 }
 
-/// What is written first, as long as an answer may be.
-async fn beginning(of: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(of) = of {
-        // What cannot be read is not there.
-        let _ = of
-            .take(Reply::MAX_BYTES as u64)
-            .read_to_end(&mut bytes)
-            .await;
+/// End all processes of a command.
+fn end_group(leader: Option<u32>) {
+    let leader = leader.and_then(|pid| i32::try_from(pid).ok());
+    if let Some(leader) = leader.and_then(Pid::from_raw) {
+        // They may have ended just now.
+        let _ = kill_process_group(leader, Signal::KILL);
     }
-    bytes
+}
+
+/// Read all that is written, and keep what comes first, as long as an answer may be: a command
+/// whose pipe were closed would end of it.
+async fn drained(of: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut of) = of else {
+        return;
+    };
+    let mut buffer = [0; 4096];
+    // What cannot be read is not there.
+    while let Ok(count @ 1..) = of.read(&mut buffer).await {
+        let room = Reply::MAX_BYTES.saturating_sub(kept.len());
+        kept.extend(buffer.iter().take(count.min(room)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery() -> Delivery {
+        serde_json::from_value(serde_json::json!({
+            "id": "a:1", "origin": "a", "sequence": 1, "topic": "t", "size_bytes": 5,
+            "blake3": "", "payload_base64": "aGVsbG8="
+        }))
+        .unwrap()
+    }
+
+    async fn said(command: &str) -> String {
+        let said = executed(command, &delivery(), Duration::from_secs(20)).await;
+        String::from_utf8(said.unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_command_is_answered_for_by_what_it_prints_or_how_it_fails() {
+        assert_eq!(said("cat").await, "hello");
+        let failed = said("echo no >&2; exit 3").await;
+        assert!(
+            failed.contains("exit status: 3") && failed.ends_with("no\n"),
+            "{failed}"
+        );
+    }
+
+    #[tokio::test]
+    async fn more_than_an_answer_has_room_for_is_left_out_and_breaks_nothing() {
+        let most = Reply::MAX_BYTES;
+        assert_eq!(said("yes | head -c 1000000").await.len(), most);
+        assert_eq!(said("yes | head -c 1000000; exit 0").await.len(), most);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_holds_the_output_of_a_command_is_not_waited_for() {
+        let started =
+            tokio::time::timeout(Duration::from_secs(15), said("sleep 60 & echo started $!"));
+        let started = started.await.expect("it does not wait");
+        let pid = started.strip_prefix("started ").unwrap().trim();
+        let ended = std::process::Command::new("kill").arg(pid).status();
+        assert!(ended.unwrap().success(), "it goes on: {pid}");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_is_ended_with_what_it_has_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let command = format!("sleep 60 & echo $! > {}; wait", file.display());
+        let said = executed(&command, &delivery(), Duration::from_secs(1)).await;
+        let said = String::from_utf8(said.unwrap()).unwrap();
+        assert!(said.contains("--exec-seconds"), "{said}");
+        let pid = std::fs::read_to_string(file).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        // Nobody may have waited for it yet.
+        let is_over = || state().map_or(true, |state| state.contains(") Z "));
+        let over = async {
+            while !is_over() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let over = tokio::time::timeout(Duration::from_secs(15), over).await;
+        assert!(over.is_ok(), "{pid}");
+    }
 }

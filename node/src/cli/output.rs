@@ -1,13 +1,50 @@
-//! Standard output: data only, one line at a time, flushed.
+//! What the commands write: data to standard output, one line at a time, flushed; all else to
+//! standard error, where nothing is lost if nobody reads it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use time::OffsetDateTime;
 
-/// Nobody reads the output any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closed;
+use super::Failure;
+
+/// Data that could not be written.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    /// Nobody reads it any more, as behind `head`.
+    Closed,
+    /// There is no room for it, or the file cannot be written.
+    Failed(io::Error),
+}
+
+impl From<Unwritten> for Failure {
+    fn from(unwritten: Unwritten) -> Self {
+        match unwritten {
+            // We are done, quietly.
+            Unwritten::Closed => Self::new(0, ""),
+            Unwritten::Failed(error) => Self::failed(format!(
+                "cannot write to standard output: {error}; what is there is not all"
+            )),
+        }
+    }
+}
+
+/// How a command ends whose data were written so: what went wrong before counts more.
+pub(super) fn ended(
+    outcome: Result<(), Failure>,
+    written: Result<(), Unwritten>,
+) -> Result<(), Failure> {
+    outcome.and_then(|()| Ok(written?))
+}
+
+/// Say something to the user.
+pub(super) fn note(text: impl fmt::Display) {
+    let text = printable(&text.to_string());
+    // Who has closed it does not want to know.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
 
 /// Where data goes, and in which form.
 pub(super) struct Output {
@@ -32,7 +69,7 @@ impl Output {
         &mut self,
         value: &T,
         text: impl FnOnce(&T) -> D,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), Unwritten> {
         let line = if self.json {
             serde_json::to_string(value).unwrap_or_default()
         } else {
@@ -42,10 +79,23 @@ impl Output {
     }
 
     /// Write a line, whatever the form.
-    pub(super) fn write(&mut self, line: &str) -> Result<(), Closed> {
+    pub(super) fn write(&mut self, line: &str) -> Result<(), Unwritten> {
         let written = writeln!(self.to, "{line}").and_then(|()| self.to.flush());
-        written.map_err(|_| Closed)
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Unwritten::Closed,
+            _ => Unwritten::Failed(error),
+        })
     }
+}
+
+/// A time in seconds since 1970, as people read it.
+pub(super) fn date(seconds: i64) -> String {
+    let Ok(at) = OffsetDateTime::from_unix_timestamp(seconds) else {
+        return seconds.to_string();
+    };
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second) = at.to_hms();
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// What others have written must not speak to the terminal: its control characters are
@@ -61,9 +111,48 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
+/// The most bytes that are shown of what a peer supplies for one line. A guess: a receipt's
+/// reasons fit.
+pub(super) const SHOWN: usize = 4096;
+
+/// What others have written, as a part of a line: of a bounded length, and nothing in it begins
+/// another line or speaks to the terminal.
+pub(super) fn in_a_line(text: &str) -> Cow<'_, str> {
+    if text.len() <= SHOWN && !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(SHOWN + 32);
+    for (at, one) in text.char_indices() {
+        if shown.len() >= SHOWN {
+            shown.push_str(&format!(" … and {} bytes", text.len() - at));
+            break;
+        }
+        match one.is_control() {
+            true => shown.extend(one.escape_default()),
+            false => shown.push(one),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_readable() {
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(1_795_859_999), "2026-11-28 09:59:59 UTC");
+        assert_eq!(date(i64::MAX), i64::MAX.to_string());
+    }
+
+    #[test]
+    fn what_stands_in_a_line_begins_none_and_is_cut() {
+        assert_eq!(in_a_line("a\tb\nü\u{1b}"), "a\\tb\\nü\\u{1b}");
+        let text = "\n".repeat(1 << 20);
+        let long = in_a_line(&text);
+        assert!(long.len() < SHOWN + 40 && long.ends_with("bytes"), "{long}");
+    }
 
     #[test]
     fn control_characters_are_shown() {
@@ -78,8 +167,27 @@ mod tests {
             json: true,
             to: Box::new(writer),
         };
-        assert_eq!(output.line(&1, |_| ""), Ok(()));
+        assert!(output.line(&1, |_| "").is_ok());
         drop(reader);
-        assert_eq!(output.line(&1, |_| ""), Err(Closed));
+        let closed = output.line(&1, |_| "");
+        assert!(matches!(closed, Err(Unwritten::Closed)));
+        assert_eq!(ended(Ok(()), closed).unwrap_err().status, 0);
+    }
+
+    #[test]
+    fn what_has_no_room_is_an_error_but_hides_no_worse_one() {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut output = Output {
+            json: true,
+            to: Box::new(full.unwrap()),
+        };
+        let unwritten = output.line(&1, |_| "");
+        assert!(matches!(unwritten, Err(Unwritten::Failed(_))));
+        let failure = ended(Ok(()), unwritten).unwrap_err();
+        assert_eq!(failure.status, 1);
+        assert!(failure.message.contains("standard output"), "{failure:?}");
+        let partial = Err(Failure::timeout("late"));
+        let failure = ended(partial, Err(Unwritten::Closed)).unwrap_err();
+        assert_eq!(failure.status, 4);
     }
 }

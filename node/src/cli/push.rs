@@ -1,18 +1,29 @@
 //! `push`: a file, or standard input, to all nodes.
 
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::io::AsyncRead;
+use tokio::time::Instant;
 
 use super::Failure;
 use super::arguments::PushFlags;
 use super::ask::{nobody, one};
 use super::fold::fold;
-use super::output::Output;
+use super::output::{Output, ended, in_a_line};
 use crate::push::{PushOptions, PushReport};
+
+/// How long a node may say nothing besides: it passes on a sign of life of its source every
+/// 30 s.
+const SILENCE: Duration = Duration::from_secs(60);
+
+#[expect(clippy::disallowed_methods, reason = "patience is wall time")]
+fn now() -> Instant {
+    Instant::now()
+}
 
 pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     let (source, own, size) = open(&flags.file).await?;
@@ -39,14 +50,38 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
         ),
     };
     bar.set_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
-    let pushed = client
-        .push(source, &options, |bytes| bar.set_position(bytes))
-        .await;
+    let last = Cell::new(now());
+    let pushing = client.push(source, &options, |bytes| {
+        last.set(now());
+        bar.set_position(bytes);
+    });
+    // A source that says nothing is heard of every 30 s all the same.
+    let limit = options.patience.saturating_mul(2) + SILENCE;
+    let silent = async {
+        while let Some(left) = (last.get() + limit).checked_duration_since(now()) {
+            tokio::time::sleep(left.max(Duration::from_millis(1))).await;
+        }
+    };
+    let pushed = tokio::select! {
+        pushed = pushing => Some(pushed),
+        () = silent => None,
+    };
     bar.finish_and_clear();
+    let Some(pushed) = pushed else {
+        return Err(Failure::timeout(format!(
+            "the node has said nothing for {} s",
+            limit.as_secs()
+        )));
+    };
     let report = pushed?;
-    Output::stdout(flags.json).line(&report, described)?;
+    let written = Output::stdout(flags.json).line(&report, described);
+    ended(judged(&report, flags.allow_none), written)
+}
+
+/// Whether all have stored it that were to.
+fn judged(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
     if report.is_complete() {
-        return match report.stored_count == 0 && !flags.allow_none {
+        return match report.stored_count == 0 && !may_be_for_none {
             true => Err(nobody()),
             false => Ok(()),
         };
@@ -73,16 +108,19 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
             "cannot read {path}: {error}; name a file that can be read, or write into `push -`"
         ))
     };
-    let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
-    let metadata = source.metadata().await.map_err(unreadable)?;
+    // Before it is opened: that waits for a pipe's writer.
+    let metadata = tokio::fs::metadata(file).await.map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::usage(format!(
             "{path} is no file; pack it first, or write it into `push -`, as tar does"
         )));
     }
+    let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let name = file.file_name();
     let name = name.map(|name| name.to_string_lossy().into_owned());
-    Ok((Box::new(source), name, Some(metadata.len())))
+    // Files that the kernel makes while they are read have no length before.
+    let size = Some(metadata.len()).filter(|length| *length > 0);
+    Ok((Box::new(source), name, size))
 }
 
 fn described(report: &PushReport) -> String {
@@ -100,7 +138,7 @@ fn described(report: &PushReport) -> String {
     for reason in reasons {
         let failed = report.failed.iter().filter(|one| one.reason == reason);
         let names = fold(failed.map(|one| one.name.as_str()));
-        text.push_str(&format!("\n  failed: {names}: {reason}"));
+        text.push_str(&format!("\n  failed: {names}: {}", in_a_line(reason)));
     }
     for one in &report.absent {
         let left = if one.left { " (left)" } else { "" };

@@ -22,7 +22,9 @@ use crate::credentials::Credentials;
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::push::{Into, Receiver};
+use crate::recorded::{SharedRecorder, recording};
 use crate::settings::{Bootstrap, NodeConfig, SecretSource};
+use crate::state::wall_clock_seconds;
 
 /// How long the credentials of a job are used: a third of their validity.
 const JOB_RENEWAL: Duration = Duration::from_secs(10 * 24 * 3600);
@@ -49,6 +51,7 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
 
 async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
+    let recorder = exporter.recorder();
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
     let mut stop = Stop::new(config.watch_stdin, job.is_some())?;
@@ -81,7 +84,7 @@ async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let drain = Duration::from_secs(config.drain_seconds);
     let outcome = tokio::select! {
         outcome = lived(&node, job, &mut stop, drain) => outcome,
-        never = renew(&node, &config, hangups) => match never {},
+        never = renew(&node, &config, (hangups, recorder)) => match never {},
         never = service::tell(&node) => match never {},
     };
     admin.stop().await;
@@ -166,7 +169,11 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 
 /// Read the credentials again at each SIGHUP, and make those of a job anew in time. Credentials
 /// that cannot be used are logged, and the node goes on with the former ones.
-async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infallible {
+async fn renew(
+    node: &Node,
+    config: &NodeConfig,
+    (mut hangups, recorder): (Signal, SharedRecorder),
+) -> Infallible {
     let is_job = config.job_secret.is_some();
     let mut pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
     loop {
@@ -174,14 +181,14 @@ async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infalli
             Some(()) = hangups.recv() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        let config = config.clone();
-        // Files may be slow, and the node may have this thread alone.
-        let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
-        let renewed = match loaded.await {
-            Ok(Ok(credentials)) => node.renew(credentials).await.map_err(|e| e.to_string()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(panic) => Err(panic.to_string()),
-        };
+        let renewed = renew_once(node, config.clone()).await;
+        let outcome = if renewed.is_ok() { "ok" } else { "failed" };
+        recording(Some(&recorder), || {
+            metrics::counter!("binomesh_credential_reloads_total", "outcome" => outcome)
+                .increment(1);
+            metrics::gauge!("binomesh_credential_reload_timestamp_seconds")
+                .set(wall_clock_seconds() as f64);
+        });
         match renewed {
             Ok(()) => {
                 tracing::info!("credentials renewed");
@@ -193,6 +200,26 @@ async fn renew(node: &Node, config: &NodeConfig, mut hangups: Signal) -> Infalli
             }
         }
     }
+}
+
+async fn renew_once(node: &Node, config: NodeConfig) -> Result<(), String> {
+    let report = node.report().await.map_err(|error| error.to_string())?;
+    let mut documents = report.credentials.iter().map(|term| term.document.as_str());
+    let had_lists = documents.any(|document| document == "revocation_list");
+    // Files may be slow, and the node may have this thread alone.
+    let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
+    let loaded = loaded.await.map_err(|panic| panic.to_string())?;
+    let credentials = loaded.map_err(|error| error.to_string())?;
+    if had_lists && credentials.identity.list_count() == 0 {
+        return Err(
+            "there was a revocation list, and now there is none: put it back beside `ca`, or start \
+             the node again to go on without"
+                .to_owned(),
+        );
+    }
+    node.renew(credentials)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Leave; give up when asked a second time, or when it takes too long.

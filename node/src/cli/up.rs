@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::arguments::UpFlags;
+use super::descriptors;
 use super::launch::shaped;
-use super::output::Output;
+use super::output::{Output, note};
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
 use crate::settings::Bootstrap;
@@ -32,7 +33,8 @@ struct Ready<'a> {
 
 pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure> {
     let config = supported(&flags)?;
-    let stop = stopped()?;
+    descriptors::check(config.nodes)?;
+    let stop = stopped(flags.outlive_parent)?;
     tokio::pin!(stop);
     let started = now();
     let limit = Duration::from_secs(flags.timeout_seconds);
@@ -53,6 +55,9 @@ pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure
     let outcome = tokio::select! {
         outcome = present(&cluster, &flags, &mut output, started, limit) => outcome,
         reason = &mut stop => {
+            if reason == ORPHANED {
+                note(format_args!("stopping: {ORPHANED}; with --outlive-parent the nodes go on"));
+            }
             tracing::info!(reason, "stopping");
             Ok(())
         }
@@ -186,7 +191,7 @@ async fn watch(cluster: &Cluster) -> Result<(), Failure> {
         tokio::time::sleep(LOOK).await;
         let live: Vec<String> = cluster.live().map(|member| member.name.clone()).collect();
         for gone in known.iter().filter(|name| !live.contains(name)) {
-            eprintln!("{gone} has ended");
+            note(format_args!("{gone} has ended"));
         }
         known = live;
     }
@@ -243,7 +248,7 @@ fn keep_logs(cluster: &Cluster, failure: &Failure) {
         .members()
         .map(|member| (member.name.as_str(), cluster.log_file(&member.name)));
     if let Ok(kept) = copied(logs, &std::env::temp_dir()) {
-        eprintln!("the nodes' logs are in {}", kept.display());
+        note(format_args!("the nodes' logs are in {}", kept.display()));
     }
 }
 
@@ -272,29 +277,33 @@ impl From<DemoError> for Failure {
     }
 }
 
-/// Ends when a signal asks for it, or when whoever started us has died.
-fn stopped() -> Result<impl Future<Output = &'static str>, Failure> {
+/// Why it stops when whoever started it has ended.
+const ORPHANED: &str = "the process that started it has ended";
+
+/// Ends when a signal asks for it, or when whoever started us has ended, unless it is to
+/// outlive that.
+fn stopped(outlives_parent: bool) -> Result<impl Future<Output = &'static str>, Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
     let parent = rustix::process::getppid();
     Ok(async move {
         let orphaned = async {
-            while rustix::process::getppid() == parent {
+            while outlives_parent || rustix::process::getppid() == parent {
                 tokio::time::sleep(LOOK).await;
             }
         };
         let reason = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
-            () = orphaned => "the parent process has died",
+            () = orphaned => ORPHANED,
         };
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            eprintln!("stopping at once");
+            note(format_args!("stopping at once"));
             std::process::exit(1);
         });
         reason
@@ -314,7 +323,7 @@ mod tests {
     use clap::Parser;
 
     use super::super::arguments::{Arguments, Command};
-    use super::super::output::Closed;
+    use super::super::output::Unwritten;
     use super::*;
 
     fn parsed(line: &str) -> Result<ClusterConfig, Failure> {
@@ -385,6 +394,6 @@ mod tests {
 
     #[test]
     fn broken_pipes_are_quiet() {
-        assert_eq!(Failure::from(Closed), Failure::new(0, ""));
+        assert_eq!(Failure::from(Unwritten::Closed), Failure::new(0, ""));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
 use super::ask::{bounded, clients, described};
-use super::output::Output;
+use super::output::{Output, note};
 use crate::report::Status;
 
 /// How often the nodes are asked.
@@ -54,7 +54,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
             Err(_) => String::new(),
         };
         if !reason.is_empty() && reason != told {
-            eprintln!("{reason}");
+            note(&reason);
             told = reason;
         }
         if now() + PAUSE >= until {

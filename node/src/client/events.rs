@@ -1,5 +1,7 @@
 //! What a node sends to its subscribers, event by event.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -10,6 +12,9 @@ use crate::report::{Delivery, GapView};
 /// The longest event; with a longer one the stream is garbled. The largest payload
 /// in base64 fits.
 const MAX_EVENT: usize = 96 << 20;
+
+/// How long a node may say nothing: it says that it is there every 15 s.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// What a subscription yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +71,12 @@ impl Events {
                     return Some(Ok(event));
                 }
             }
-            let frame = match self.body.frame().await? {
+            let Ok(frame) = tokio::time::timeout(SILENCE, self.body.frame()).await else {
+                let (endpoint, seconds) = (self.endpoint.clone(), SILENCE.as_secs());
+                let reason = format!("no sign of life for {seconds} s");
+                return Some(Err(ClientError::Unreachable { endpoint, reason }));
+            };
+            let frame = match frame? {
                 Ok(frame) => frame,
                 Err(error) => {
                     let (endpoint, reason) = (self.endpoint.clone(), error.to_string());

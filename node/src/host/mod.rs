@@ -40,6 +40,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
+use crate::expiry::Expiry;
 use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
@@ -96,6 +97,8 @@ struct Host {
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
+    /// When its credentials end.
+    expiry: Expiry,
     /// Signs for this node, and judges what others have signed.
     notary: Notary,
     /// The process that each linked peer runs as.

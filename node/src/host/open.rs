@@ -22,9 +22,11 @@ use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use crate::credentials::node_uri;
+use crate::expiry::Expiry;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
 use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
+use crate::state::wall_clock_seconds;
 use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
 use crate::votes::Votes;
@@ -43,6 +45,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
     let notary = proof::notary(&identity, config.signatures)?;
+    let mut expiry = Expiry::new(&identity.terms());
+    expiry.attend(wall_clock_seconds());
     let transport = TransportConfig {
         identity,
         bind: vec![config.bind],
@@ -85,6 +89,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         life: LifeInPlace::default(),
         transport,
         notary,
+        expiry,
         boots: BTreeMap::new(),
         beat: Duration::ZERO,
         may_look_wait: None,

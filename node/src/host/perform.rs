@@ -157,6 +157,8 @@ impl Host {
             return self.config.name.clone();
         }
         let contact = self.transport.contact(peer);
-        contact.map_or_else(|| peer.to_string(), |contact| contact.name)
+        let name = contact.map(|contact| contact.name);
+        let name = name.filter(|name| !name.is_empty());
+        name.unwrap_or_else(|| peer.to_string())
     }
 }

@@ -10,9 +10,11 @@ use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFaile
 use binomesh_routing::{self as routing, PublishError};
 
 use super::Host;
+use crate::expiry::Expiry;
 use crate::node::RenewError;
 use crate::peer::{Input, Message};
 use crate::settings::Signatures;
+use crate::state::wall_clock_seconds;
 
 // A signature with the longest chain travels in a head.
 const _: () = assert!(
@@ -167,6 +169,8 @@ impl Host {
         let notary = notary(identity, self.config.signatures)?;
         self.transport.renew(identity)?;
         self.notary = notary;
+        self.expiry = Expiry::new(&identity.terms());
+        self.expiry.attend(wall_clock_seconds());
         if self.config.signatures.signs() {
             let notary = &self.notary;
             let sign = |content: Content<'_, PeerId>| signed(notary, &content).ok();

@@ -8,6 +8,7 @@ use super::Host;
 use super::open::id_of;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::settings::Seed;
+use crate::state::wall_clock_seconds;
 
 /// How many peers the metrics ever name as slow, each a series of its own; of more it is
 /// told how many there are.
@@ -50,6 +51,7 @@ impl Host {
             anchored: overlay.island().is_none(),
             ready: reason.is_none(),
             reason,
+            credentials: self.expiry.terms(),
             lost_count: u32::try_from(self.peer.lost_count()).unwrap_or(u32::MAX),
         }
     }
@@ -120,6 +122,7 @@ impl Host {
 
     /// Copy the counters of the machines to the metrics.
     pub(super) fn record_stats(&mut self) {
+        self.expiry.attend(wall_clock_seconds());
         self.record_slow();
         self.record_collectives();
         let stats = self.peer.relay().stats();

@@ -1,64 +1,77 @@
-//! A certificate that expires while its node is a member.
+//! Certificates that end while a node runs.
 
-use binomesh::certificate::Validity;
+use binomesh::Seed;
+use binomesh::certificate::{Authority, Validity};
+use binomesh::report::Status;
 
-use crate::bed::{self, eventually};
-use crate::readiness::{authority, is_ready, seed, started, status};
+use crate::bed::{self, Lone, eventually};
 
-/// Long enough to become a member on a loaded machine.
-const LIFE_SECONDS: i64 = 8;
+/// When its certificate ends, as it says itself.
+fn ends(status: &Status) -> Option<i64> {
+    let mut terms = status.credentials.iter();
+    let term = terms.find(|term| term.document == "certificate");
+    term.map(|term| term.until)
+}
 
 #[tokio::test]
-async fn a_member_whose_certificate_expires_is_unready_and_says_why() {
+async fn an_end_is_told_before_it_comes_and_on_both_ends_when_it_does() {
     let _turn = bed::turn().await;
-    let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
-    let issue = |validity| {
-        let issued = authority.issue("x", validity).unwrap();
-        issued.save(&dir.path().join("x"), true).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let mut root = Lone::prepare(dir.path(), "node-0", &authority);
+    let parent = root.start().await;
+    let mut node = Lone::prepare(dir.path(), "node-1", &authority);
+    node.config.parent = Some(Seed {
+        name: parent.name.clone(),
+        address: parent.address.into(),
+    });
+    let started = node.start().await;
+    let now = Validity::days(0).until;
+    let validity = Validity {
+        from: now - 300,
+        until: now + 20,
     };
-    let root = started(dir.path(), "root", &authority, |config| {
-        config.grace_seconds = 1;
+    let home = node.config.certificate.parent().unwrap().to_owned();
+    let issued = authority.issue("node-1", validity).unwrap();
+    issued.save(&home, true).unwrap();
+    bed::signal(started.pid, "HUP");
+    let client = node.client();
+    eventually("it says when its certificate ends", async || {
+        (ends(&client.status().await.ok()?) == Some(validity.until)).then_some(())
     })
     .await;
-    let parent = seed("root", root.config.bind);
-    let other = started(dir.path(), "other", &authority, |config| {
-        config.parent = Some(parent.clone());
+    assert!(node.log().contains("ends soon"), "{}", node.log());
+    let metrics = client.text("/metrics").await.unwrap();
+    let has = |name: &str, label: &str, value: i64| {
+        let mut lines = metrics.lines().filter(|line| line.starts_with(name));
+        lines.any(|line| line.contains(label) && line.ends_with(&format!(" {value}")))
+    };
+    let end = "binomesh_credential_end_timestamp_seconds";
+    assert!(
+        has(end, "document=\"certificate\"", validity.until),
+        "{metrics}"
+    );
+    let reloads = "binomesh_credential_reloads_total";
+    assert!(has(reloads, "outcome=\"ok\"", 1), "{metrics}");
+
+    // The links of the former one are as good as that.
+    assert_eq!(node.stop().await, Some(0));
+    node.start().await;
+    let client = node.client();
+    eventually("it says that it has ended", async || {
+        client.status().await.ok()?;
+        node.log()
+            .contains("of the credentials has ended")
+            .then_some(())
     })
     .await;
-    let x = started(dir.path(), "x", &authority, |config| {
-        let now = Validity::days(0);
-        issue(Validity {
-            until: now.until + LIFE_SECONDS,
-            ..now
-        });
-        config.parent = Some(parent.clone());
+    eventually("its peer cuts the link and says why", async || {
+        let log = root.log();
+        let mut lines = log.lines().filter(|line| line.contains("node-1"));
+        lines.any(|line| line.contains("has expired")).then_some(())
     })
     .await;
-    for node in [&root, &other, &x] {
-        is_ready(node, 3).await;
-    }
-    eventually("the expired member says why it is outside", async || {
-        let status = status(&x).await;
-        let reason = status.reason.filter(|_| !status.ready)?;
-        (reason.contains(&parent.to_string()) && reason.contains("expired")).then_some(())
-    })
-    .await;
-    eventually("so does its log", async || {
-        let log = x.log();
-        let mut lines = log.lines();
-        let is_it = |line: &str| {
-            line.contains("WARN") && line.contains("not ready") && line.contains("expired")
-        };
-        lines.any(is_it).then_some(())
-    })
-    .await;
-    for node in [&root, &other] {
-        is_ready(node, 2).await;
-        assert_eq!(status(node).await.lost_count, 1);
-    }
-    issue(Validity::days(1));
-    x.signal("HUP");
-    for node in [&root, &other, &x] {
-        is_ready(node, 3).await;
+    for node in [node, root] {
+        assert_eq!(node.terminate().await, Some(0));
     }
 }

@@ -1,6 +1,12 @@
 //! Clusters of real processes, and many nodes in one process: what they form,
 //! whom they admit, and how they bear faults.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what a test measures is shown when it fails"
+)]
+
 mod admission;
 mod bed;
 mod clique;

@@ -50,6 +50,11 @@ pub(super) fn is_dialable(address: &SocketAddr) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
 }
 
+/// Whether an address means a host only together with an interface of the host that uses it.
+pub(super) fn is_link_local(address: &SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
+}
+
 /// A dial of a peer that this node saw end: (the dialler's boot, its attempt).
 pub(super) type EndedDial = (u64, u64);
 
@@ -121,17 +126,20 @@ pub(super) struct Book {
     /// for every send waits for this book.
     turns: BTreeSet<Turn>,
     capacity: usize,
+    /// What all members' URIs begin with.
+    form: String,
     clock: u64,
     /// Counts those that made room.
     forgotten: Counter,
 }
 
 impl Book {
-    pub(super) fn new(capacity: usize, forgotten: Counter) -> Self {
+    pub(super) fn new(capacity: usize, form: &str, forgotten: Counter) -> Self {
         Self {
             entries: BTreeMap::new(),
             turns: BTreeSet::new(),
             capacity,
+            form: form.to_owned(),
             clock: 0,
             forgotten,
         }
@@ -174,10 +182,12 @@ impl Book {
         })
     }
 
-    /// What somebody else said.
+    /// What somebody else said. The id is the hash of the URI that ends in the name, so a wrong
+    /// name is known as one, and is not believed.
     pub(super) fn hear(&mut self, contact: Contact) -> bool {
+        let is_right = PeerId::of_uri(&format!("{}{}", self.form, contact.name)) == contact.id;
         self.update(contact.id, |entry| {
-            if entry.name.is_empty() {
+            if entry.name.is_empty() && is_right {
                 entry.name = contact.name;
             }
             // The best of them is to be dialled first.
@@ -318,6 +328,8 @@ impl Book {
 mod tests {
     use super::*;
 
+    const FORM: &str = "spiffe://test/node/";
+
     fn contact(id: u8, port: u16) -> Contact {
         Contact {
             id: PeerId::from_bytes([id; 16]),
@@ -338,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_stranger_is_likely_the_one_peer_at_its_address() {
-        let mut book = Book::new(4, Counter::noop());
+        let mut book = Book::new(4, FORM, Counter::noop());
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         assert!(book.hear(contact(3, 30)));
         assert_eq!(book.name_at(at(30)), None, "hearsay says nothing");
@@ -353,8 +365,33 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_somebody_else_says_is_checked_against_the_id() {
+        let mut book = Book::new(4, FORM, Counter::noop());
+        let id = PeerId::of_uri(&format!("{FORM}node-1"));
+        let said = |book: &mut Book, name: &str| {
+            let name = name.to_owned();
+            assert!(book.hear(Contact {
+                id,
+                name,
+                ..contact(1, 10)
+            }));
+            book.name(id)
+        };
+        for false_name in ["node-0", "", "node-1\nnode-2", "../node-1"] {
+            assert_eq!(said(&mut book, false_name), None, "{false_name}");
+        }
+        assert_eq!(said(&mut book, "node-1").as_deref(), Some("node-1"));
+        assert_eq!(said(&mut book, "node-0").as_deref(), Some("node-1"));
+        assert_eq!(
+            book.addresses(id).len(),
+            1,
+            "addresses are kept all the same"
+        );
+    }
+
+    #[test]
     fn hearsay_comes_after_what_the_peer_said() {
-        let mut book = Book::new(4, Counter::noop());
+        let mut book = Book::new(4, FORM, Counter::noop());
         assert!(book.authenticate(contact(1, 10)));
         assert!(book.hear(contact(1, 66)));
         assert_eq!(ports(&mut book, 1), [10, 66]);
@@ -364,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_name_is_known_before_it_resolves_and_its_addresses_come_first_then() {
-        let mut book = Book::new(4, Counter::noop());
+        let mut book = Book::new(4, FORM, Counter::noop());
         let id = contact(1, 1).id;
         let named = Location::new("node-1.example", 7).expect("a name");
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -385,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_full_book_forgets_old_hearsay_only() {
-        let mut book = Book::new(3, Counter::noop());
+        let mut book = Book::new(3, FORM, Counter::noop());
         assert!(configured(&mut book, contact(1, 1)));
         assert!(book.authenticate(contact(2, 2)));
         assert!(book.hear(contact(3, 3)));
@@ -405,7 +442,7 @@ mod tests {
             ..contact(1, 1)
         };
         assert!(!empty.is_within_bounds());
-        let mut book = Book::new(4, Counter::noop());
+        let mut book = Book::new(4, FORM, Counter::noop());
         assert!(book.hear(contact(1, 10)));
         for lie in 0..100 {
             assert!(book.hear(contact(1, 1000 + lie)));
@@ -418,7 +455,7 @@ mod tests {
 
     #[test]
     fn the_name_in_the_certificate_stands_against_all_others() {
-        let mut book = Book::new(4, Counter::noop());
+        let mut book = Book::new(4, FORM, Counter::noop());
         let named = |name: &str| Contact {
             name: name.to_owned(),
             ..contact(1, 1)
@@ -434,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_hearsay_forgets_hearsay_before_verified_contacts() {
-        let mut book = Book::new(3, Counter::noop());
+        let mut book = Book::new(3, FORM, Counter::noop());
         assert!(book.authenticate(contact(1, 1)));
         book.end_link(contact(1, 1).id, None, true);
         for id in 2..200 {
@@ -450,7 +487,7 @@ mod tests {
 
     #[test]
     fn turns_are_those_of_the_entries_that_are_not_pinned() {
-        let mut book = Book::new(16, Counter::noop());
+        let mut book = Book::new(16, FORM, Counter::noop());
         for step in 0..2000_u32 {
             let id = (step.wrapping_mul(2_654_435_761) >> 24) as u8 % 40;
             let peer = contact(id, 7);

@@ -15,6 +15,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
 use super::book::NAME_MAX;
+use super::terms::{Term, is_of_any, terms};
 use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
@@ -29,8 +30,10 @@ pub struct Subject {
     pub id: PeerId,
     /// The trust domain of the URI.
     pub trust_domain: String,
-    /// The last path segment of the URI.
+    /// The last path segment of the URI: letters, digits, `-`, `_` and `.`.
     pub name: String,
+    /// What is before it, up to the last `/`: the same for all members of a cluster.
+    pub form: String,
 }
 
 /// Why a certificate does not name a peer.
@@ -46,7 +49,9 @@ pub enum SubjectError {
     #[error("the certificate names {0} URIs, exactly one is expected")]
     SeveralUris(usize),
     /// The URI is not `spiffe://domain/…/name` within its bounds.
-    #[error("`{0}` is not a SPIFFE id that ends in a name of at most 128 bytes")]
+    #[error(
+        "{0:?} is not a SPIFFE id that ends in a name of at most 128 letters, digits, `-`, `_` and `.`"
+    )]
     NotSpiffe(String),
 }
 
@@ -75,16 +80,24 @@ impl Subject {
         let named = split
             .filter(|(domain, _)| !domain.is_empty())
             .and_then(|(domain, path)| Some((domain, path.rsplit('/').next()?)))
-            .filter(|(_, name)| !name.is_empty() && name.len() <= NAME_MAX);
+            .filter(|(_, name)| is_name(name));
         match named {
             Some((domain, name)) => Ok(Self {
                 id: PeerId::of_uri(uri),
                 trust_domain: domain.to_owned(),
                 name: name.to_owned(),
+                form: uri.strip_suffix(name).unwrap_or_default().to_owned(),
             }),
             None => Err(SubjectError::NotSpiffe(uri.chars().take(200).collect())),
         }
     }
+}
+
+/// Whether a text can be the last segment of a SPIFFE id: SPIFFE standard, section 2.2. What is
+/// one is safe to show.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 fn as_uri<'a>(name: &GeneralName<'a>) -> Option<&'a str> {
@@ -215,6 +228,26 @@ impl Identity {
     pub fn name(&self) -> &str {
         &self.subject.name
     }
+
+    /// How long its certificate, the authorities that it believes and their lists hold: of
+    /// each kind the one that ends first.
+    pub fn terms(&self) -> Vec<Term> {
+        terms(&self.chain, &self.roots, &self.revocations)
+    }
+
+    /// How many revocation lists there are.
+    pub fn list_count(&self) -> usize {
+        self.revocations.len()
+    }
+
+    /// How many of the revocation lists are of none of the authorities, nor of one between
+    /// them and this node: they revoke nothing.
+    pub fn stray_list_count(&self) -> usize {
+        let is_stray = |list: &&CertificateRevocationListDer<'_>| {
+            !is_of_any(list, &self.roots) && !is_of_any(list, &self.chain)
+        };
+        self.revocations.iter().filter(is_stray).count()
+    }
 }
 
 fn unreadable(what: &'static str, reason: impl ToString) -> IdentityError {
@@ -295,12 +328,16 @@ mod tests {
     fn only_a_spiffe_id_with_a_name_is_a_subject() {
         let subject = Subject::of_uri("spiffe://test/node/node-7").expect("valid");
         assert_eq!((&*subject.trust_domain, &*subject.name), ("test", "node-7"));
+        assert_eq!(subject.form, "spiffe://test/node/");
         assert_eq!(subject.id, PeerId::of_uri("spiffe://test/node/node-7"));
         for uri in [
             "https://test/node",
             "spiffe://test",
             "spiffe:///node",
             "spiffe://test/node/",
+            "spiffe://test/node/a\nb",
+            "spiffe://test/node/a b",
+            "spiffe://test/node/\u{1b}[2J",
             &format!("spiffe://test/{}", "n".repeat(129)),
         ] {
             let refused = Subject::of_uri(uri);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::book::is_dialable;
+use super::book::{is_dialable, is_link_local};
 
 /// An address, or a DNS name and a port: `10.0.0.1:7400`, `[fd00::1]:7400`,
 /// `node-0.mesh.svc:7400`. A name is resolved again for each dial, and may have several
@@ -85,6 +85,12 @@ impl Location {
             Self::Address(address) => Some(*address),
             Self::Name { .. } => None,
         }
+    }
+
+    /// Whether it is an address that means something on one link alone, as `fe80::1`: which
+    /// link is known by an interface of the host that uses it.
+    pub fn is_link_local(&self) -> bool {
+        matches!(self, Self::Address(address) if is_link_local(address))
     }
 
     /// Whether it means one host and port.

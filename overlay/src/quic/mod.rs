@@ -54,6 +54,7 @@ mod shared;
 mod socket;
 mod stream;
 mod table;
+mod terms;
 mod tls;
 mod told;
 mod transport;
@@ -72,6 +73,7 @@ pub use limits::Limits;
 pub use location::{InvalidLocation, Location};
 pub use notary::{Forged, Notary, NotaryError};
 pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
+pub use terms::{Document, Term};
 pub use transport::Transport;
 
 use shared::Shared;

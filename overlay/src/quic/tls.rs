@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
@@ -20,6 +22,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::identity::{Identity, IdentityError, Subject};
+use super::terms::may_be_of;
 use super::words;
 
 /// The application protocol; another one fails the handshake.
@@ -94,25 +97,65 @@ pub(super) fn check_own(identity: &Identity) -> Result<(), IdentityError> {
 /// The one verifier.
 #[derive(Debug)]
 struct PeerVerifier {
-    chain: Arc<dyn ClientCertVerifier>,
+    /// One for each authority, with its own lists: two authorities may have one name, as
+    /// those of a cluster that changes from one to the next, and a list of one is no list of
+    /// the other.
+    authorities: Vec<Arc<dyn ClientCertVerifier>>,
+    /// What all members' URIs begin with.
+    form: String,
+    hints: Vec<DistinguishedName>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl PeerVerifier {
     fn new(identity: &Identity, provider: Arc<CryptoProvider>) -> Result<Self, Error> {
-        let mut roots = RootCertStore::empty();
+        let algorithms = provider.signature_verification_algorithms;
+        let mut authorities: Vec<Arc<dyn ClientCertVerifier>> = Vec::new();
         for root in &identity.roots {
+            let mut roots = RootCertStore::empty();
             roots.add(root.clone())?;
+            let lists = identity.revocations.iter();
+            let lists = lists.filter(|list| may_be_of(list, root)).cloned();
+            // An authority without a list is not a reason to refuse: clusters may
+            // believe several authorities and revoke under one of them. Nor is a list
+            // whose next update is overdue: it goes on revoking what it names, where
+            // enforcing its date would part the whole cluster over a missed update.
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                    .with_crls(lists)
+                    .allow_unknown_revocation_status()
+                    .build()
+                    .map_err(|error| Error::General(error.to_string()))?;
+            authorities.push(verifier);
         }
-        // An authority without a list is not a reason to refuse: clusters may
-        // believe several authorities and revoke under one of them. Nor is a list
-        // whose next update is overdue: it goes on revoking what it names, where
-        // enforcing its date would part the whole cluster over a missed update.
-        let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-            .with_crls(identity.revocations.iter().cloned())
-            .allow_unknown_revocation_status()
-            .build()
-            .map_err(|error| Error::General(error.to_string()))?;
-        Ok(Self { chain })
+        let hints = authorities.iter().flat_map(|one| one.root_hint_subjects());
+        Ok(Self {
+            form: identity.subject.form.clone(),
+            hints: hints.cloned().collect(),
+            authorities,
+            algorithms,
+        })
+    }
+
+    /// What the first authority says that has issued it, or thinks so.
+    fn verify(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let mut refusal = Error::from(CertificateError::UnknownIssuer);
+        for authority in &self.authorities {
+            match authority
+                .verify_client_cert(leaf, rest, now)
+                .map_err(unknown_if_forged)
+            {
+                Ok(verified) => return Ok(verified),
+                Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
     }
 
     fn judge(
@@ -121,11 +164,11 @@ impl PeerVerifier {
         rest: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.chain.verify_client_cert(leaf, rest, now);
-        let verified = verified.map_err(unknown_if_forged)?;
+        let verified = self.verify(leaf, rest, now)?;
         match Subject::of_certificate(leaf) {
-            Ok(_) => Ok(verified),
-            Err(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+            Ok(subject) if subject.form == self.form => Ok(verified),
+            // An authority may serve several clusters, or more than nodes.
+            Ok(_) | Err(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
 }
@@ -166,7 +209,7 @@ macro_rules! signatures_judged_by_the_chain {
             cert: &CertificateDer<'_>,
             dss: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            self.chain.verify_tls12_signature(message, cert, dss)
+            verify_tls12_signature(message, cert, dss, &self.algorithms)
         }
 
         fn verify_tls13_signature(
@@ -175,18 +218,18 @@ macro_rules! signatures_judged_by_the_chain {
             cert: &CertificateDer<'_>,
             dss: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            self.chain.verify_tls13_signature(message, cert, dss)
+            verify_tls13_signature(message, cert, dss, &self.algorithms)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.chain.supported_verify_schemes()
+            self.algorithms.supported_schemes()
         }
     };
 }
 
 impl ClientCertVerifier for PeerVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.chain.root_hint_subjects()
+        &self.hints
     }
 
     fn verify_client_cert(

@@ -106,6 +106,7 @@ impl Transport {
             table: Table::new(&limits),
             book: Mutex::new(Book::new(
                 limits.contacts,
+                &config.identity.subject().form,
                 metrics.contacts_forgotten.clone(),
             )),
             own_addresses: Mutex::default(),

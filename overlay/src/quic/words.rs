@@ -17,7 +17,7 @@ pub(super) fn of(label: &str) -> &'static str {
         "no_certificate" => "no certificate",
         "no_common_protocol" => "another application protocol",
         "no_room" => "this node has no room for another peer",
-        "not_a_peer" => "it does not name exactly one peer",
+        "not_a_peer" => "it names no node of this cluster",
         "not_admitted" => "another process of this identity is linked, or was last",
         "not_yet_valid" => "not yet valid",
         "old_boot" => "a newer process of this identity is linked",
@@ -47,7 +47,9 @@ pub(super) fn remedy(label: &str) -> &'static str {
              its authority to that file; with a job's secret, give all nodes the same \
              --job-secret and --job-id"
         }
-        "not_a_peer" => "issue the peer's certificate with `binomesh ca issue`",
+        "not_a_peer" => {
+            "issue the peer's certificate with `binomesh ca issue`, by the authority of this cluster"
+        }
         "no_certificate" => "find the program that connects without a certificate: it is no node",
         "bad_certificate" | "bad_signature" | "tls" => {
             "issue certificate and key of the peer anew, both at once"

@@ -91,7 +91,7 @@ impl Check {
             unreached.clear();
         }
         if !unreached.is_empty() {
-            eprintln!("in no world ran: {}", unreached.join(" "));
+            record::note(format_args!("in no world ran: {}", unreached.join(" ")));
         }
         Ok(is_good && unreached.is_empty())
     }

@@ -1,0 +1,50 @@
+//! How many files and connections this process may have open at once.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::Failure;
+
+/// What `up` needs for each of its nodes: its input, its output, and two connections.
+const OF_A_NODE: u64 = 4;
+/// What it needs besides.
+const OF_ITSELF: u64 = 64;
+
+/// Raise the limit as far as this process may; those that it starts inherit it. The usual one
+/// is for programs that cannot use more.
+pub(super) fn raise() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // Then it stays as it is.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// Whether so many nodes can be started from here.
+pub(super) fn check(nodes: u32) -> Result<(), Failure> {
+    check_within(nodes, getrlimit(Resource::Nofile).current)
+}
+
+fn check_within(nodes: u32, limit: Option<u64>) -> Result<(), Failure> {
+    let wanted = OF_A_NODE * u64::from(nodes) + OF_ITSELF;
+    match limit.filter(|limit| *limit < wanted) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::failed(format!(
+            "{nodes} nodes need some {wanted} open files, and the limit is {limit}; raise it, as \
+             with `ulimit -Hn {wanted}` as root, or start fewer"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_low_a_limit_is_named_with_what_is_needed() {
+        assert_eq!(check_within(1000, None), Ok(()));
+        assert_eq!(check_within(16, Some(128)), Ok(()));
+        let failure = check_within(17, Some(128)).unwrap_err();
+        assert!(failure.message.contains("132") && failure.message.contains("128"));
+    }
+}

@@ -1,0 +1,192 @@
+//! The log of a process, on standard error.
+//!
+//! Peers supply parts of it: topics, names of files, reasons. So a line is one line, of a
+//! bounded length, and there are only so many bytes a second.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use super::Failure;
+use super::output::{SHOWN, in_a_line};
+use crate::exporter::LOG_LINES_LOST;
+
+/// How many bytes a second lines take that are no debugging, after as many at once as in ten
+/// seconds; further ones are left out and counted. A guess: a busy node writes a hundredth.
+const BYTES_PER_SECOND: f64 = 65_536.0;
+const BURST: f64 = 10.0 * BYTES_PER_SECOND;
+
+pub(super) fn start_log(filter: &str, json: bool) -> Result<(), Failure> {
+    let remedy = "use levels and targets such as `info,binomesh=debug`";
+    let filter: Targets = filter
+        .parse()
+        .map_err(|error| Failure::usage(format!("log filter {filter:?}: {error}; {remedy}")))?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(Log {
+        json,
+        budget: Mutex::new(Budget::new(now())),
+    });
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = if json {
+        registry.with(lines.json()).try_init()
+    } else {
+        registry.with(lines.with_ansi(false)).try_init()
+    };
+    started.map_err(|error| Failure::failed(format!("cannot start the log: {error}")))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the log is bounded per second")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+struct Log {
+    json: bool,
+    budget: Mutex<Budget>,
+}
+
+/// How many bytes may be written now.
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    since: Instant,
+}
+
+impl Budget {
+    const fn new(now: Instant) -> Self {
+        Self {
+            left: BURST,
+            since: now,
+        }
+    }
+
+    /// Whether a line of so many bytes may go.
+    fn take(&mut self, bytes: usize, now: Instant) -> bool {
+        let passed: Duration = now.saturating_duration_since(self.since);
+        self.since = now;
+        self.left = (self.left + passed.as_secs_f64() * BYTES_PER_SECOND).min(BURST);
+        let has_room = self.left >= bytes as f64;
+        if has_room {
+            self.left -= bytes as f64;
+        }
+        has_room
+    }
+}
+
+/// A line of the log.
+struct Line<'a> {
+    log: &'a Log,
+    is_bounded: bool,
+}
+
+impl Write for Line<'_> {
+    /// A line that cannot be written is lost and counted: a node goes on when nobody reads its
+    /// log any more, or its disk is full.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let text = if self.log.json {
+            whole(&text)
+        } else {
+            one_line(&text)
+        };
+        let may_go = || {
+            let budget = self.log.budget.lock();
+            let mut budget = budget.unwrap_or_else(PoisonError::into_inner);
+            !self.is_bounded || budget.take(text.len(), now())
+        };
+        if !may_go() || io::stderr().lock().write_all(text.as_bytes()).is_err() {
+            LOG_LINES_LOST.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Standard error keeps nothing back.
+        Ok(())
+    }
+}
+
+fn one_line(text: &str) -> Cow<'_, str> {
+    match in_a_line(text.strip_suffix('\n').unwrap_or(text)) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(line) => Cow::Owned(line + "\n"),
+    }
+}
+
+/// A line of JSON, in which nothing begins another one, as it is, or if it is too long how long
+/// it was: a part of it would be no JSON.
+fn whole(text: &str) -> Cow<'_, str> {
+    if text.len() <= SHOWN {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.len();
+    Cow::Owned(format!(
+        "{{\"level\":\"WARN\",\"fields\":{{\"message\":\"a line of {bytes} bytes is left out\"}}}}\n"
+    ))
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line {
+            log: self,
+            is_bounded: true,
+        }
+    }
+
+    /// Who debugs wants all of it.
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
+        Line {
+            log: self,
+            is_bounded: *metadata.level() <= Level::INFO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_peers_supply_begins_no_line_and_fills_none() {
+        assert_eq!(one_line("all right\n"), "all right\n");
+        let forged = one_line("a name=x\nWARN forged \u{1b}[2J\n");
+        assert_eq!(forged, "a name=x\\nWARN forged \\u{1b}[2J\n");
+        let long = one_line(&"ü".repeat(1_000_000)).into_owned();
+        assert!(long.len() < SHOWN + 40, "{}", long.len());
+        assert!(long.ends_with("bytes\n") && long.lines().count() == 1);
+        let escaped = one_line(&"\u{1b}".repeat(100_000)).into_owned();
+        assert!(escaped.len() < SHOWN + 40, "{}", escaped.len());
+    }
+
+    #[test]
+    fn json_that_is_too_long_is_still_json() {
+        let long = format!("{{\"a\":\"{}\"}}\n", "x".repeat(SHOWN));
+        let left_out = whole(&long).into_owned();
+        let value: serde_json::Value = serde_json::from_str(&left_out).unwrap();
+        let message = value["fields"]["message"].as_str().unwrap();
+        assert!(message.contains(&long.len().to_string()), "{message}");
+        assert_eq!(whole("{}\n"), "{}\n");
+    }
+
+    #[test]
+    fn a_flood_is_cut_to_so_many_bytes_a_second() {
+        let start = now();
+        let mut budget = Budget::new(start);
+        let count = |budget: &mut Budget, at| {
+            (0..10_000).filter(|_| budget.take(1024, at)).count() as f64 * 1024.0
+        };
+        assert_eq!(count(&mut budget, start), BURST);
+        assert_eq!(count(&mut budget, start), 0.0);
+        let later = start + Duration::from_secs(2);
+        assert_eq!(count(&mut budget, later), 2.0 * BYTES_PER_SECOND);
+    }
+}

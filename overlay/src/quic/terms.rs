@@ -1,0 +1,124 @@
+//! How long what an identity is made of holds: its certificate, the authorities that it
+//! believes, and their revocation lists. And which list is of which authority.
+
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+
+/// What of an identity comes to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Document {
+    /// The node's own certificate, and those between it and its authority.
+    Certificate,
+    /// The certificate of an authority.
+    Authority,
+    /// A revocation list. It goes on revoking after its end: until then a next one was
+    /// promised.
+    RevocationList,
+}
+
+/// From when until when a document holds, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Term {
+    /// Which document.
+    pub document: Document,
+    /// The first second.
+    pub from: i64,
+    /// The last second.
+    pub until: i64,
+}
+
+/// For each kind of document that there is, the one that ends first.
+pub(super) fn terms(
+    chain: &[CertificateDer<'_>],
+    roots: &[CertificateDer<'_>],
+    lists: &[CertificateRevocationListDer<'_>],
+) -> Vec<Term> {
+    let chain = chain.iter().filter_map(|one| of_certificate(one));
+    let roots = roots.iter().filter_map(|one| of_certificate(one));
+    let lists = lists.iter().filter_map(|one| of_list(one));
+    let first = |terms: &mut dyn Iterator<Item = (i64, i64)>| terms.min_by_key(|(_, until)| *until);
+    let firsts = [
+        (Document::Certificate, first(&mut { chain })),
+        (Document::Authority, first(&mut { roots })),
+        (Document::RevocationList, first(&mut { lists })),
+    ];
+    let terms = firsts.into_iter().filter_map(|(document, term)| {
+        let (from, until) = term?;
+        Some(Term {
+            document,
+            from,
+            until,
+        })
+    });
+    terms.collect()
+}
+
+fn of_certificate(der: &[u8]) -> Option<(i64, i64)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let validity = certificate.validity();
+    Some((
+        validity.not_before.timestamp(),
+        validity.not_after.timestamp(),
+    ))
+}
+
+fn of_list(der: &[u8]) -> Option<(i64, i64)> {
+    let (_, list) = CertificateRevocationList::from_der(der).ok()?;
+    Some((
+        list.last_update().timestamp(),
+        list.next_update()?.timestamp(),
+    ))
+}
+
+/// Whether a list may be of this authority, or of one below it: not if another key of the
+/// same name has signed it. Authorities of one cluster may have one name.
+pub(super) fn may_be_of(list: &[u8], authority: &[u8]) -> bool {
+    let parsed = (
+        CertificateRevocationList::from_der(list),
+        X509Certificate::from_der(authority),
+    );
+    let (Ok((_, list)), Ok((_, authority))) = parsed else {
+        // The verifier says what is wrong.
+        return true;
+    };
+    let is_namesake = list.issuer().as_raw() == authority.subject().as_raw();
+    let keys = (signer_of(&list), key_of(&authority));
+    !is_namesake || !matches!(keys, (Some(signer), Some(key)) if signer != key)
+}
+
+/// Whether a list is of one of these authorities, by its name and key.
+pub(super) fn is_of_any(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool {
+    let Ok((_, parsed)) = CertificateRevocationList::from_der(list) else {
+        return false;
+    };
+    authorities.iter().any(|authority| {
+        let named = X509Certificate::from_der(authority);
+        let is_namesake =
+            named.is_ok_and(|(_, it)| it.subject().as_raw() == parsed.issuer().as_raw());
+        is_namesake && may_be_of(list, authority)
+    })
+}
+
+/// By which key a list says that it is signed.
+fn signer_of<'a>(list: &'a CertificateRevocationList<'_>) -> Option<&'a [u8]> {
+    let mut parsed = list.extensions().iter().map(|it| it.parsed_extension());
+    parsed.find_map(|extension| match extension {
+        ParsedExtension::AuthorityKeyIdentifier(key) => Some(key.key_identifier.as_ref()?.0),
+        _ => None,
+    })
+}
+
+/// How an authority names its key.
+fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
+    let mut parsed = authority
+        .extensions()
+        .iter()
+        .map(|it| it.parsed_extension());
+    parsed.find_map(|extension| match extension {
+        ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0),
+        _ => None,
+    })
+}
