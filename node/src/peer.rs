@@ -258,7 +258,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
     }
 
     /// Begin another life of the same process, with new machines that have not started yet.
-    /// Of collectives it remembers all.
+    /// Of collectives it remembers all, so the host keeps their timers.
     pub fn begin_life(&mut self, overlay: overlay::Config<I>, relay: routing::Config) {
         let relay_of_next = self.relay.next_life(overlay.boot, relay);
         let mut collectives = self.collectives.clone();
@@ -372,12 +372,12 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.pass_on(effects, out);
     }
 
-    /// Conclude what is open: this life is over, and the next knows nothing of it.
+    /// Conclude the messages that are open: this life is over, and the next knows nothing of
+    /// them. Collectives go on.
     pub fn conclude(&mut self, out: &mut Out<I>) {
         let mut effects = Outbox::new();
         self.relay.conclude_all(&mut effects);
         self.pass_on(effects, out);
-        self.on_collective(collective::Input::Conclude, out);
     }
 
     /// Handle one input; what the host is to do goes to `out`.

@@ -61,6 +61,13 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
+    /// Disarm all but these.
+    pub(crate) fn retain(&mut self, stays: impl Fn(&T) -> bool) {
+        let armed: Vec<T> = self.by_timer.keys().copied().collect();
+        let others = armed.into_iter().filter(|timer| !stays(timer));
+        others.for_each(|timer| self.disarm(timer));
+    }
+
     /// When the host has to be awake.
     pub(crate) fn next(&self) -> Option<Instant> {
         let mut next = None;

@@ -305,3 +305,32 @@ fn a_barrier_takes_four_frames_for_each_member() {
         assert!(least <= most, "{nodes} nodes: {least}");
     }
 }
+
+/// Who lost its state begins another life when it meets a peer that knew a former one.
+#[test]
+fn callers_wait_on_while_their_process_begins_another_life() {
+    for (nodes, lost) in [(3, 2), (7, 3), (16, 5)] {
+        let mut stage = Stage::formed(nodes, nodes.into());
+        stage.world.crash_noticed(lost);
+        stage.run(Duration::from_secs(8));
+        stage.world.restart_with(lost, Memory::Lost);
+        let before = stage.world.boot(lost);
+        let terms = terms(0..nodes, 1, Verb::AllGather);
+        let mut calls = stage.calls([lost], &terms);
+        stage.run(Duration::from_secs(5));
+        assert!(
+            stage.world.boot(lost) > before + 1,
+            "{nodes} nodes: no other life"
+        );
+        calls.extend(stage.calls((0..nodes).filter(|id| *id != lost), &terms));
+        stage.run(Duration::from_secs(4));
+        let all: Vec<(Id, Bytes)> = (0..nodes).map(|id| (id, value(id))).collect();
+        for call in calls {
+            let outcome = stage.outcome(call);
+            assert!(
+                outcome.agreed && outcome.values == all,
+                "{nodes} nodes, {call:?}"
+            );
+        }
+    }
+}

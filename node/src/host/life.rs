@@ -17,8 +17,7 @@ use super::answer::Answers;
 use super::receipts::LastNames;
 use super::{Host, now, open};
 use crate::node::Ended;
-use crate::peer::Input;
-use crate::timers::TimerQueue;
+use crate::peer::{Input, Timer};
 
 /// A member begins another life at most once in this time. An owner of its key can show it
 /// newer lives again and again, and would keep it out of the cluster otherwise.
@@ -94,7 +93,8 @@ impl Host {
         let linked = std::mem::take(&mut self.boots);
         self.life.former_links.extend(linked.into_keys());
         self.life.is_member = false;
-        self.timers = TimerQueue::new();
+        let goes_on = |timer: &Timer| matches!(timer, Timer::Collective(_));
+        self.timers.retain(goes_on);
         self.acknowledged.clear();
         self.round_trips.clear();
         self.dial_failures.clear();

@@ -233,16 +233,21 @@ impl World {
         config.boot = next_boot(least, 0, noise);
         config.returns = true;
         config.seed = config.seed.wrapping_add(config.boot);
-        // It closes its links itself, and keeps what it knows of others. Whoever waits for
-        // an outcome hears what is known.
+        // It closes its links itself, and keeps what it knows of others. Collectives go on.
         self.with_peer(id, |peer, out| peer.conclude(out));
         let Some(host) = self.hosts.get_mut(&id) else {
             return;
         };
         let lives = std::mem::take(&mut host.lives);
         let former = host.peer.clone();
+        let timers = std::mem::take(&mut host.timers);
         self.crash_noticed(id);
         self.begin(config, former);
+        for (timer, (due, _)) in timers {
+            if matches!(timer, Timer::Collective(_)) {
+                self.arm_at(id, timer, due);
+            }
+        }
         if let Some(host) = self.hosts.get_mut(&id) {
             (host.lives, host.begun) = (lives, begun);
         }

@@ -470,8 +470,16 @@ impl World {
         let Some(host) = self.hosts.get_mut(&id) else {
             return;
         };
+        let due = self.now + host.by_own_clock(after);
+        self.arm_at(id, timer, due);
+    }
+
+    fn arm_at(&mut self, id: Id, timer: Timer, due: Duration) {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
         self.armed += 1;
-        let (armed, due) = (self.armed, self.now + host.by_own_clock(after));
+        let armed = self.armed;
         host.timers.insert(timer, (due, armed));
         let (at, boot) = (id, host.config.boot);
         let alarm = Happening::Alarm {

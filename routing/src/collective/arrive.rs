@@ -165,9 +165,6 @@ impl<I: Id + Serialize> Instance<I> {
 
     /// Another life begins in this process: no timer of the former one is armed any more.
     pub(super) fn on_start(&mut self, ctx: &mut Ctx<'_, I>) {
-        for (member, arrival) in &self.arrivals {
-            self.arm_close(ctx, *member, arrival.time);
-        }
         self.retries = 0;
         self.arm_retry(ctx);
     }

@@ -30,7 +30,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// Go on as another life of the same process, which remembers everything.
+    /// Go on as another life of the same process, which remembers everything. Its timers go
+    /// on, too, and its callers wait on.
     pub const fn begin_life(&mut self, boot: u64) {
         self.boot = boot;
     }
@@ -64,12 +65,6 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     pub fn handle(&mut self, input: Input<I>, out: &mut Vec<Effect<I>>) {
         match input {
             Input::Start => self.on_start(out),
-            Input::Conclude => {
-                for call in self.calls.keys().copied().collect::<Vec<u64>>() {
-                    out.push(Effect::Disarm(Timer::Deadline(call)));
-                    self.on_deadline(call, out);
-                }
-            }
             Input::Call(call) => self.on_call(call, out),
             Input::Cancel(call) => self.withdraw(call, out),
             Input::Message { from, message } if from != self.me => {

@@ -143,8 +143,6 @@ pub struct Call<I> {
 pub enum Input<I> {
     /// A life begins. What an earlier one in the same process knew is known.
     Start,
-    /// This life ends: callers hear what is known by now.
-    Conclude,
     /// A caller here.
     Call(Call<I>),
     /// The caller with this number waits no more. Its member has come all the same.
