@@ -47,6 +47,9 @@ type Answer = Result<Box<Outcome<Id>>, CallError>;
 struct Called {
     id: u64,
     by: Id,
+    /// How many processes its node had until then, this one included: one may end and the
+    /// next begin at the same instant.
+    process: usize,
     at: Duration,
     time: Duration,
     value: Bytes,
@@ -214,10 +217,12 @@ impl Collectives {
             terms: call.terms.clone(),
             calls: Vec::new(),
         };
+        let process = self.processes.get(&by).map_or(0, Vec::len);
         let operation = self.operations.entry(call.terms.key.clone());
         operation.or_insert_with(new).calls.push(Called {
             id: call.id,
             by,
+            process,
             at,
             time: call.time,
             value: call.value.clone(),
@@ -285,6 +290,14 @@ impl Collectives {
         processes.any(|one| one.from <= from && one.until.is_none_or(|end| end > until))
     }
 
+    /// Whether the process of a caller ran on.
+    fn ran_on(&self, call: &Called, until: Duration) -> bool {
+        let processes = self.processes.get(&call.by);
+        let number = call.process.checked_sub(1);
+        let process = number.and_then(|number| processes?.get(number));
+        process.is_some_and(|one| one.until.is_none_or(|end| end > until))
+    }
+
     /// Until when a caller must have its answer.
     fn limit(&self, call: &Called) -> Duration {
         let mut limit = call.at + call.time.mul_f64(CLOCKS) + TOLERANCE;
@@ -302,7 +315,7 @@ impl Collectives {
             let (by, at) = (call.by, call.at);
             let limit = self.limit(call);
             let answered = call.answer.as_ref().map_or(Duration::MAX, |(at, _)| *at);
-            if answered > limit && limit < end && self.ran(by, at, limit) {
+            if answered > limit && limit < end && self.ran_on(call, limit) {
                 let until = limit;
                 found.push(Breach::Unanswered { by, at, until });
             }

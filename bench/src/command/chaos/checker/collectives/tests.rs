@@ -330,6 +330,23 @@ fn combined_values_are_those_of_the_reference() {
 }
 
 #[test]
+fn a_process_owes_nothing_to_callers_of_the_one_that_ended_when_it_began() {
+    for is_of_former in [false, true] {
+        let mut stage = Stage::new(Verb::Barrier);
+        if is_of_former {
+            stage.call_with(4, BEGIN, value(4));
+        }
+        stage.books.on_turn(&turn(4, BEGIN, false));
+        stage.books.on_turn(&turn(4, BEGIN, true));
+        if !is_of_former {
+            stage.call_with(4, BEGIN, value(4));
+        }
+        let is_found = stage.kinds().contains(&"collective-unanswered");
+        assert_eq!(is_found, !is_of_former);
+    }
+}
+
+#[test]
 fn nobody_is_called_dead_before_somebody_was_told_so() {
     for is_told in [false, true] {
         let mut stage = Stage::called(Verb::Barrier);
