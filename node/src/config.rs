@@ -82,8 +82,8 @@ const OTHER: [&str; 11] = [
 /// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP` and so on.
 fn is_of_a_service(key: &str) -> bool {
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
-    let parts = key.split("port_").skip(1);
-    key.contains("service_host") || key.contains("service_port") || parts.into_iter().any(is_port)
+    let mut parts = key.split("port_").skip(1);
+    key.contains("service_host") || key.contains("service_port") || parts.any(is_port)
 }
 
 /// The settings cannot be used. Nothing was started.

@@ -9,7 +9,6 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
-use x509_parser::time::ASN1Time;
 
 #[cfg(feature = "ca")]
 use crate::certificate::{JobSecret, SecretError};
@@ -85,8 +84,9 @@ impl Credentials {
 /// The file of the revocation lists: `crl`, or `crl.pem` beside `ca` if there is one. So a
 /// first list needs no other settings.
 fn list_of(config: &NodeConfig) -> Option<PathBuf> {
-    let beside = || config.ca.with_file_name(LIST_NAME);
-    let found = || Some(beside()).filter(|path| path.exists());
+    let beside = config.ca.with_file_name(LIST_NAME);
+    // If nobody can say whether it is there, reading it says why.
+    let found = || beside.try_exists().unwrap_or(true).then_some(beside);
     config.crl.clone().or_else(found)
 }
 
@@ -263,16 +263,6 @@ fn revocations(
         if !matches!(CertificateRevocationList::from_der(list), Ok(([], _))) {
             return Err(CredentialsError::new("crl", file, Problem::NoList));
         }
-        if let Some(overdue) = overdue_since(list) {
-            let file = file.display();
-            tracing::warn!(%file, %overdue, "the revocation list's next update is overdue");
-        }
     }
     Ok(lists)
-}
-
-/// Since when a list should have been replaced. It is used all the same.
-fn overdue_since(list: &[u8]) -> Option<ASN1Time> {
-    let (_, list) = CertificateRevocationList::from_der(list).ok()?;
-    list.next_update().filter(|due| *due < ASN1Time::now())
 }

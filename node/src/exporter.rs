@@ -111,7 +111,7 @@ fn describe() {
     );
     describe_counter!(
         "binomesh_log_lines_lost_total",
-        "lines of the log that could not be written: nobody reads it any more, or its disk is full"
+        "lines of the log that could not be written: nobody reads it any more, its disk is full, or there were more than 64 KiB a second"
     );
     describe_gauge!("binomesh_rank", "position in the ring; -1 without a place");
     describe_gauge!(

@@ -90,7 +90,7 @@ pub struct NodeConfig {
     pub key: PathBuf,
     /// The certificates of the cluster's authorities, PEM.
     pub ca: PathBuf,
-    /// Revoked certificates, PEM.
+    /// Revoked certificates, PEM or DER; if not given, `crl.pem` beside `ca`, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
     /// Where the secret of the job is kept, from which the node's certificate and its authority

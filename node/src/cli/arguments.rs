@@ -152,7 +152,8 @@ pub(super) enum CaCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Certify a node: OUT/node.pem, OUT/node.key and OUT/ca.pem.
+    /// Certify a node: OUT/node.pem, OUT/node.key, OUT/ca.pem and OUT/crl.pem, and OUT/node.toml
+    /// if there is none.
     #[command(after_help = "Example:
   binomesh ca issue --dir ca --name node-7 --out node-7")]
     Issue {
@@ -174,7 +175,7 @@ pub(super) enum CaCommand {
     },
     /// Revoke all certificates of a node and write the list of all that are revoked.
     #[command(
-        after_help = "The nodes read the list, setting `crl`, at their start and at SIGHUP.
+        after_help = "The nodes read the list, crl.pem beside their ca.pem, at their start and at SIGHUP.
 
 Example:
   binomesh ca revoke --dir ca --name node-7 --out crl.pem"

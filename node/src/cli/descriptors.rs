@@ -4,7 +4,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::Failure;
 
-/// What `up` needs for each of its nodes: its input, its output, and two connections.
+/// What `up` needs for each of its nodes: its input, its output, and two connections. A guess.
 const OF_A_NODE: u64 = 4;
 /// What it needs besides.
 const OF_ITSELF: u64 = 64;

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
 
 use super::Failure;
 use super::arguments::SubscribeFlags;
@@ -158,7 +159,7 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
-    let group = child.id();
+    let group = Group::of(&child);
     let mut input = child.stdin.take();
     let feed = async {
         if let Some(input) = &mut input {
@@ -177,26 +178,26 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
                 drained(stderr, &mut errors)
             );
         };
-        let ending = async {
-            let status = child.wait().await;
-            // What it has written is there; who holds its output besides is not waited for.
-            tokio::time::sleep(REST).await;
-            status
-        };
         let both = async {
-            let mut ending = pin!(ending);
+            let mut talk = pin!(talk);
             tokio::select! {
-                () = talk => ending.await,
-                status = &mut ending => status,
+                () = &mut talk => child.wait().await,
+                status = child.wait() => {
+                    // What it has written is there; who holds its output besides is not
+                    // waited for.
+                    let _ = tokio::time::timeout(REST, talk).await;
+                    status
+                }
             }
         };
         tokio::time::timeout(limit, both).await
     };
     let Ok(status) = ended else {
-        end_group(group);
+        drop(group);
         let seconds = limit.as_secs();
         return Ok(format!("no end within {seconds} s (--exec-seconds)\n").into_bytes());
     };
+    group.leave();
     let status = status.map_err(failed)?;
     if status.success() {
         return Ok(output);
@@ -206,12 +207,28 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
     Ok(text)
 }
 
-/// End all processes of a command.
-fn end_group(leader: Option<u32>) {
-    let leader = leader.and_then(|pid| i32::try_from(pid).ok());
-    if let Some(leader) = leader.and_then(Pid::from_raw) {
-        // They may have ended just now.
-        let _ = kill_process_group(leader, Signal::KILL);
+/// All processes of a command, which end when this is dropped: it is a group of its own, so
+/// that a terminal tells it nothing.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(leader: &Child) -> Self {
+        let pid = leader.id().and_then(|pid| i32::try_from(pid).ok());
+        Self(pid.and_then(Pid::from_raw))
+    }
+
+    /// The command has ended: what it leaves behind may go on.
+    fn leave(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // They may have ended just now.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
     }
 }
 

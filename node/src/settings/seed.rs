@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use binomesh_overlay::quic::{InvalidLocation, Location};
+use binomesh_overlay::quic::{InvalidLocation, Location, is_name};
 use serde::{Deserialize, Serialize};
 
 /// A node to dial first: who it must be and where, written `name@host:port`. The host is
@@ -78,9 +78,7 @@ pub struct InvalidName {
 /// Whether `name` can name a node: it becomes the last segment of a SPIFFE URI
 /// and part of file names.
 pub fn check_name(name: &str) -> Result<(), InvalidName> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let fits = (1..=128).contains(&name.len()) && !name.starts_with('.');
-    if fits && name.bytes().all(plain) {
+    if is_name(name) && !name.starts_with('.') {
         return Ok(());
     }
     Err(InvalidName {

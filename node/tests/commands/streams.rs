@@ -194,7 +194,7 @@ fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
     let (mut shell, event) = orphaned("--outlive-parent");
     shell.wait().unwrap();
     let dir = event["cluster_dir"].as_str().unwrap().to_owned();
-    // It looks whether it is orphaned every second.
+    // It looks twice a second whether it is orphaned.
     let wait = ["subscribe", "--timeout-seconds", "4", "--cluster", &dir];
     assert_eq!(ran(&wait).status.code(), Some(4));
     assert!(ran(&["status", "--cluster", &dir]).status.success());

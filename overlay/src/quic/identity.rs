@@ -95,7 +95,7 @@ impl Subject {
 
 /// Whether a text can be the last segment of a SPIFFE id: SPIFFE standard, section 2.2. What is
 /// one is safe to show.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
@@ -230,9 +230,10 @@ impl Identity {
     }
 
     /// How long its certificate, the authorities that it believes and their lists hold: of
-    /// each kind the one that ends first.
+    /// each kind the one that ends first, of those that have not ended.
     pub fn terms(&self) -> Vec<Term> {
-        terms(&self.chain, &self.roots, &self.revocations)
+        let now = ASN1Time::now().timestamp();
+        terms(&self.chain, &self.roots, &self.revocations, now)
     }
 
     /// How many revocation lists there are.

@@ -30,16 +30,24 @@ pub struct Term {
     pub until: i64,
 }
 
-/// For each kind of document that there is, the one that ends first.
+/// For each kind of document that there is, the one that ends first of those that have not
+/// ended at this time, in seconds since 1970; if all have, the one that ended last. One that a
+/// newer one stands beside is of no use any more, such as a former authority.
 pub(super) fn terms(
     chain: &[CertificateDer<'_>],
     roots: &[CertificateDer<'_>],
     lists: &[CertificateRevocationListDer<'_>],
+    now: i64,
 ) -> Vec<Term> {
     let chain = chain.iter().filter_map(|one| of_certificate(one));
     let roots = roots.iter().filter_map(|one| of_certificate(one));
     let lists = lists.iter().filter_map(|one| of_list(one));
-    let first = |terms: &mut dyn Iterator<Item = (i64, i64)>| terms.min_by_key(|(_, until)| *until);
+    let first = |terms: &mut dyn Iterator<Item = (i64, i64)>| {
+        terms.min_by_key(|(_, until)| match *until >= now {
+            true => (false, *until),
+            false => (true, -until),
+        })
+    };
     let firsts = [
         (Document::Certificate, first(&mut { chain })),
         (Document::Authority, first(&mut { roots })),
@@ -121,4 +129,35 @@ fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
         ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000_000;
+
+    fn until(end: i64) -> CertificateDer<'static> {
+        let date = |at| time::OffsetDateTime::from_unix_timestamp(at).expect("a date");
+        let mut params = rcgen::CertificateParams::default();
+        (params.not_before, params.not_after) = (date(0), date(end));
+        let key = rcgen::KeyPair::generate().expect("a key");
+        params.self_signed(&key).expect("signed").der().clone()
+    }
+
+    #[test]
+    fn of_each_kind_the_next_to_end_counts_and_a_former_one_only_if_it_is_alone() {
+        for (ends, expected) in [
+            (&[NOW + 9, NOW + 5][..], NOW + 5),
+            (&[NOW - 5, NOW + 9], NOW + 9),
+            (&[NOW - 9, NOW - 5], NOW - 5),
+            (&[NOW], NOW),
+        ] {
+            let roots: Vec<_> = ends.iter().map(|end| until(*end)).collect();
+            let found = terms(&[until(NOW + 1)], &roots, &[], NOW);
+            let found: Vec<_> = found.iter().map(|it| (it.document, it.until)).collect();
+            let certificate = (Document::Certificate, NOW + 1);
+            assert_eq!(found, [certificate, (Document::Authority, expected)]);
+        }
+    }
 }
