@@ -324,9 +324,17 @@ impl<I: Id> Detector<I> {
                 self.rumours.clear(peer, boot, 0);
                 self.share(out);
             }
-            None => {}
+            None => self.tell_who_is_down(peer, out),
         }
         was_down
+    }
+
+    /// Who has a new link may have been started since others were found down.
+    fn tell_who_is_down(&self, peer: I, out: &mut Out<I>) {
+        let told: Vec<Rumour<I>> = self.rumours.in_doubt().take(MAX_TOLD).collect();
+        if !told.is_empty() {
+            out.send(peer, Message::Rumours(told));
+        }
     }
 
     /// After a pause of this very process nobody's silence means anything, and
@@ -522,6 +530,7 @@ impl<I: Id> Detector<I> {
         let is_live = |boot: &&u64| gone.is_none_or(|gone| gone < **boot);
         let link = links.boots.get(&peer).filter(is_live);
         let link = link.filter(|_| links.claimed.contains(&peer));
+        let rumour = rumour.of_linked(link.copied());
         match link.filter(|_| !rumour.is_up) {
             // That life is over; who has no link cannot know of the next.
             Some(boot) if *boot > rumour.boot => self.rumours.outdate(&rumour, *boot),

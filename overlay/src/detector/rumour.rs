@@ -46,6 +46,17 @@ pub struct Rumour<I> {
     pub is_up: bool,
 }
 
+impl<I> Rumour<I> {
+    /// The same about the life that the receiver has a link to, if the accuser never knew which
+    /// it is.
+    pub(super) fn of_linked(self, link: Option<u64>) -> Self {
+        match link.filter(|_| self.boot == 0 && !self.is_up) {
+            Some(boot) => Self { boot, ..self },
+            None => self,
+        }
+    }
+}
+
 /// Two batches that wait for one receiver, as one: each rumour once, the newer ones last.
 /// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again. Also returns
 /// how many went.
@@ -290,7 +301,10 @@ impl<I: Id> Rumours<I> {
         if is_of_other_life(&rumour, known, link, is_answer) {
             return News::Stale;
         }
-        let known = known.filter(|entry| entry.rumour.boot == rumour.boot);
+        // Who says so of any life says it of this one, too.
+        let is_said = |entry: &&Entry<I>| entry.rumour.boot == 0 && !entry.rumour.is_up;
+        let known = known
+            .filter(|entry| entry.rumour.boot == rumour.boot || !rumour.is_up && is_said(entry));
         let incarnation = known.map_or(0, |entry| entry.rumour.incarnation);
         let ahead = rumour.incarnation.checked_sub(incarnation);
         let max_ahead = MAX_AHEAD + u32::from(rumour.is_up);

@@ -338,6 +338,19 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send_again(self.member(from).into_iter().collect(), message);
     }
 
+    /// A member that has come wants to know what is decided.
+    pub(super) fn on_ask(&self, ctx: &mut Ctx<'_, I>, from: u32) {
+        let is_unknown = self.decided.is_none() && !self.arrivals.contains_key(&from);
+        match self.member(from) {
+            Some(member) if is_unknown && self.coordinator(ctx.gone) == self.me => {
+                // A former life of this member said that it has come. It says so again.
+                let key = self.terms.key.clone();
+                ctx.send(vec![member], Message::AskTerms { key });
+            }
+            _ => self.tell_outcome(ctx, from),
+        }
+    }
+
     /// Tell a member what is decided, if it is.
     pub(super) fn tell_outcome(&self, ctx: &mut Ctx<'_, I>, to: u32) {
         if let (Some(proposal), Some(member)) = (&self.decided, self.member(to)) {

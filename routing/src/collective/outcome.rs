@@ -240,7 +240,7 @@ impl<I: Id + Serialize> Instance<I> {
             } => self.on_vote(ctx, from, ballot, boot, lives),
             Message::Overruled { promised, .. } => self.on_overruled(ctx, promised),
             Message::Decided { ballot, .. } => self.on_decided(ctx, from, ballot),
-            Message::Ask { .. } => self.tell_outcome(ctx, from),
+            Message::Ask { .. } => self.on_ask(ctx, from),
             Message::Held { member, hash, .. } => self.on_held(ctx, from, member, hash),
             Message::Want { item, from: at, .. } => self.on_want(ctx, from, item, at),
             Message::Piece {

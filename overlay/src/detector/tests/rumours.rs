@@ -362,3 +362,40 @@ fn planted_verdict_without_probe_goes_red() {
     bed.heard(2);
     assert!(bed.beat().contains(&(1, Verdict::Down)));
 }
+
+/// It was taken for one of an earlier life, and all that had a link to the dead one told
+/// everybody that it is up.
+#[test]
+fn an_accusation_of_an_unknown_life_is_about_the_linked_one() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert!(bed.rumour(2, 3, 0).is_empty());
+    assert_eq!(bed.sent(), [(3, Message::Ping { asker: None })]);
+    assert_eq!(bed.told()[&2], [accusation(3, 10, 0)]);
+    bed.judge();
+    assert_eq!(bed.judge(), [(3, Verdict::Down)]);
+    assert!(bed.told().is_empty(), "nobody says that it is up");
+}
+
+#[test]
+fn who_believes_an_accusation_of_an_unknown_life_hears_no_news_in_one_of_a_known_life() {
+    let mut bed = Bed::new(Planted::NONE);
+    assert_eq!(bed.rumour(2, 9, 0), [(9, Verdict::ToldDown)]);
+    assert_eq!(bed.rumour(3, 9, 4), []);
+    // The accused answers for the life that it has.
+    let answer = Rumour {
+        is_up: true,
+        ..accusation(9, 4, 0)
+    };
+    let verdicts = bed.hear(3, Message::Rumours(vec![answer]));
+    assert_eq!(verdicts, [(9, Verdict::Up)]);
+}
+
+#[test]
+fn who_has_a_new_link_hears_who_is_down() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.rumour(2, 9, 4);
+    bed.sent();
+    bed.detector.on_link_up(7, 70, &mut bed.out);
+    let told = Message::Rumours(vec![accusation(9, 4, 0)]);
+    assert_eq!(bed.sent(), [(7, told)]);
+}

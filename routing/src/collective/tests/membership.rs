@@ -86,6 +86,27 @@ fn a_coordinator_that_was_started_again_closes_in_time() {
     }
 }
 
+/// It is back before anybody called it down, and a member that comes later tells it of the
+/// operation.
+#[test]
+fn a_coordinator_that_was_started_again_unnoticed_hears_who_had_come_before() {
+    let mut net = Net::new(4, 8);
+    let terms = net.terms(1, Verb::Barrier);
+    let call = |net: &mut Net, id| net.call(id, &terms, Bytes::new(), TIME);
+    let mut calls = vec![call(&mut net, 1), call(&mut net, 2)];
+    net.run(Duration::from_millis(1500));
+    let boot = net.boots.get_mut(&0).unwrap();
+    *boot += 1;
+    let again = Collectives::new(0, *boot, Record::Kept(BTreeMap::new()), net.config);
+    net.members.insert(0, again);
+    calls.extend([3, 0].map(|id| call(&mut net, id)));
+    net.run(Duration::from_secs(5));
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert!(outcome.agreed && outcome.missing.is_empty(), "{outcome:?}");
+    }
+}
+
 /// Member 1 says that it holds a value just before the coordinator names all that have come.
 #[test]
 fn that_a_value_is_held_is_said_again() {
