@@ -74,7 +74,9 @@ impl<I> Message<I> {
             Self::Detector(Detector::Beat { .. }) => "beat",
             Self::Detector(Detector::Ping { .. } | Detector::PingFor(_)) => "ping",
             Self::Detector(Detector::Pong { .. } | Detector::Alive(_)) => "pong",
-            Self::Detector(Detector::Rumours(_) | Detector::Doubts(_)) => "rumours",
+            Self::Detector(Detector::Rumours(_) | Detector::Doubts(_) | Detector::Standing(_)) => {
+                "rumours"
+            }
             Self::Detector(Detector::Goodbye(_)) => "goodbye",
             Self::Relayed(_) => "relayed",
             Self::Clique(_) => "clique",
@@ -125,6 +127,7 @@ impl<I: Copy> Message<I> {
                 detector::Message::Rumours(_) => (66, 0, None),
                 detector::Message::Doubts(_) => (67, 0, None),
                 detector::Message::Goodbye(goodbye) => (68, 0, Some(goodbye.peer)),
+                detector::Message::Standing(_) => (69, 0, None),
             },
             Self::Clique(message) => {
                 let (kind, level) = message.body.slot();

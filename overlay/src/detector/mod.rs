@@ -82,6 +82,10 @@ pub enum Message<I> {
     /// A member has left, as itself has signed. The host of the receiver verifies that
     /// before this machine hears of it.
     Goodbye(Goodbye<I>),
+    /// To whom a link is new: accusations that hold already, each with the beats that are left
+    /// of it. They are believed for no longer and not passed on, so that none outlives those
+    /// that heard it first. Of these [`MAX_TOLD`] at most are read.
+    Standing(Vec<(Rumour<I>, u32)>),
 }
 
 /// What has become of a peer.
@@ -331,10 +335,29 @@ impl<I: Id> Detector<I> {
 
     /// Who has a new link may have been started since others were found down.
     fn tell_who_is_down(&self, peer: I, out: &mut Out<I>) {
-        let told: Vec<Rumour<I>> = self.rumours.in_doubt().take(MAX_TOLD).collect();
+        let told: Vec<(Rumour<I>, u32)> = self.rumours.standing().take(MAX_TOLD).collect();
         if !told.is_empty() {
-            out.send(peer, Message::Rumours(told));
+            out.send(peer, Message::Standing(told));
         }
+    }
+
+    fn on_standing(
+        &mut self,
+        from: I,
+        standing: Vec<(Rumour<I>, u32)>,
+        links: &Links<'_, I>,
+        out: &mut Out<I>,
+    ) -> Vec<(I, Verdict)> {
+        let mut verdicts = Vec::new();
+        for (rumour, beats_left) in standing.into_iter().take(MAX_TOLD) {
+            // What is known of it already is as old as it is.
+            let was_known = self.rumours.knows_of(rumour.peer);
+            verdicts.extend(self.on_rumour(from, rumour, links, out));
+            if !was_known {
+                self.rumours.shorten(rumour.peer, beats_left);
+            }
+        }
+        verdicts
     }
 
     /// After a pause of this very process nobody's silence means anything, and
@@ -500,6 +523,7 @@ impl<I: Id> Detector<I> {
                 return verdicts.collect();
             }
             Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
+            Message::Standing(standing) => return self.on_standing(from, standing, links, out),
             // As an accusation of that life it is answered with the later one.
             Message::Goodbye(goodbye) if self.is_outdated(&goodbye, links) => {
                 let verdict = self.on_rumour(from, goodbye.rumour(), links, out);

@@ -230,6 +230,25 @@ impl<I: Id> Rumours<I> {
         self.of_belief(Belief::Hearsay).chain(witnessed)
     }
 
+    /// The same with the beats that are left of each.
+    pub(super) fn standing(&self) -> impl Iterator<Item = (Rumour<I>, u32)> + '_ {
+        let down = self.entries.values().filter(|entry| entry.is_down());
+        down.map(|entry| (entry.rumour, entry.beats_left))
+    }
+
+    /// Whether anything is said of this peer.
+    pub(super) fn knows_of(&self, peer: I) -> bool {
+        self.entries.contains_key(&peer)
+    }
+
+    /// What is said of this peer ends in so many beats, if not before, and is not passed on.
+    pub(super) fn shorten(&mut self, peer: I, beats: u32) {
+        if let Some(entry) = self.entries.get_mut(&peer) {
+            entry.beats_left = entry.beats_left.min(beats.max(1));
+            entry.is_told = true;
+        }
+    }
+
     fn of_belief(&self, belief: Belief) -> impl Iterator<Item = Rumour<I>> + '_ {
         let entries = self.entries.values();
         let entries = entries.filter(move |entry| !entry.rumour.is_up && entry.belief == belief);

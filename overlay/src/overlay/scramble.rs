@@ -143,6 +143,10 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
         }
         .into(),
         14 if noise.one_in(2) => detector::Message::Doubts(vec![rumour(noise, peer, mark)]).into(),
+        14 if noise.one_in(4) => {
+            let beats_left = noise.next() as u32;
+            detector::Message::Standing(vec![(rumour(noise, peer, mark), beats_left)]).into()
+        }
         14 => detector::Message::Rumours(vec![rumour(noise, peer, mark)]).into(),
         _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
     })

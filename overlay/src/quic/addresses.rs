@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::book::Contact;
-use super::dial::seen;
+use super::handshake::seen;
 use super::peer::Link;
 
 /// An address that is gone for this long is not coming back at once: an interface that

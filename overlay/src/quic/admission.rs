@@ -18,8 +18,8 @@ use quinn::{Connection, SendStream};
 use tokio::sync::oneshot;
 
 use super::close::{CloseCode, DialError};
-use super::dial::{GREETING_PRIORITY, said_addresses, seen, subject_of};
 use super::greeting::{self, Fingerprint, Greeting, Hello, Refusal};
+use super::handshake::{GREETING_PRIORITY, said_addresses, seen, subject_of};
 use super::life::Places;
 use super::link::Question;
 use super::peer::Link;

@@ -31,7 +31,7 @@ use super::notary::Notary;
 use crate::lives::BOOT_MAX;
 
 /// The version of all that is said here.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// The longest message after its header, in bytes: a statement of a life with the longest
 /// chain, and 1,024 bytes for all else.
 const MESSAGE_MAX: usize = 1024 + Notary::MAX_STATEMENT;

@@ -176,20 +176,30 @@ impl Life {
 }
 
 /// The connections of this process whose TLS is done, by peer and fingerprint. Bounded as
-/// handshakes and links are.
+/// handshakes and links are, and per peer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connections(Arc<Mutex<BTreeSet<(PeerId, Fingerprint)>>>);
 
 impl Connections {
-    /// Note a connection until the value is dropped.
-    pub(super) fn enter(&self, peer: PeerId, connection: &Connection) -> Entered {
+    /// Note a connection until the value is dropped, unless the peer has `most` already.
+    pub(super) fn enter(
+        &self,
+        peer: PeerId,
+        connection: &Connection,
+        most: usize,
+    ) -> Option<Entered> {
         let fingerprint = fingerprint(connection);
-        self.lock().insert((peer, fingerprint));
-        Entered {
+        let mut all = self.lock();
+        if to_peer(&all, peer).count() >= most {
+            return None;
+        }
+        all.insert((peer, fingerprint));
+        drop(all);
+        Some(Entered {
             connections: self.clone(),
             peer,
             fingerprint,
-        }
+        })
     }
 
     /// Whether this process has a connection to `peer` with this fingerprint.
@@ -199,15 +209,22 @@ impl Connections {
 
     /// Those to `peer`, as far as a Hello names them.
     pub(super) fn to(&self, peer: PeerId) -> Vec<Fingerprint> {
-        let range = (peer, Fingerprint::default())..;
         let all = self.lock();
-        let to_peer = all.range(range).take_while(|(to, _)| *to == peer);
-        to_peer.take(OTHERS_MAX).map(|(_, one)| *one).collect()
+        to_peer(&all, peer).take(OTHERS_MAX).copied().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<(PeerId, Fingerprint)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn to_peer(
+    all: &BTreeSet<(PeerId, Fingerprint)>,
+    peer: PeerId,
+) -> impl Iterator<Item = &Fingerprint> {
+    let range = (peer, Fingerprint::default())..;
+    let of_peer = all.range(range).take_while(move |(to, _)| *to == peer);
+    of_peer.map(|(_, fingerprint)| fingerprint)
 }
 
 /// A connection that is noted.

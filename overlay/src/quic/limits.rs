@@ -5,9 +5,14 @@ use std::time::Duration;
 /// The bounds of a transport. Each says what happens when it is reached.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Links at once; more are refused as busy. Guess: a binomial graph of 2^20
+    /// Links at once, draining ones too; of further peers they are refused as busy. Those of
+    /// linked peers have room up to twice as many. Guess: a binomial graph of 2^20
     /// nodes has degree 39, a parent 16 children, the sibling tree a handful.
     pub links: usize,
+    /// Connections to one peer at once whose TLS is done: the link, those that greet and those
+    /// that drain. Another one is refused as busy. Guess: two dials that meet, as many that
+    /// drain, and the same of a second process of its identity.
+    pub peer_connections: usize,
     /// Peers that have a link, a claim, a dial or waiting frames; a send to one
     /// more fails. Guess: four times the links.
     pub peers: usize,
@@ -67,8 +72,9 @@ pub struct Limits {
     /// Bytes that those may have sent before they are answered; more are dropped.
     /// Guess: 16 KiB each, above any first flight.
     pub incoming_bytes: u64,
-    /// Handshakes in progress in each direction; more incoming ones are
-    /// refused, more outgoing ones wait. Guess.
+    /// Handshakes in progress in each direction. If there are more incoming ones, whoever has
+    /// fewer than another address takes the oldest of that one, and others are refused; more
+    /// outgoing ones wait. Guess.
     pub handshakes: usize,
     /// From the first packet to HelloAck. Guess: five probe timeouts of a lost
     /// flight at the initial RTT.
@@ -144,7 +150,11 @@ impl Limits {
         if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
             return Err("frames are shorter than 4 GiB");
         }
-        if self.events == 0 || self.large_streams == 0 || self.handshakes == 0 {
+        if self.events == 0
+            || self.large_streams == 0
+            || self.handshakes == 0
+            || self.peer_connections == 0
+        {
             return Err("a bound is zero");
         }
         if self.link_idle < Duration::from_millis(2)
@@ -165,6 +175,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             links: 1024,
+            peer_connections: 8,
             peers: 4096,
             contacts: 8192,
             told_contacts: 4096,

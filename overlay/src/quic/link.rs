@@ -18,11 +18,11 @@ use super::beat;
 use super::buffers;
 use super::clock::Clock;
 use super::close::{CloseCode, DownReason};
-use super::dial;
 use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
+use super::handshake;
 use super::life::Own;
 use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
@@ -115,7 +115,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         let _ = tokio::time::timeout(limit, peer.successor()).await;
     }
     shared.links.fetch_sub(1, Ordering::Relaxed);
-    peer.end_link();
+    peer.end_link(&link);
     report(&shared, &peer).await;
 }
 
@@ -244,7 +244,7 @@ impl Watch {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
                 () = &mut expiry => {
-                    let address = dial::seen(&connection);
+                    let address = handshake::seen(&connection);
                     tracing::warn!(peer = %self.link.name, %address, "the certificate has expired: cutting a link");
                     CloseCode::Certificate.close(&connection);
                     return false;

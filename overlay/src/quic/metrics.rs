@@ -7,12 +7,13 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::frame::{PlainClass, RefusedFrame};
 
 /// Labels of `binomesh_transport_handshake_failures_total`.
-pub(super) const HANDSHAKE_FAILURES: [&str; 29] = [
+pub(super) const HANDSHAKE_FAILURES: [&str; 31] = [
     "bad_certificate",
     "bad_signature",
     "broken",
     "busy",
     "closed_by_peer",
+    "crowded_out",
     "duplicate",
     "expired",
     "greeting",
@@ -32,6 +33,7 @@ pub(super) const HANDSHAKE_FAILURES: [&str; 29] = [
     "stopping",
     "timed_out",
     "tls",
+    "too_many_links",
     "unknown_authority",
     "unresolved",
     "version",

@@ -18,6 +18,7 @@
 //! Not here: the overlay's messages and timers, what a beat says, retransmission
 //! beyond QUIC's own.
 
+mod accept;
 mod addresses;
 mod admission;
 mod advertised;
@@ -36,6 +37,7 @@ mod events;
 mod executor;
 mod frame;
 mod greeting;
+mod handshake;
 mod identity;
 mod judged;
 mod life;
@@ -47,6 +49,7 @@ mod metrics;
 mod notary;
 mod peer;
 mod pieces;
+mod places;
 mod queue;
 mod room;
 mod seam;
@@ -72,6 +75,7 @@ pub use identity::{Identity, IdentityError, Subject, SubjectError, is_name};
 pub use limits::Limits;
 pub use location::{InvalidLocation, Location};
 pub use notary::{Forged, Notary, NotaryError};
+pub use places::{Place, Places};
 pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};
 pub use terms::{Document, Term};
 pub use transport::Transport;

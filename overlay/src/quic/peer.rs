@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use super::admission::Judged;
 use super::choice::{Choice, Dial, Direction, Ends, Gone, choose};
 use super::close::{CloseCode, DownReason};
-use super::dial::seen;
 use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
 use super::greeting::{Farewell, Fingerprint};
+use super::handshake::seen;
 use super::life::Entered;
 use super::link::Question;
 use super::queue::{Full, Queue, QueueLimits};
@@ -193,8 +193,8 @@ struct State {
     settled: Option<CancellationToken>,
     /// Rises whenever frames may have been lost with a link.
     generation: u64,
-    /// Links that run, those that drain too.
-    running: usize,
+    /// Links that run, those that drain too. At most `peer_connections`.
+    running: Vec<Arc<Link>>,
     down: DownReason,
     queue: Queue,
 }
@@ -254,7 +254,7 @@ impl Peer {
             doubt: None,
             settled: None,
             generation: 0,
-            running: 0,
+            running: Vec::new(),
             down: DownReason::Broken,
             queue: Queue::new(limits),
         };
@@ -400,7 +400,7 @@ impl Peer {
         let Some(current) = current else {
             let after = state.settled.take();
             state.set_current(Some(link.clone()));
-            state.running += 1;
+            state.running.push(link.clone());
             self.decided.notify_waiters();
             return Ok(Standing::Current(after));
         };
@@ -423,7 +423,7 @@ impl Peer {
                 };
                 match choose(ends, link.boot, link.dial(), current.dial(), gone) {
                     Choice::Stays => {
-                        state.running += 1;
+                        state.running.push(link.clone());
                         return Ok(Standing::Superfluous);
                     }
                     Choice::Drains => current.start_drain(Farewell::Replaced),
@@ -434,7 +434,7 @@ impl Peer {
             (false, false) => return Err(Unsettled::Changed),
         };
         state.set_current(Some(link.clone()));
-        state.running += 1;
+        state.running.push(link.clone());
         Ok(Standing::Current(after))
     }
 
@@ -466,6 +466,11 @@ impl Peer {
     /// Whether there is a link.
     pub(super) fn is_linked(&self) -> bool {
         self.lock().current.is_some()
+    }
+
+    /// All links that run, the current one and those that drain.
+    pub(super) fn links(&self) -> Vec<Arc<Link>> {
+        self.lock().running.clone()
     }
 
     /// The current link.
@@ -518,9 +523,9 @@ impl Peer {
     }
 
     /// Nothing of one of its links runs any more.
-    pub(super) fn end_link(&self) {
+    pub(super) fn end_link(&self, link: &Arc<Link>) {
         let mut state = self.lock();
-        state.running = state.running.saturating_sub(1);
+        state.running.retain(|other| !Arc::ptr_eq(other, link));
     }
 
     /// What the host should know: the boot linked and the generation.
@@ -545,7 +550,7 @@ impl Peer {
     /// Mark the peer as removed if nobody needs it any more.
     pub(super) fn retire(&self) -> bool {
         let mut state = self.lock();
-        let is_linked = state.current.is_some() || state.running > 0;
+        let is_linked = state.current.is_some() || !state.running.is_empty();
         let needed = state.is_wanted() || state.dialling || is_linked;
         let retires = !needed && !state.removed;
         state.removed |= retires;

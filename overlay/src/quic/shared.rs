@@ -22,6 +22,7 @@ use super::endpoint;
 use super::events::{Order, Telling};
 use super::executor::Executor;
 use super::frame::PlainClass;
+use super::handshake;
 use super::identity::Identity;
 use super::life::Life;
 use super::limits::Limits;
@@ -176,7 +177,7 @@ impl Shared {
         // Between the new verifiers and the look at the links: a handshake that
         // began before is not missed by both.
         self.renewals.fetch_add(1, Ordering::SeqCst);
-        for link in self.table.all().iter().filter_map(|peer| peer.current()) {
+        for link in self.table.all().iter().flat_map(|peer| peer.links()) {
             self.judge(&link);
         }
         Ok(())
@@ -202,7 +203,7 @@ impl Shared {
             let reason = tls::in_words(&error);
             tracing::warn!(
                 peer = %link.name,
-                address = %dial::seen(&link.connection),
+                address = %handshake::seen(&link.connection),
                 reason,
                 "the certificate is not accepted any more: cutting a link"
             );
@@ -232,8 +233,11 @@ impl Shared {
         }
     }
 
-    pub(super) fn has_no_room(&self) -> bool {
-        self.links.load(Ordering::Relaxed) >= self.limits.links
+    /// Whether there is no room for another link: to one more peer, or, since they replace each
+    /// other, to one that is linked.
+    pub(super) fn has_no_room(&self, is_linked: bool) -> bool {
+        let most = self.limits.links.saturating_mul(1 + usize::from(is_linked));
+        self.links.load(Ordering::Relaxed) >= most
     }
 
     /// The endpoint that can reach an address.

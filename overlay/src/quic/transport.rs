@@ -29,7 +29,7 @@ use super::queue::Full;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
 use super::shared::Shared;
 use super::table::Table;
-use super::{beat, dial, endpoint, tls};
+use super::{accept, beat, endpoint, handshake, tls};
 use crate::PeerId;
 
 /// How long the last packets may take after everything was closed.
@@ -129,7 +129,7 @@ impl Transport {
         });
         for endpoint in &shared.endpoints {
             // Not tracked: it ends with the endpoint, so that nobody waits for it.
-            let accepting = dial::accept(shared.clone(), endpoint.clone());
+            let accepting = accept::accept(shared.clone(), endpoint.clone());
             shared.executor.spawn(accepting);
         }
         // The advertised addresses that are there now may be gone at the first beat.
@@ -388,7 +388,7 @@ impl Transport {
             peer: link.peer,
             name: link.name.clone(),
             boot: link.boot,
-            address: dial::seen(&link.connection),
+            address: handshake::seen(&link.connection),
             direction: link.direction,
             rtt: link.connection.rtt(),
             up_for: self.shared().now().saturating_duration_since(link.up),

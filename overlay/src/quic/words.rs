@@ -11,6 +11,7 @@ pub(super) fn of(label: &str) -> &'static str {
         "bad_signature" => "its holder does not have the key",
         "busy" => "this node has no room for another link",
         "closed_by_peer" => "the peer closed the connection",
+        "crowded_out" => "its address has more handshakes in progress than others that wait",
         "duplicate" => "another process has this identity",
         "expired" => "expired",
         "greeting" => "the greeting was refused",
@@ -28,6 +29,7 @@ pub(super) fn of(label: &str) -> &'static str {
         "stopping" => "this node is stopping",
         "timed_out" => "no answer",
         "tls" => "TLS failed",
+        "too_many_links" => "it has as many connections to this node as one peer may have",
         "unknown_authority" => "unknown authority",
         "unresolved" => "its name does not resolve",
         "version" => "another protocol version",
@@ -64,7 +66,9 @@ pub(super) fn remedy(label: &str) -> &'static str {
             "stop the other process that has this node's certificate, or take this node's own \
              address out of its `seeds`"
         }
-        "busy" | "no_room" => "see the table of bounds in docs/design.md",
+        "busy" | "no_room" | "crowded_out" | "too_many_links" => {
+            "see the table of bounds in docs/design.md"
+        }
         "no_route" => "bind an address of the same family as the peer's",
         "unresolved" => "see that the name is in DNS or in /etc/hosts, and is spelt right",
         "timed_out" => "see that the peer runs and that UDP packets reach its address",

@@ -14,4 +14,5 @@ mod names;
 mod notary;
 mod queues;
 mod raw;
+mod shares;
 mod trust;

@@ -103,7 +103,7 @@ pub(crate) async fn knock(
 }
 
 /// The version of greetings.
-pub(crate) const GREETING: u8 = 3;
+pub(crate) const GREETING: u8 = 4;
 
 /// A well-formed Hello: version, length, and in postcard the variant, boot,
 /// attempt, no ended dial, none given up, no addresses, no other connections, no member, no

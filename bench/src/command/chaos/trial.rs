@@ -424,7 +424,8 @@ impl<'a> Trial<'a> {
         }
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
-        self.collectives.on_graph(now, self.watch.is_healed());
+        let is_exact = self.watch.is_exact(&self.world);
+        self.collectives.on_graph(now, is_exact);
         let is_settled = self.watch.is_healed() && now >= self.watch.since() + WORDS_STAND;
         if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
             self.checker.on_exact(now);

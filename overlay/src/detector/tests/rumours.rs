@@ -391,11 +391,27 @@ fn who_believes_an_accusation_of_an_unknown_life_hears_no_news_in_one_of_a_known
 }
 
 #[test]
-fn who_has_a_new_link_hears_who_is_down() {
+fn who_has_a_new_link_hears_who_is_down_and_for_how_long_yet() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 9, 4);
+    let life = bed.detector.rumours.standing().next().unwrap().1;
+    bed.told();
+    bed.beat();
     bed.sent();
     bed.detector.on_link_up(7, 70, &mut bed.out);
-    let told = Message::Rumours(vec![accusation(9, 4, 0)]);
+    let told = Message::Standing(vec![(accusation(9, 4, 0), life - 1)]);
     assert_eq!(bed.sent(), [(7, told)]);
+}
+
+/// Else nodes that start one after the other would keep an accusation for ever.
+#[test]
+fn what_a_new_link_says_is_not_passed_on_and_believed_for_no_longer() {
+    let mut bed = Bed::new(Planted::NONE);
+    let said = Message::Standing(vec![(accusation(9, 4, 0), 2)]);
+    assert_eq!(bed.hear(2, said.clone()), [(9, Verdict::ToldDown)]);
+    assert!(bed.told().is_empty());
+    assert_eq!(bed.hear(3, said), []);
+    bed.beat();
+    assert!(bed.detector.is_down(9));
+    assert!(bed.beat().contains(&(9, Verdict::Expired)));
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh::world::{Fault, Id, World};
+use binomesh_overlay::Epoch;
 
 use super::super::violation::Violation;
 
@@ -16,6 +17,8 @@ pub(super) struct Watch {
     /// Whether the graph was seen to be wrong since then.
     is_wrong: bool,
     is_healed: bool,
+    /// The epoch in which the graph was seen to be exact last.
+    epoch: Option<Epoch<Id>>,
     /// Whether those who are up can find each other at all.
     is_connected: Option<bool>,
     /// A partition that is long enough for its parts to heal.
@@ -53,6 +56,16 @@ impl Watch {
         self.is_healed
     }
 
+    /// Whether it healed, and is exact in the epoch that there is now: a lie about sizes may
+    /// have made one that looked right, in which most ranks are vacant.
+    pub(super) fn is_exact(&mut self, world: &World) -> bool {
+        let epoch = common_epoch(world);
+        if self.is_healed && epoch != self.epoch {
+            self.epoch = epoch.filter(|_| world.defect().is_none());
+        }
+        self.is_healed && epoch.is_some() && epoch == self.epoch
+    }
+
     /// Whether it did not heal and will not.
     pub(super) fn has_ended(&self) -> bool {
         !self.violations.is_empty()
@@ -68,8 +81,11 @@ impl Watch {
         if since > now || self.is_healed {
             return;
         }
-        if is_agreed(world) && world.defect().is_none() {
+        if let Some(epoch) = common_epoch(world)
+            && world.defect().is_none()
+        {
             self.is_healed = true;
+            self.epoch = Some(epoch);
             self.healed.extend(self.is_wrong.then(|| now - since));
             return;
         }
@@ -133,15 +149,13 @@ impl Parts {
     }
 }
 
-/// Whether all live peers stand in one epoch: a quick look before a close one.
-fn is_agreed(world: &World) -> bool {
+/// The epoch in which all live peers stand, if it is one: a quick look before a close one.
+fn common_epoch(world: &World) -> Option<Epoch<Id>> {
     let mut epochs = world
         .peers()
         .map(|(_, peer)| peer.overlay().placement().map(|place| place.epoch));
-    match epochs.next() {
-        Some(first) => first.is_some() && epochs.all(|epoch| epoch == first),
-        None => false,
-    }
+    let first = epochs.next()?;
+    first.filter(|_| epochs.all(|epoch| epoch == first))
 }
 
 /// Whether the living of a group could all find each other by what they were

@@ -1,0 +1,147 @@
+//! Accepting connections: who gets a place, and the greeting of the acceptor.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use quinn::{ConnectionError, Endpoint, Incoming};
+
+use super::choice::Direction;
+use super::close::{CloseCode, handshake_label};
+use super::frame::RefusedFrame;
+use super::greeting::{self, Greeting, GreetingError};
+use super::handshake::{GREETING_PRIORITY, Handshake, Unfinished, subject_of};
+use super::places::Places;
+use super::warnings;
+use super::{Shared, TransportEvent};
+
+/// Accept connections until the endpoint is closed; while the transport stops, only to tell
+/// the diallers so. No handshake is waited for
+/// here. Once half of the places are taken, the others are for those who show
+/// that they receive at the address from which they seem to send: whoever makes
+/// addresses up cannot take all. Nor can one address while others want places ([`Places`]).
+pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
+    let handshakes = Places::new(shared.limits.handshakes);
+    while let Some(incoming) = endpoint.accept().await {
+        let is_crowded = handshakes.taken() >= shared.limits.handshakes.div_ceil(2);
+        if is_crowded && !incoming.remote_address_validated() {
+            shared.metrics.retried.increment(1);
+            // Fails only for addresses that are validated.
+            let _ = incoming.retry();
+            continue;
+        }
+        let address = incoming.remote_address();
+        let Some(place) = handshakes.take(network(address)) else {
+            shared.note_refusal(address, "busy".into());
+            incoming.refuse();
+            continue;
+        };
+        let accepting = shared.clone();
+        // Not tracked: whoever stops does not wait for strangers.
+        shared.executor.spawn(async move {
+            let limit = accepting.limits.handshake_timeout;
+            let accepted = tokio::select! {
+                accepted = tokio::time::timeout(limit, accept_one(&accepting, incoming)) => {
+                    accepted.unwrap_or(Err("timed_out".into()))
+                }
+                () = place.lost().cancelled_owned() => Err("crowded_out".into()),
+            };
+            drop(place);
+            if let Err(refusal) = accepted {
+                accepting.note_refusal(address, refusal);
+            }
+        });
+    }
+    if !shared.is_stopping() {
+        let address = endpoint.local_addr().ok();
+        tracing::error!(?address, "the socket has failed");
+        shared.emit(TransportEvent::Failed { address }).await;
+    }
+}
+
+/// Who shares an address: one host, or all hosts of a network of 64 bits, which one of them can
+/// make up at will.
+fn network(address: SocketAddr) -> IpAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
+/// Judge and greet one incoming connection.
+async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warnings::Refusal> {
+    let label = |error: ConnectionError| warnings::Refusal::from(handshake_label(&error));
+    let trust = shared.trust();
+    let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
+    let mut guard = Unfinished(Some(connection.clone()));
+    let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
+    let (id, name) = (subject.id, subject.name.clone());
+    let refused = |label| warnings::Refusal {
+        label,
+        peer: Some((id, name.clone())),
+    };
+    let is_self = id == shared.me;
+    let most = shared.limits.peer_connections;
+    let Some(entered) = shared.life.connections.enter(id, &connection, most) else {
+        guard.close(CloseCode::Busy);
+        return Err(refused("too_many_links"));
+    };
+    let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
+    let _ = say.set_priority(GREETING_PRIORITY);
+    let hello = match greeting::hear(&mut hear).await {
+        // Whoever stops makes room for the next process of its identity.
+        Ok(Greeting::Probe(about)) if !shared.is_stopping() => {
+            shared.present((&mut say, &connection), id, &about).await;
+            guard.close(CloseCode::Done);
+            return Ok(());
+        }
+        Ok(Greeting::Probe(_)) => {
+            guard.close(CloseCode::Stopping);
+            return Err(refused("stopping"));
+        }
+        Ok(Greeting::Hello(_)) if is_self => {
+            guard.close(CloseCode::WrongPeer);
+            return Err(refused("self"));
+        }
+        Ok(Greeting::Hello(hello)) => hello,
+        Err(GreetingError::Version) => {
+            guard.close(CloseCode::Version);
+            return Err(refused("version"));
+        }
+        Ok(_) | Err(GreetingError::Malformed) => {
+            guard.close(CloseCode::Protocol);
+            shared.metrics.frame_refused(RefusedFrame::Malformed);
+            return Err(refused("greeting"));
+        }
+        Err(GreetingError::Ended) => return Err(refused("closed_by_peer")),
+    };
+    if shared.is_stopping() {
+        guard.close(CloseCode::Stopping);
+        return Err(refused("stopping"));
+    }
+    let known = shared.table.find(subject.id);
+    if shared.has_no_room(known.is_some_and(|peer| peer.is_linked())) {
+        guard.close(CloseCode::Busy);
+        return Err(refused("busy"));
+    }
+    shared.metrics.accepted.increment(1);
+    let ack = shared.hello(id, 0);
+    let greeted = Handshake {
+        connection,
+        chain,
+        subject,
+        say,
+        hear,
+        direction: Direction::Incoming,
+        attempt: hello.attempt,
+        said: ack.gone,
+        trust,
+        own_boot: ack.boot,
+        entered,
+    };
+    // Registered before the HelloAck is written: when the peer, having it, says
+    // goodbye on another connection, this one is known here.
+    let ack = Greeting::Hello(ack);
+    let registered = greeted.register(shared, hello, Some(ack)).await;
+    guard.disarm();
+    registered.map_err(|error| refused(error.label()))
+}

@@ -1,0 +1,248 @@
+//! A connection over which both have greeted becomes a link, drains at once, or is refused.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use quinn::{Connection, RecvStream, SendStream};
+use rustls_pki_types::CertificateDer;
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::book::{ADDRESSES_MAX, Contact, is_dialable};
+use super::choice::{Direction, Gone};
+use super::close::{CloseCode, DialError};
+use super::greeting::{Farewell, Greeting, Hello, Refusal};
+use super::identity::{Subject, valid_for};
+use super::life::Entered;
+use super::link::{self, Greeted, MAX_QUESTIONS};
+use super::peer::{Link, Peer, Standing, Unsettled};
+use crate::PeerId;
+
+/// The priority of the greeting stream: above all classes.
+pub(super) const GREETING_PRIORITY: i32 = 4;
+/// How often a greeting is judged again because another link came up meanwhile.
+const JUDGEMENTS: usize = 4;
+
+/// A connection over which both have greeted.
+pub(super) struct Handshake {
+    pub(super) connection: Connection,
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) subject: Subject,
+    pub(super) say: SendStream,
+    pub(super) hear: RecvStream,
+    pub(super) direction: Direction,
+    pub(super) attempt: u64,
+    /// What this node has said of other connections.
+    pub(super) said: Gone,
+    /// Whom this node believed when TLS began.
+    pub(super) trust: u64,
+    /// The life of this process that greets.
+    pub(super) own_boot: u64,
+    pub(super) entered: Entered,
+}
+
+impl Handshake {
+    /// Make it a link if its process is admitted, or let it drain if another one stands.
+    /// The link says `ack` before all else.
+    pub(super) async fn register(
+        self,
+        shared: &Arc<Shared>,
+        hello: Hello,
+        ack: Option<Greeting>,
+    ) -> Result<(), DialError> {
+        let (mut say, hear, own_boot, trust) = (self.say, self.hear, self.own_boot, self.trust);
+        let id = self.subject.id;
+        let said = said_addresses(&hello);
+        let is_seen_only = said.is_empty();
+        let contact = Contact {
+            id,
+            name: self.subject.name.clone(),
+            addresses: match is_seen_only {
+                true => vec![seen(&self.connection)],
+                false => said,
+            },
+        };
+        let limits = &shared.limits;
+        let greeter = shared.life.greeter(id, &hello);
+        let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
+        let link = Arc::new(Link {
+            peer: id,
+            name: self.subject.name,
+            boot: hello.boot,
+            is_proven: greeter.is_proven,
+            is_member: AtomicBool::new(greeter.is_member),
+            questions: ask,
+            entered: self.entered,
+            others: hello.others.clone(),
+            attempt: self.attempt,
+            direction: self.direction,
+            connection: self.connection,
+            up: shared.now(),
+            expires: shared.now() + valid_for(&self.chain),
+            distrusted: CancellationToken::new(),
+            chain: self.chain,
+            traffic: Default::default(),
+            last_packet: Default::default(),
+            ready: Default::default(),
+            persistent: Default::default(),
+            drain: watch::Sender::new(None),
+            settled: CancellationToken::new(),
+            large: Arc::new(Semaphore::new(limits.large_streams)),
+            is_seen_only,
+            is_given_up: AtomicBool::new(false),
+            probe: Notify::new(),
+        });
+        let (peer, after) = match settle(shared, &link, self.said, &hello).await {
+            Ok(settled) => settled,
+            Err(Unadmitted::NoRoom) => {
+                CloseCode::Busy.close(&link.connection);
+                return Err(DialError::NoRoom);
+            }
+            Err(Unadmitted::Refused(refusal)) => {
+                shared.refuse(&mut say, &link.connection, refusal).await;
+                return Err(DialError::NotAdmitted);
+            }
+        };
+        shared.book().authenticate(contact);
+        // A renewal since TLS began may have looked at the links before this one
+        // was among them.
+        shared.judge_since(trust, &link);
+        if own_boot != shared.life.boot() {
+            CloseCode::NewLife.close(&link.connection);
+        }
+        if shared.is_stopping() {
+            link.start_drain(Farewell::Stopping);
+        }
+        let greeted = Greeted {
+            peer,
+            link,
+            say,
+            hear,
+            ack,
+            after,
+            questions,
+            own: shared.life.changes(),
+        };
+        shared.spawn(link::run(shared.clone(), greeted));
+        Ok(())
+    }
+}
+
+/// Why a greeted connection is no link.
+enum Unadmitted {
+    NoRoom,
+    Refused(Refusal),
+}
+
+/// Judge the process of a connection, and give the connection its place. `said` is what this
+/// node has said of other connections. Returns after what it may write.
+async fn settle(
+    shared: &Arc<Shared>,
+    link: &Arc<Link>,
+    said: Gone,
+    hello: &Hello,
+) -> Result<(Arc<Peer>, Option<CancellationToken>), Unadmitted> {
+    for _ in 0..JUDGEMENTS {
+        let judged = shared.judge_arrival(link, hello).await;
+        let judged = judged.map_err(Unadmitted::Refused)?;
+        let peer = shared.enter(link.peer).ok_or(Unadmitted::NoRoom)?;
+        let boot = shared.life.boot();
+        let standing = peer.register(shared.me, boot, link, (said, hello.gone), &judged);
+        let after = match standing {
+            Err(Unsettled::Removed | Unsettled::Changed) => continue,
+            Ok(Standing::Current(after)) => after,
+            Ok(Standing::Superfluous) => {
+                shared.metrics.replaced_links.increment(1);
+                link.start_drain(Farewell::Replaced);
+                None
+            }
+        };
+        if link.is_proven && shared.life.note(link.peer, hello) {
+            shared.metrics.lives_forgotten.increment(1);
+        }
+        return Ok((peer, after));
+    }
+    Err(Unadmitted::NoRoom)
+}
+
+/// Closes a connection that did not get through its greeting.
+pub(super) struct Unfinished(pub(super) Option<Connection>);
+
+impl Unfinished {
+    pub(super) fn close(&mut self, code: CloseCode) {
+        if let Some(connection) = self.0.take() {
+            code.close(&connection);
+        }
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.close(CloseCode::TooSlow);
+    }
+}
+
+/// Who is at the other end, by the certificate that TLS has verified.
+pub(super) fn subject_of(
+    connection: &Connection,
+) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
+    let identity = connection.peer_identity()?;
+    let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    let subject = Subject::of_certificate(chain.first()?).ok()?;
+    Some((subject, *chain))
+}
+
+/// Where the peer says it can be dialled. One that says nothing is dialled where it is seen,
+/// for it dials from the socket on which it listens.
+pub(super) fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
+    let said = hello.addresses.iter().copied().filter(is_dialable);
+    said.take(ADDRESSES_MAX).collect()
+}
+
+/// The peer's address; one that a dual-stack socket maps into IPv6 is given as
+/// IPv4.
+pub(super) fn seen(connection: &Connection) -> SocketAddr {
+    let address = connection.remote_address();
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The greeting needs to know whom it is for.
+impl Shared {
+    pub(super) fn hello(&self, to: PeerId, attempt: u64) -> Hello {
+        let own = self.life.own();
+        Hello {
+            boot: own.boot,
+            attempt,
+            gone: self.gone(to),
+            addresses: self.advertised.addresses(),
+            others: self.life.connections.to(to),
+            is_member: own.is_member,
+            statement: own.statement,
+        }
+    }
+
+    /// The connections to this peer that are gone: those that have ended, and a link in doubt.
+    fn gone(&self, peer: PeerId) -> Gone {
+        let mut gone = Gone {
+            ended: self.book().ended(peer),
+            given_up: 0,
+        };
+        let doubted = self.table.find(peer).and_then(|peer| peer.doubted());
+        match doubted.map(|link| (link.direction, link.boot, link.attempt)) {
+            Some((Direction::Incoming, boot, attempt)) => {
+                // Ended dials by other lives of the peer, older or newer, do not count.
+                let same = gone.ended.filter(|(life, _)| *life == boot);
+                gone.ended = same.max(Some((boot, attempt)));
+            }
+            Some((Direction::Outgoing, _, attempt)) => gone.given_up = attempt,
+            None => {}
+        }
+        gone
+    }
+}

@@ -1,0 +1,187 @@
+//! So many at once, and none of one sender may crowd out others.
+//!
+//! While there is room, anybody takes as many places as it wants: 256 nodes of one host are
+//! honest. When all are taken, whoever has fewer places than another takes the oldest that the
+//! greediest has.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Places of senders that are told apart by `K`.
+#[derive(Debug)]
+pub struct Places<K>(Arc<Mutex<State<K>>>);
+
+#[derive(Debug)]
+struct State<K> {
+    most: usize,
+    /// The number of the next place.
+    next: u64,
+    taken: usize,
+    /// By sender, the oldest place first.
+    by_sender: BTreeMap<K, BTreeMap<u64, Taken>>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    /// Told when the place goes to another.
+    lost: CancellationToken,
+    /// It can go to nobody else now.
+    is_busy: bool,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Place<K: Ord + Clone> {
+    places: Places<K>,
+    sender: K,
+    number: u64,
+    lost: CancellationToken,
+}
+
+impl<K> Clone for Places<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Ord + Clone> Places<K> {
+    /// So many, all free.
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            most,
+            next: 0,
+            taken: 0,
+            by_sender: BTreeMap::new(),
+        })))
+    }
+
+    /// Take a place. If all are taken, one of a sender that has at least two more than this one;
+    /// `None` if there is no such sender.
+    pub fn take(&self, sender: K) -> Option<Place<K>> {
+        self.take_beyond(sender, 2)
+    }
+
+    /// Take a place. If all are taken, the oldest of the greediest sender, be it this one.
+    pub fn take_oldest(&self, sender: K) -> Option<Place<K>> {
+        self.take_beyond(sender, 0)
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.lock().taken
+    }
+
+    fn take_beyond(&self, sender: K, ahead: usize) -> Option<Place<K>> {
+        let mut state = self.lock();
+        if state.taken >= state.most {
+            let own = state.by_sender.get(&sender).map_or(0, BTreeMap::len);
+            state.make_room(own + ahead)?;
+        }
+        let (number, lost) = (state.next, CancellationToken::new());
+        state.next += 1;
+        state.taken += 1;
+        let taken = Taken {
+            lost: lost.clone(),
+            is_busy: false,
+        };
+        let of_sender = state.by_sender.entry(sender.clone()).or_default();
+        of_sender.insert(number, taken);
+        Some(Place {
+            places: self.clone(),
+            sender,
+            number,
+            lost,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    /// Take away the oldest place that is not busy, of whoever has most and at least so many.
+    fn make_room(&mut self, least: usize) -> Option<()> {
+        let able = self.by_sender.iter().filter_map(|(sender, places)| {
+            let oldest = places.iter().find(|(_, taken)| !taken.is_busy);
+            oldest.map(|(number, _)| (places.len(), sender.clone(), *number))
+        });
+        // Of those that have as many, the oldest place.
+        let greediest = able.max_by_key(|(count, _, number)| (*count, u64::MAX - number));
+        let (count, sender, number) = greediest?;
+        if count < least {
+            return None;
+        }
+        self.remove(&sender, number)?.lost.cancel();
+        Some(())
+    }
+
+    fn remove(&mut self, sender: &K, number: u64) -> Option<Taken> {
+        let places = self.by_sender.get_mut(sender)?;
+        let taken = places.remove(&number)?;
+        if places.is_empty() {
+            self.by_sender.remove(sender);
+        }
+        self.taken -= 1;
+        Some(taken)
+    }
+}
+
+impl<K: Ord + Clone> Place<K> {
+    /// Told when it goes to another.
+    pub fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// From now on it can go to another, or not.
+    pub fn set_busy(&self, is_busy: bool) {
+        let mut state = self.places.lock();
+        let places = state.by_sender.get_mut(&self.sender);
+        if let Some(taken) = places.and_then(|places| places.get_mut(&self.number)) {
+            taken.is_busy = is_busy;
+        }
+    }
+}
+
+impl<K: Ord + Clone> Drop for Place<K> {
+    fn drop(&mut self) {
+        self.places.lock().remove(&self.sender, self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_sender_has_all_places_while_nobody_else_wants_one() {
+        let places = Places::new(4);
+        let mut held: Vec<_> = (0..4).map(|_| places.take("a").expect("room")).collect();
+        assert!(places.take("a").is_none(), "it is the greediest itself");
+        let b = [(); 2].map(|()| places.take("b").expect("a has two more"));
+        assert!(held[0].lost().is_cancelled() && held[1].lost().is_cancelled());
+        assert!(!held[2].lost().is_cancelled());
+        assert!(places.take("b").is_none(), "both have two");
+        assert!(places.take("c").is_some(), "c has none");
+        drop(b);
+        held.truncate(2);
+        // What was lost is not given back twice.
+        assert_eq!(places.taken(), 1);
+    }
+
+    #[test]
+    fn a_busy_place_goes_to_nobody() {
+        let places = Places::new(2);
+        let (first, second) = (places.take(1).unwrap(), places.take(1).unwrap());
+        first.set_busy(true);
+        let third = places.take_oldest(1).expect("the second is idle");
+        assert!(!first.lost().is_cancelled() && second.lost().is_cancelled());
+        third.set_busy(true);
+        assert!(places.take_oldest(2).is_none());
+        first.set_busy(false);
+        assert!(places.take_oldest(2).is_some());
+        assert!(first.lost().is_cancelled());
+    }
+}

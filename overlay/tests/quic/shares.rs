@@ -1,0 +1,219 @@
+//! What one peer, or one address, may take of a node while others want it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use binomesh_overlay::quic::Contact;
+use quinn::{ConnectionError, Endpoint};
+use rcgen::SerialNumber;
+
+use crate::bed::{Authority, Node, PATIENCE, eventually, id, name_it, packet};
+use crate::raw::{Raw, hello};
+
+const FAILURES: &str = "handshake_failures_total";
+
+/// The code with which the other side closed it.
+fn code(end: &ConnectionError) -> Option<u64> {
+    match end {
+        ConnectionError::ApplicationClosed(close) => Some(close.error_code.into_inner()),
+        _ => None,
+    }
+}
+
+/// A member, all of whose connections come from one socket: they are of one process.
+struct Member<'a> {
+    authority: &'a Authority,
+    endpoint: Endpoint,
+}
+
+impl<'a> Member<'a> {
+    fn new(authority: &'a Authority) -> Self {
+        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+        Self {
+            authority,
+            endpoint: endpoint.expect("a socket"),
+        }
+    }
+
+    async fn connect(&self, to: &Node) -> Raw {
+        let papers = self.authority.issue_to("raw").der();
+        let raw = Raw::connect_from(self.endpoint.clone(), Some(papers), to.address()).await;
+        raw.expect("connected")
+    }
+
+    /// Greet with a dial of this number: a later one wins.
+    async fn greet(&self, to: &Node, attempt: u8) -> (Raw, Result<Vec<u8>, ConnectionError>) {
+        let raw = self.connect(to).await;
+        let mut said = hello(1);
+        said[5] = attempt;
+        let answer = raw.greet(&said).await;
+        (raw, answer)
+    }
+}
+
+#[tokio::test]
+async fn one_peer_has_a_few_connections_and_its_neighbour_has_room() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    config.limits.links = 5;
+    config.limits.peer_connections = 3;
+    let mut a = Node::start(config);
+    let member = Member::new(&authority);
+    let mut held = Vec::new();
+    // None of the earlier ones takes leave: they drain, unfinished.
+    for attempt in 1..=3 {
+        let (raw, answer) = member.greet(&a, attempt).await;
+        answer.expect("an ack");
+        held.push(raw);
+    }
+    for attempt in 4..20 {
+        let (raw, answer) = member.greet(&a, attempt).await;
+        assert!(answer.is_err(), "{attempt}");
+        let end = raw.connection.closed().await;
+        assert_eq!(code(&end), Some(4), "busy: {end}");
+    }
+    let many = a.meter.read(FAILURES, "too_many_links");
+    assert_eq!(many, 16);
+    // A neighbour comes in, and is heard.
+    let b = authority.start("b");
+    b.knows(&a);
+    b.transport.send(a.id(), packet(b"here")).expect("queued");
+    a.until_up(b.id()).await;
+    assert_eq!(&a.received().await.2[..], b"here");
+    // Where one ends another may come.
+    held.pop()
+        .expect("three")
+        .connection
+        .close(9_u32.into(), b"");
+    let mut attempt = 20;
+    loop {
+        attempt += 1;
+        let (_raw, answer) = member.greet(&a, attempt).await;
+        if answer.is_ok() {
+            return;
+        }
+        assert!(attempt < 120, "no room again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_address_has_all_handshakes_until_another_wants_one() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    config.limits.handshakes = 4;
+    // All that could end one of them is another that wants its place.
+    config.limits.handshake_timeout = Duration::from_secs(60);
+    let mut a = Node::start(config);
+    let papers = || Some(authority.issue_to("raw").der());
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        // TLS is done, and it does not greet.
+        silent.push(Raw::connect(papers(), a.address()).await.expect("room"));
+    }
+    assert!(Raw::connect(papers(), a.address()).await.is_err(), "full");
+    assert_eq!(a.meter.read(FAILURES, "busy"), 1);
+    assert!(
+        silent
+            .iter()
+            .all(|raw| raw.connection.close_reason().is_none())
+    );
+    let mut config = authority.config("b");
+    config.bind = vec![SocketAddr::from(([127, 0, 0, 2], 0))];
+    let b = Node::start(config);
+    b.knows(&a);
+    b.transport.connect(a.id());
+    a.until_up(b.id()).await;
+    assert_eq!(a.meter.read(FAILURES, "crowded_out"), 1);
+    let end = tokio::time::timeout(PATIENCE, silent[0].connection.closed()).await;
+    assert!(end.is_ok(), "the oldest one made room");
+    let others = &silent[1..];
+    assert!(
+        others
+            .iter()
+            .all(|raw| raw.connection.close_reason().is_none())
+    );
+}
+
+/// Before, only the link was judged, and one that drains was read on for as long as that may
+/// take.
+#[tokio::test]
+async fn a_renewal_cuts_links_that_drain_too() {
+    let authority = Authority::new("one");
+    let mut config = authority.config("a");
+    config.limits.drain_timeout = Duration::from_secs(60);
+    let a = Node::start(config);
+    let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let endpoint = endpoint.expect("a socket");
+    let serial = SerialNumber::from(77);
+    let papers = authority.issue(|params| {
+        name_it(params, "raw");
+        params.serial_number = Some(serial.clone());
+    });
+    let papers = papers.der();
+    let mut all = Vec::new();
+    for attempt in [5, 4] {
+        let papers = (papers.0.clone(), papers.1.clone_key());
+        let raw = Raw::connect_from(endpoint.clone(), Some(papers), a.address()).await;
+        let raw = raw.expect("connected");
+        let mut said = hello(1);
+        said[5] = attempt;
+        raw.greet(&said).await.expect("an ack");
+        all.push(raw);
+    }
+    eventually("the second is superfluous", || {
+        a.meter.read("replaced_links_total", "") == 1
+    })
+    .await;
+    let renewed = authority.identity_with("a", vec![authority.revoke(serial)]);
+    a.transport.renew(&renewed).expect("renewed");
+    for raw in &all {
+        let end = tokio::time::timeout(PATIENCE, raw.connection.closed()).await;
+        let end = end.expect("it is cut");
+        assert_eq!(code(&end), Some(8), "certificate: {end}");
+    }
+}
+
+/// Nobody answers at the addresses that hearsay has put before the right one.
+#[tokio::test]
+async fn an_address_that_is_silent_keeps_no_other_waiting() {
+    let authority = Authority::new("one");
+    let (mut a, b) = (authority.start("a"), authority.start("b"));
+    let silent = [(); 3].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    let mut addresses: Vec<SocketAddr> = silent
+        .iter()
+        .map(|socket| socket.local_addr().expect("an address"))
+        .collect();
+    addresses.push(a.address());
+    let contact = Contact {
+        id: a.id(),
+        name: "hearsay".to_owned(),
+        addresses,
+    };
+    b.transport.add_contact(contact).expect("room");
+    b.transport.connect(a.id());
+    a.until_up(id("b")).await;
+    assert_eq!(b.meter.read("dials_total", ""), 4);
+    assert_eq!(b.meter.read(FAILURES, "timed_out"), 0, "it waited for none");
+    drop(silent);
+}
+
+/// A refusal is no silence: the next address is tried at once.
+#[tokio::test]
+async fn of_addresses_that_answer_wrongly_the_next_is_tried() {
+    let authority = Authority::new("one");
+    let (mut a, b, c) = (
+        authority.start("a"),
+        authority.start("b"),
+        authority.start("c"),
+    );
+    let contact = Contact {
+        id: a.id(),
+        name: "hearsay".to_owned(),
+        addresses: vec![c.address(), a.address()],
+    };
+    b.transport.add_contact(contact).expect("room");
+    b.transport.connect(a.id());
+    a.until_up(b.id()).await;
+    assert_eq!(b.meter.read("dials_total", ""), 2);
+}
