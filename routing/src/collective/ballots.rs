@@ -20,6 +20,7 @@ const TURN: Duration = Duration::from_millis(100);
 impl<I: Id + Serialize> Instance<I> {
     /// Begin to have it decided, if this member coordinates and it is time.
     pub(super) fn consider(&mut self, ctx: &mut Ctx<'_, I>) {
+        self.take_back(ctx);
         let is_busy = self.decided.is_some() || self.poll.is_some() || self.holds_off;
         if is_busy || self.coordinator(ctx.gone) != self.me || !self.is_ready(ctx.gone) {
             return;
@@ -69,7 +70,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Somebody is waited for again that was given up when promises were asked for.
+    /// Somebody is waited for again that was given up when promises were asked for: it is back,
+    /// or its value is held by others after all.
     pub(super) fn take_back(&mut self, ctx: &Ctx<'_, I>) {
         if !self.is_ready(ctx.gone) {
             self.poll.take_if(|poll| poll.proposal().is_none());

@@ -146,3 +146,39 @@ fn a_value_that_is_lost_aborts_as_its_member_would() {
         assert!(outcome.missing.contains(&(3, Class::Lost)), "{outcome:?}");
     }
 }
+
+/// Who takes over has yet to hear that enough members hold the root's value, and hears it while
+/// it asks for promises.
+#[test]
+fn who_has_time_again_while_it_asks_waits_on() {
+    for seed in 0..20 {
+        let mut net = Net::new(3, seed);
+        let terms = Terms {
+            on_loss: OnLoss::Abort,
+            ..net.terms(1, Verb::Scatter { root: 2 })
+        };
+        let call = |net: &mut Net, id| net.call(id, &terms, value(id, 20_000), TIME);
+        let caller = call(&mut net, 1);
+        call(&mut net, 2);
+        net.run(Duration::from_secs(2));
+        net.members.remove(&2);
+        for id in [0, 1] {
+            net.feed(id, Input::Left(2));
+        }
+        net.run(Duration::from_secs(2));
+        // It may be that the promise came first: then the root is lost.
+        if let Some(Ok(outcome)) = net.answers.get(&caller) {
+            assert_eq!(outcome.end, Some(End::RootLost), "{seed}: {outcome:?}");
+            continue;
+        }
+        let late = call(&mut net, 0);
+        net.run(Duration::from_secs(2));
+        for call in [caller, late] {
+            let outcome = net.outcome(call);
+            assert!(
+                outcome.agreed && outcome.missing.is_empty(),
+                "{seed}: {outcome:?}"
+            );
+        }
+    }
+}
