@@ -4,12 +4,11 @@
 //! Every error is `{"error": …, "remedy": …}`.
 
 pub(crate) mod collecting;
-mod connections;
 mod pushing;
 mod sending;
+mod serving;
 
 use std::convert::Infallible;
-use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -22,8 +21,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::Listener;
 use axum::{Json, Router};
+use binomesh_overlay::quic::Places;
 use collecting::{collective, collectives};
-use connections::Bounded;
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -41,8 +40,9 @@ use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
 use pushing::push;
 use sending::{broadcast, reply, send};
+use serving::{Origin, Server};
 
-/// Connections at once, of the socket and of the port each; more wait. A guess:
+/// Connections at once, of the socket and of the port each: see [`serving`]. A guess:
 /// twice the subscribers that a node holds.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// How long open requests may take once the node has stopped.
@@ -143,20 +143,18 @@ impl Door {
     fn serve<L>(&self, listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()>
     where
         L: Listener,
-        L::Addr: Debug,
+        L::Addr: Origin,
     {
         let recorder = self.exporter.recorder();
-        let waits = recording(Some(&recorder), || {
-            metrics::counter!("binomesh_admin_waits_total")
-        });
-        let listener = Bounded::new(listener, CONNECTIONS, waits);
-        let until = stop.clone().cancelled_owned();
-        tokio::spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(until);
-            if let Err(error) = served.await {
-                tracing::error!(%error, "the admin API failed");
-            }
-        })
+        let counted = |name: &'static str| recording(Some(&recorder), || metrics::counter!(name));
+        let server = Server {
+            listener,
+            router,
+            places: Places::new(CONNECTIONS),
+            waits: counted("binomesh_admin_waits_total"),
+            crowded_out: counted("binomesh_admin_crowded_out_total"),
+        };
+        tokio::spawn(server.run(stop.clone()))
     }
 }
 

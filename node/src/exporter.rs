@@ -185,7 +185,11 @@ fn describe() {
     );
     describe_counter!(
         "binomesh_admin_waits_total",
-        "times that the admin API had as many connections as it serves"
+        "times that the admin API had as many connections with requests as it serves"
+    );
+    describe_counter!(
+        "binomesh_admin_crowded_out_total",
+        "connections to the admin API or the metrics port that had no request and made room for new ones"
     );
     describe_counter!(
         "binomesh_subscriber_missed_total",

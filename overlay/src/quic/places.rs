@@ -7,11 +7,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Places of senders that are told apart by `K`.
 #[derive(Debug)]
-pub struct Places<K>(Arc<Mutex<State<K>>>);
+pub struct Places<K>(Arc<Shared<K>>);
+
+#[derive(Debug)]
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    /// Told when a place is free, or busy no longer.
+    freed: Notify,
+}
 
 #[derive(Debug)]
 struct State<K> {
@@ -49,12 +57,14 @@ impl<K> Clone for Places<K> {
 impl<K: Ord + Clone> Places<K> {
     /// So many, all free.
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        let state = Mutex::new(State {
             most,
             next: 0,
             taken: 0,
             by_sender: BTreeMap::new(),
-        })))
+        });
+        let freed = Notify::new();
+        Self(Arc::new(Shared { state, freed }))
     }
 
     /// Take a place. If all are taken, one of a sender that has at least two more than this one;
@@ -66,6 +76,17 @@ impl<K: Ord + Clone> Places<K> {
     /// Take a place. If all are taken, the oldest of the greediest sender, be it this one.
     pub fn take_oldest(&self, sender: K) -> Option<Place<K>> {
         self.take_beyond(sender, 0)
+    }
+
+    /// The same, and wait while all are busy. One waits at a time.
+    pub async fn wait(&self, sender: K) -> Place<K> {
+        loop {
+            let freed = self.0.freed.notified();
+            if let Some(place) = self.take_oldest(sender.clone()) {
+                return place;
+            }
+            freed.await;
+        }
     }
 
     /// How many are taken.
@@ -97,7 +118,8 @@ impl<K: Ord + Clone> Places<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.0.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,12 +164,17 @@ impl<K: Ord + Clone> Place<K> {
         if let Some(taken) = places.and_then(|places| places.get_mut(&self.number)) {
             taken.is_busy = is_busy;
         }
+        drop(state);
+        if !is_busy {
+            self.places.0.freed.notify_one();
+        }
     }
 }
 
 impl<K: Ord + Clone> Drop for Place<K> {
     fn drop(&mut self) {
         self.places.lock().remove(&self.sender, self.number);
+        self.places.0.freed.notify_one();
     }
 }
 
@@ -182,6 +209,18 @@ mod tests {
         assert!(places.take_oldest(2).is_none());
         first.set_busy(false);
         assert!(places.take_oldest(2).is_some());
+        assert!(first.lost().is_cancelled());
+    }
+    #[tokio::test]
+    async fn whoever_finds_all_busy_waits_for_one_that_is_not() {
+        use futures_util::FutureExt;
+        let places = Places::new(1);
+        let first = places.wait(1).await;
+        first.set_busy(true);
+        let mut second = std::pin::pin!(places.wait(2));
+        assert!(second.as_mut().now_or_never().is_none());
+        first.set_busy(false);
+        let _second = second.await;
         assert!(first.lost().is_cancelled());
     }
 }

@@ -1,0 +1,317 @@
+//! Serving HTTP over so many connections at once and no more.
+//!
+//! A connection without a request makes room for a new one, the oldest of whoever has most of
+//! them first; it is closed after a while anyhow. One with a request that runs, such as an open
+//! subscription, makes room for nobody: if there are only such, further ones wait.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use axum::serve::Listener;
+use binomesh_overlay::quic::{Place, Places};
+use http_body_util::BodyExt;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use metrics::Counter;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection may go without a whole request head. A guess: scrapers that come
+/// every 15 s connect anew each time.
+pub(super) const IDLE: Duration = Duration::from_secs(10);
+/// The longest request head in bytes, and what is read ahead of a body.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// Who connects, as far as it is known: local users of a socket are not told apart.
+pub(super) trait Origin {
+    fn origin(&self) -> Option<IpAddr>;
+}
+
+impl Origin for SocketAddr {
+    fn origin(&self) -> Option<IpAddr> {
+        Some(self.ip().to_canonical())
+    }
+}
+
+impl Origin for tokio::net::unix::SocketAddr {
+    fn origin(&self) -> Option<IpAddr> {
+        None
+    }
+}
+
+/// What is served where, and within which bounds.
+pub(super) struct Server<L> {
+    pub(super) listener: L,
+    pub(super) router: Router,
+    pub(super) places: Places<Option<IpAddr>>,
+    /// Counts how often all connections had requests.
+    pub(super) waits: Counter,
+    /// Counts connections without a request that made room.
+    pub(super) crowded_out: Counter,
+}
+
+impl<L> Server<L>
+where
+    L: Listener,
+    L::Addr: Origin,
+{
+    /// Serve until `stop`; then open requests are waited for.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut connections = JoinSet::new();
+        loop {
+            let (io, address) = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+            };
+            let place = tokio::select! {
+                place = place(&self.places, address.origin(), &self.waits) => place,
+                () = stop.cancelled() => break,
+            };
+            let connection = Connection {
+                router: self.router.clone(),
+                place: Arc::new(place),
+                crowded_out: self.crowded_out.clone(),
+                stop: stop.clone(),
+            };
+            connections.spawn(connection.run(io));
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// A place of `places`, once there is one.
+async fn place(
+    places: &Places<Option<IpAddr>>,
+    origin: Option<IpAddr>,
+    waits: &Counter,
+) -> Place<Option<IpAddr>> {
+    match places.take_oldest(origin) {
+        Some(place) => place,
+        None => {
+            waits.increment(1);
+            places.wait(origin).await
+        }
+    }
+}
+
+struct Connection {
+    router: Router,
+    place: Arc<Place<Option<IpAddr>>>,
+    crowded_out: Counter,
+    stop: CancellationToken,
+}
+
+impl Connection {
+    async fn run<T>(self, io: T)
+    where
+        T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+    {
+        let lost = self.place.lost();
+        let (router, place) = (TowerToHyperService::new(self.router), self.place);
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let busy = Busy::begin(&place);
+            let answered = router.call(request);
+            async move { answered.await.map(|response| busy.until_sent(response)) }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(io), service);
+        let mut serving = std::pin::pin!(serving);
+        // What a client does wrong is its own affair.
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            () = lost.cancelled() => return self.crowded_out.increment(1),
+            () = self.stop.cancelled() => serving.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            _ = serving => {}
+            () = lost.cancelled() => self.crowded_out.increment(1),
+        }
+    }
+}
+
+/// A request that runs: its connection makes no room.
+struct Busy(Arc<Place<Option<IpAddr>>>);
+
+impl Busy {
+    fn begin(place: &Arc<Place<Option<IpAddr>>>) -> Self {
+        place.set_busy(true);
+        Self(place.clone())
+    }
+
+    /// It runs until its response has been handed to the connection, which has yet to send the
+    /// rest of it: whoever does not read keeps nobody out.
+    fn until_sent(self, response: Response) -> Response {
+        response.map(|body| {
+            let held = body.map_frame(move |frame| {
+                let _busy = &self;
+                frame
+            });
+            Body::new(held)
+        })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set_busy(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use axum::routing::get;
+    use futures_util::stream;
+    use metrics::CounterFn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU64);
+
+    impl CounterFn for Count {
+        fn increment(&self, by: u64) {
+            self.0.fetch_add(by, Ordering::Relaxed);
+        }
+        fn absolute(&self, to: u64) {
+            self.0.store(to, Ordering::Relaxed);
+        }
+    }
+
+    struct Bed {
+        address: SocketAddr,
+        waits: Arc<Count>,
+        crowded_out: Arc<Count>,
+        _server: JoinHandle<()>,
+    }
+
+    impl Bed {
+        /// A server of `/short`, `/endless` and `/long`, a body that no buffer holds.
+        async fn new(connections: usize) -> Self {
+            let endless = async || {
+                let first = stream::once(async { Ok::<_, std::io::Error>("begun\n") });
+                let rest = stream::pending();
+                Body::from_stream(stream::StreamExt::chain(first, rest))
+            };
+            let router = Router::new()
+                .route("/short", get(async || "short\n"))
+                .route("/endless", get(endless))
+                .route("/long", get(async || vec![0_u8; 64 << 20]));
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (waits, crowded_out) = (Arc::<Count>::default(), Arc::<Count>::default());
+            let server = Server {
+                listener,
+                router,
+                places: Places::new(connections),
+                waits: Counter::from_arc(waits.clone()),
+                crowded_out: Counter::from_arc(crowded_out.clone()),
+            };
+            Self {
+                address,
+                waits,
+                crowded_out,
+                _server: tokio::spawn(server.run(CancellationToken::new())),
+            }
+        }
+
+        async fn connect(&self) -> TcpStream {
+            TcpStream::connect(self.address).await.unwrap()
+        }
+
+        /// A connection with a request whose answer has begun.
+        async fn ask(&self, path: &str) -> TcpStream {
+            let mut stream = self.connect().await;
+            request(&mut stream, path).await;
+            stream
+        }
+    }
+
+    async fn request(stream: &mut TcpStream, path: &str) {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut begun = [0; 15];
+        stream.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200 OK");
+    }
+
+    /// Everything that comes until the other side ends the connection.
+    async fn to_its_end(mut stream: TcpStream) {
+        let mut all = Vec::new();
+        // It may be reset.
+        let _ = stream.read_to_end(&mut all).await;
+    }
+
+    #[tokio::test]
+    async fn connections_without_a_request_keep_nobody_out() {
+        let bed = Bed::new(2).await;
+        let mut held = Vec::new();
+        for _ in 0..6 {
+            held.push(bed.connect().await);
+        }
+        // One that has sent half a head is no better.
+        let mut half = bed.connect().await;
+        half.write_all(b"GET /sh").await.unwrap();
+        for _ in 0..3 {
+            held.push(bed.ask("/short").await);
+        }
+        to_its_end(half).await;
+        assert!(bed.crowded_out.0.load(Ordering::Relaxed) >= 6);
+        assert_eq!(bed.waits.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_runs_makes_no_room() {
+        let bed = Bed::new(1).await;
+        let subscription = bed.ask("/endless").await;
+        let mut waiting = bed.connect().await;
+        waiting
+            .write_all(b"GET /short HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        while bed.waits.0.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(bed.crowded_out.0.load(Ordering::Relaxed), 0);
+        drop(subscription);
+        let mut begun = [0; 15];
+        waiting.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200 OK");
+    }
+
+    /// Time goes on when nothing else happens.
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_send_nothing_end() {
+        let bed = Bed::new(8).await;
+        let began = tokio::time::Instant::now();
+        to_its_end(bed.connect().await).await;
+        assert!(began.elapsed() >= IDLE);
+        // Also after a request.
+        to_its_end(bed.ask("/short").await).await;
+        assert!(began.elapsed() >= 2 * IDLE);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_read_keeps_nobody_out() {
+        let bed = Bed::new(1).await;
+        let deaf = bed.ask("/long").await;
+        let _next = bed.ask("/short").await;
+        assert_eq!(bed.crowded_out.0.load(Ordering::Relaxed), 1);
+        drop(deaf);
+    }
+}
