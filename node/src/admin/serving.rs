@@ -296,6 +296,7 @@ mod tests {
 
     /// Time goes on when nothing else happens.
     #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "the time of the test is paused")]
     async fn connections_that_send_nothing_end() {
         let bed = Bed::new(8).await;
         let began = tokio::time::Instant::now();
