@@ -18,6 +18,7 @@ mod expiry;
 mod faults;
 mod forger;
 mod graph;
+mod hostile;
 mod hosts;
 mod launched;
 mod leaving;
