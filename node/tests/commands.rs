@@ -2,6 +2,7 @@
 //! of children whose parent has died.
 
 #[path = "commands/streams.rs"]
+mod documents;
 mod streams;
 
 use std::io::{BufRead, BufReader, Read};

@@ -606,4 +606,53 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{line}");
         }
     }
+
+    /// The commands of a document's `sh` blocks, in words. What a shell would put in the place
+    /// of a variable is `a`.
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let mut inside = false;
+        let mut found = Vec::new();
+        for line in text.lines() {
+            if line.starts_with("```") {
+                inside = line == "```sh";
+                continue;
+            }
+            let shown = line
+                .replace("./binomesh ", "binomesh ")
+                .replace("$host", "a");
+            for (at, _) in shown.match_indices("binomesh ").filter(|_| inside) {
+                let starts = shown[..at].chars().next_back();
+                if !starts.is_none_or(|before| " '(".contains(before)) {
+                    continue;
+                }
+                let rest = &shown[at..];
+                // Of a command in quotes for another host the rest is not its own.
+                let end = rest.find(['\'', ';', '|', '&', '<', '>']);
+                let rest = &rest[..end.unwrap_or(rest.len())];
+                let words = rest
+                    .split('"')
+                    .enumerate()
+                    .flat_map(|(part, text)| match part % 2 {
+                        0 => text.split_whitespace().map(str::to_owned).collect(),
+                        _ => vec![text.to_owned()],
+                    });
+                found.push(words.collect());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_commands_of_the_guides_parse() {
+        for name in ["operations", "deploy"] {
+            let path = format!("{}/../docs/{name}.md", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let commands = commands(&text);
+            assert!(commands.len() > 5, "{name}: {commands:?}");
+            for words in commands {
+                let parsed = Arguments::try_parse_from(&words);
+                assert!(parsed.is_ok(), "{name}: {words:?}: {}", parsed.unwrap_err());
+            }
+        }
+    }
 }
