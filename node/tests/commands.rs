@@ -1,8 +1,9 @@
 //! The commands as a user meets them: exit status, streams, signals, and the end
 //! of children whose parent has died.
 
-#[path = "commands/streams.rs"]
+#[path = "commands/documents.rs"]
 mod documents;
+#[path = "commands/streams.rs"]
 mod streams;
 
 use std::io::{BufRead, BufReader, Read};
