@@ -30,7 +30,9 @@ fn texts(call: &str) -> Vec<String> {
 
 #[test]
 fn each_warning_and_error_of_the_log_has_its_remedy_in_the_operations_guide() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("a workspace");
     let guide = std::fs::read_to_string(root.join("docs/operations.md")).expect("readable");
     // The first words of each line of the table.
     let told: Vec<&str> = guide
