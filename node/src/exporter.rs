@@ -107,7 +107,7 @@ fn describe() {
     );
     describe_counter!(
         "binomesh_unready_total",
-        "times that the node has been unready for 10 s and said so in the log"
+        "times that the node has been unready for 5 s and said so in the log"
     );
     describe_counter!(
         "binomesh_log_lines_lost_total",

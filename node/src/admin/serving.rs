@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a connection may go without a whole request head. A guess: scrapers that come
 /// every 15 s connect anew each time.
-pub(super) const IDLE: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(10);
 /// The longest request head in bytes, and what is read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
 

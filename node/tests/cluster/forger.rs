@@ -10,8 +10,8 @@ use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::verify;
 use binomesh_overlay::fingers::Message as Finger;
 use binomesh_overlay::quic::{
-    Class, Contact, Events, Frame, Identity, Limits, Notary, SlotKey, Transport, TransportConfig,
-    TransportEvent,
+    Class, Contact, Events, Frame, Identity, Limits, Notary, SendError, SlotKey, Transport,
+    TransportConfig, TransportEvent,
 };
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
@@ -83,6 +83,11 @@ impl Forger {
 
     /// Hand on a copy of a message.
     pub(crate) fn hand(&self, to: PeerId, packet: Packet<PeerId>) {
+        self.try_hand(to, packet).expect("queued");
+    }
+
+    /// Hand on a copy of a message, if there is room.
+    pub(crate) fn try_hand(&self, to: PeerId, packet: Packet<PeerId>) -> Result<(), SendError> {
         let (head, payload) =
             wire::encode(&binomesh_routing::Message::Packet(Box::new(packet))).expect("encodable");
         let frame = Frame {
@@ -92,7 +97,7 @@ impl Forger {
             introduces: Vec::new(),
             merge: None,
         };
-        self.transport.send(to, frame).expect("queued");
+        self.transport.send(to, frame)
     }
 
     /// Its signature of its own goodbye.

@@ -210,8 +210,10 @@ async fn names_of_a_megabyte_write_little_log_and_forge_no_line() {
         copy.header.closed_below = sequence;
         copy.header.topic = Topic::new("$push").expect("a topic");
         copy.payloads = Payloads::from(Bytes::from(payload));
-        forger.hand(victim.id, copy);
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually("there is room for a push", async || {
+            forger.try_hand(victim.id, copy.clone()).ok()
+        })
+        .await;
     }
     eventually("the log tells of them", async || {
         let text = std::fs::read_to_string(&log).expect("readable");

@@ -350,10 +350,10 @@ impl<I: Id> Detector<I> {
     ) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
         for (rumour, beats_left) in standing.into_iter().take(MAX_TOLD) {
-            // What is known of it already is as old as it is.
-            let was_known = self.rumours.knows_of(rumour.peer);
+            // What it is accused of here already has its own age.
+            let was_accused = self.rumours.accuses(rumour.peer);
             verdicts.extend(self.on_rumour(from, rumour, links, out));
-            if !was_known {
+            if !was_accused && self.rumours.accuses(rumour.peer) {
                 self.rumours.shorten(rumour.peer, beats_left);
             }
         }

@@ -236,9 +236,11 @@ impl<I: Id> Rumours<I> {
         down.map(|entry| (entry.rumour, entry.beats_left))
     }
 
-    /// Whether anything is said of this peer.
-    pub(super) fn knows_of(&self, peer: I) -> bool {
-        self.entries.contains_key(&peer)
+    /// Whether this peer is said to be down, believed or not.
+    pub(super) fn accuses(&self, peer: I) -> bool {
+        self.entries
+            .get(&peer)
+            .is_some_and(|entry| !entry.rumour.is_up)
     }
 
     /// What is said of this peer ends in so many beats, if not before, and is not passed on.
@@ -320,7 +322,7 @@ impl<I: Id> Rumours<I> {
         if is_of_other_life(&rumour, known, link, is_answer) {
             return News::Stale;
         }
-        // Who says so of any life says it of this one, too.
+        // An accusation of an unknown life is one of this life, too.
         let is_said = |entry: &&Entry<I>| entry.rumour.boot == 0 && !entry.rumour.is_up;
         let known = known
             .filter(|entry| entry.rumour.boot == rumour.boot || !rumour.is_up && is_said(entry));

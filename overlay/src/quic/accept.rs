@@ -15,10 +15,11 @@ use super::warnings;
 use super::{Shared, TransportEvent};
 
 /// Accept connections until the endpoint is closed; while the transport stops, only to tell
-/// the diallers so. No handshake is waited for
-/// here. Once half of the places are taken, the others are for those who show
-/// that they receive at the address from which they seem to send: whoever makes
-/// addresses up cannot take all. Nor can one address while others want places ([`Places`]).
+/// the diallers so. No handshake is waited for here.
+///
+/// Once half of the places are taken, the others are for those who show that they receive at
+/// the address from which they seem to send: whoever makes addresses up cannot take all. Nor
+/// can one address while others want places ([`Places`]).
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     let handshakes = Places::new(shared.limits.handshakes);
     while let Some(incoming) = endpoint.accept().await {
@@ -58,8 +59,8 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     }
 }
 
-/// Who shares an address: one host, or all hosts of a network of 64 bits, which one of them can
-/// make up at will.
+/// Whose share of the places a handshake counts for: its address, of IPv6 the first 64 bits,
+/// since one host may use as many of the other 64 as it likes.
 fn network(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),

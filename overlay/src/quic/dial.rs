@@ -26,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 10;
 /// How long an address may be silent before the next one is tried beside it. RFC 8305: 250 ms.
 const STAGGER: Duration = Duration::from_millis(250);
+
 /// Dial a peer until there is a link that is not in doubt, or nobody wants one.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let mut failures = peer.failures();

@@ -70,12 +70,13 @@ impl<K: Ord + Clone> Places<K> {
     /// Take a place. If all are taken, one of a sender that has at least two more than this one;
     /// `None` if there is no such sender.
     pub fn take(&self, sender: K) -> Option<Place<K>> {
-        self.take_beyond(sender, 2)
+        self.take_from(sender, |own| own + 2)
     }
 
-    /// Take a place. If all are taken, the oldest of the greediest sender, be it this one.
+    /// Take a place. If all are taken, one that is not busy, also of this sender: the oldest of
+    /// whoever has most. `None` if all are busy.
     pub fn take_oldest(&self, sender: K) -> Option<Place<K>> {
-        self.take_beyond(sender, 0)
+        self.take_from(sender, |_| 0)
     }
 
     /// The same, and wait while all are busy. One waits at a time.
@@ -94,11 +95,12 @@ impl<K: Ord + Clone> Places<K> {
         self.lock().taken
     }
 
-    fn take_beyond(&self, sender: K, ahead: usize) -> Option<Place<K>> {
+    /// If all are taken, from whoever has at least so many as `least` says of the own ones.
+    fn take_from(&self, sender: K, least: impl FnOnce(usize) -> usize) -> Option<Place<K>> {
         let mut state = self.lock();
         if state.taken >= state.most {
             let own = state.by_sender.get(&sender).map_or(0, BTreeMap::len);
-            state.make_room(own + ahead)?;
+            state.make_room(least(own))?;
         }
         let (number, lost) = (state.next, CancellationToken::new());
         state.next += 1;
@@ -212,6 +214,17 @@ mod tests {
         assert!(places.take_oldest(2).is_some());
         assert!(first.lost().is_cancelled());
     }
+
+    #[test]
+    fn an_idle_place_is_there_for_whoever_has_many_busy_ones() {
+        let places = Places::new(3);
+        let busy = [(); 2].map(|()| places.take("a").unwrap());
+        busy.iter().for_each(|place| place.set_busy(true));
+        let idle = places.take("b").unwrap();
+        assert!(places.take_oldest("a").is_some());
+        assert!(idle.lost().is_cancelled());
+    }
+
     #[tokio::test]
     async fn whoever_finds_all_busy_waits_for_one_that_is_not() {
         use futures_util::FutureExt;

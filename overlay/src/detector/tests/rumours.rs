@@ -415,3 +415,19 @@ fn what_a_new_link_says_is_not_passed_on_and_believed_for_no_longer() {
     assert!(bed.detector.is_down(9));
     assert!(bed.beat().contains(&(9, Verdict::Expired)));
 }
+
+#[test]
+fn what_a_new_link_says_of_one_that_was_called_up_is_no_younger() {
+    let mut bed = Bed::new(Planted::NONE);
+    let up = Rumour {
+        is_up: true,
+        ..accusation(9, 4, 1)
+    };
+    bed.hear(3, Message::Rumours(vec![up]));
+    bed.told();
+    let said = Message::Standing(vec![(accusation(9, 4, 1), 2)]);
+    assert_eq!(bed.hear(2, said), [(9, Verdict::ToldDown)]);
+    assert!(bed.told().is_empty());
+    bed.beat();
+    assert!(bed.beat().contains(&(9, Verdict::Expired)));
+}
