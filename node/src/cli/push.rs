@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
@@ -13,12 +13,14 @@ use super::Failure;
 use super::arguments::PushFlags;
 use super::ask::{nobody, one};
 use super::fold::fold;
-use super::output::{Output, ended, in_a_line};
+use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
 /// How long a node may say nothing besides: it passes on a sign of life of its source every
 /// 30 s.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How often the progress is a line of its own, where no bar can be drawn.
+const NOTICE: Duration = Duration::from_secs(10);
 
 #[expect(clippy::disallowed_methods, reason = "patience is wall time")]
 fn now() -> Instant {
@@ -38,7 +40,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     options.patience = Duration::from_secs(flags.patience_seconds);
 
     let client = one(&flags.target).await?;
-    // Draws on standard error, and only on a terminal.
+    // Drawn on standard error if that is a terminal.
     let (bar, style) = match size {
         Some(size) => (
             ProgressBar::new(size),
@@ -62,9 +64,18 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
             tokio::time::sleep(left.max(Duration::from_millis(1))).await;
         }
     };
+    let telling = async {
+        loop {
+            tokio::time::sleep(NOTICE).await;
+            if bar.is_hidden() {
+                note(progress(bar.position(), size));
+            }
+        }
+    };
     let pushed = tokio::select! {
         pushed = pushing => Some(pushed),
         () = silent => None,
+        () = telling => None,
     };
     bar.finish_and_clear();
     let Some(pushed) = pushed else {
@@ -76,6 +87,14 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     let report = pushed?;
     let written = Output::stdout(flags.json).line(&report, described);
     ended(judged(&report, flags.allow_none), written)
+}
+
+fn progress(bytes: u64, size: Option<u64>) -> String {
+    let sent = HumanBytes(bytes);
+    match size {
+        Some(size) => format!("sent {sent} of {}", HumanBytes(size)),
+        None => format!("sent {sent}"),
+    }
 }
 
 /// Whether all have stored it that were to.

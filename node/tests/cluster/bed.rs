@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 /// Long enough for a loaded machine; what takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const BINARY: &str = env!("CARGO_BIN_EXE_binomesh");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_binomesh");
 
 /// Clusters compete for the processor, and deaths are noticed by the clock: two at a time,
 /// since most of a test is waiting.

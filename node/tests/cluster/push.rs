@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -9,10 +10,11 @@ use std::time::Duration;
 
 use binomesh::cluster::Cluster;
 use binomesh::push::{PushOptions, PushReport, PushedStreams, send};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::process::Command;
 use tokio_util::io::InspectReader;
 
-use crate::bed::{self, PATIENCE, eventually, formed, member, ran, stop};
+use crate::bed::{self, BINARY, PATIENCE, eventually, formed, member, ran, stop};
 use crate::many_nodes;
 
 fn bytes(length: usize) -> Vec<u8> {
@@ -120,6 +122,32 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
         let small = std::fs::read(folder(&cluster, node).join("small")).unwrap();
         assert_eq!(small, b"new");
     }
+    stop(cluster).await;
+}
+
+/// A log has no place for a bar.
+#[tokio::test]
+async fn a_push_that_takes_long_says_how_far_it_is() {
+    let _turn = bed::turn().await;
+    let cluster = formed(bed::config(2)).await;
+    let dir = cluster.dir().display().to_string();
+    let mut pushing = Command::new(BINARY)
+        .args(["push", "--cluster", &dir, "--node", "node-1"])
+        .args(["-", "--name", "slow"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("spawned");
+    let mut input = pushing.stdin.take().expect("piped");
+    let output = pushing.stderr.take().expect("piped");
+    input.write_all(b"the first of it").await.expect("taken");
+    let mut lines = BufReader::new(output).lines();
+    let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+    let line = line.expect("in time").expect("read").expect("said");
+    assert_eq!(line, "sent 15 B");
+    drop(input);
+    assert!(pushing.wait().await.expect("ended").success());
     stop(cluster).await;
 }
 
