@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ::metrics::Counter;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, State};
@@ -22,6 +23,7 @@ use axum::routing::{get, post};
 use axum::serve::Listener;
 use axum::{Json, Router};
 use binomesh_overlay::quic::Places;
+use binomesh_overlay::quic::registry::Metric;
 use collecting::{collective, collectives};
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue;
 use crate::command::SendError;
 use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
@@ -146,13 +149,14 @@ impl Door {
         L::Addr: Origin,
     {
         let recorder = self.exporter.recorder();
-        let counted = |name: &'static str| recording(Some(&recorder), || metrics::counter!(name));
+        let counted =
+            |counter: &'static Metric<Counter, 0>| recording(Some(&recorder), || counter.get());
         let server = Server {
             listener,
             router,
             places: Places::new(CONNECTIONS),
-            waits: counted("binomesh_admin_waits_total"),
-            crowded_out: counted("binomesh_admin_crowded_out_total"),
+            waits: counted(&catalogue::ADMIN_WAITS),
+            crowded_out: counted(&catalogue::ADMIN_CROWDED_OUT),
         };
         tokio::spawn(server.run(stop.clone()))
     }

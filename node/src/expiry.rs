@@ -3,6 +3,8 @@
 use binomesh_overlay::quic::{Document, Term};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue;
+
 /// How often a node says it again.
 const AGAIN_SECONDS: i64 = 86_400;
 
@@ -132,9 +134,8 @@ impl Expiry {
             }
         }
         for (term, ..) in &self.terms {
-            let labels = [("document", term.document.clone())];
-            let until = term.until as f64;
-            metrics::gauge!("binomesh_credential_end_timestamp_seconds", &labels).set(until);
+            let end = catalogue::CREDENTIAL_END.with([term.document.clone()]);
+            end.set(term.until as f64);
         }
     }
 }

@@ -15,6 +15,7 @@
 
 #[cfg(feature = "admin")]
 pub mod admin;
+pub mod catalogue;
 #[cfg(feature = "ca")]
 pub mod certificate;
 #[cfg(feature = "cli")]

@@ -25,6 +25,7 @@ use binomesh_routing::{Ordered, PacketId};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::catalogue;
 use crate::topic::{Topic, TopicFilter};
 pub(crate) use listener::Callback;
 pub use listener::Listener;
@@ -349,7 +350,7 @@ impl Subscribers {
     pub(crate) fn admit(&mut self, mut subscriber: Subscriber, unclaimed: &mut Unclaimed) -> bool {
         self.all.retain(|other| !other.is_gone());
         if self.all.len() >= Self::MAX {
-            metrics::counter!("binomesh_subscribers_refused_total").increment(1);
+            catalogue::SUBSCRIBERS_REFUSED.get().increment(1);
             return false;
         }
         if subscriber.is_gone() {
@@ -394,7 +395,7 @@ impl Subscribers {
 fn count_missed(offered: &[Offered]) {
     let missed = offered.iter().map(|offered| offered.missed).sum();
     if missed > 0 {
-        metrics::counter!("binomesh_subscriber_missed_total").increment(missed);
+        catalogue::SUBSCRIBER_MISSED.get().increment(missed);
     }
 }
 

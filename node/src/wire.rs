@@ -11,6 +11,7 @@ use binomesh_overlay::{self as overlay, PeerId};
 use binomesh_routing::{self as routing, collective};
 use bytes::Bytes;
 
+use crate::catalogue;
 use crate::peer::Message;
 
 /// The version of maintenance messages that this node speaks.
@@ -99,7 +100,7 @@ fn merge(older: &Bytes, newer: &Bytes) -> Option<Bytes> {
     };
     let (both, dropped) = read(newer)?.merge(read(older)?);
     if dropped > 0 {
-        metrics::counter!("binomesh_rumours_dropped_total").increment(dropped as u64);
+        catalogue::RUMOURS_DROPPED.get().increment(dropped as u64);
     }
     let body = postcard::to_extend(&both, vec![VERSION]).ok()?;
     Some(body.into())

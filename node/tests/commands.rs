@@ -3,6 +3,8 @@
 
 #[path = "commands/documents.rs"]
 mod documents;
+#[path = "commands/metrics.rs"]
+mod metrics;
 #[path = "commands/streams.rs"]
 mod streams;
 

@@ -16,6 +16,7 @@ use super::launch::{LaunchFlags, check_stdin, name_of};
 use super::output::Output;
 use super::{Failure, runtime, service, start_log};
 use crate::admin::Admin;
+use crate::catalogue;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, Layers, bootstrap, load};
 use crate::credentials::Credentials;
@@ -184,9 +185,9 @@ async fn renew(
         let renewed = renew_once(node, config.clone()).await;
         let outcome = if renewed.is_ok() { "ok" } else { "failed" };
         recording(Some(&recorder), || {
-            metrics::counter!("binomesh_credential_reloads_total", "outcome" => outcome)
-                .increment(1);
-            metrics::gauge!("binomesh_credential_reload_timestamp_seconds")
+            catalogue::CREDENTIAL_RELOADS.with([outcome]).increment(1);
+            catalogue::CREDENTIAL_RELOAD
+                .get()
                 .set(wall_clock_seconds() as f64);
         });
         match renewed {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Host;
+use crate::catalogue;
 use crate::command::SendError;
 use crate::report::Reply;
 use crate::subscription::Offered;
@@ -90,7 +91,7 @@ impl Host {
         };
         let payload = postcard::to_stdvec(&answer).map_err(|_| SendError::NotReady)?;
         if !self.answers.push(to.origin, payload.into()) {
-            metrics::counter!("binomesh_answers_dropped_total").increment(1);
+            catalogue::ANSWERS_DROPPED.get().increment(1);
             return Err(SendError::Busy);
         }
         self.note_room();

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Host, now};
+use crate::catalogue;
 use crate::collective::{
     Action, CollectiveError, CollectiveOutcome, CollectiveView, Given, Missing, Request, placed,
 };
@@ -164,10 +165,12 @@ impl Host {
             Ok(_) => "missing",
             Err(_) => "refused",
         };
-        let labels = [("verb", caller.verb), ("outcome", result)];
-        metrics::counter!("binomesh_collectives_total", &labels).increment(1);
+        let answers = catalogue::COLLECTIVES.with([caller.verb, result]);
+        answers.increment(1);
         let waited = now().saturating_duration_since(caller.since).as_secs_f64();
-        metrics::histogram!("binomesh_collective_seconds", "verb" => caller.verb).record(waited);
+        catalogue::COLLECTIVE_SECONDS
+            .with([caller.verb])
+            .record(waited);
         let _ = caller.reply.send(answer);
     }
 
@@ -286,8 +289,9 @@ impl Host {
     /// What the metrics say of collectives.
     pub(super) fn record_collectives(&mut self) {
         let callers = self.callers.waiting.len();
-        metrics::gauge!("binomesh_collective_callers").set(callers as f64);
-        metrics::counter!("binomesh_collective_messages_dropped_total")
+        catalogue::COLLECTIVE_CALLERS.get().set(callers as f64);
+        catalogue::COLLECTIVE_MESSAGES_DROPPED
+            .get()
             .absolute(self.peer.mail_dropped());
         let mut missed = BTreeSet::new();
         let open = self.peer.collectives().waiting();
@@ -302,11 +306,13 @@ impl Host {
         self.callers.named.extend(new);
         for (name, member) in &self.callers.named {
             let is_missed = missed.contains(&(name.clone(), member.clone()));
-            let labels = [("name", name.clone()), ("member", member.clone())];
-            metrics::gauge!("binomesh_collective_missing", &labels).set(f64::from(is_missed));
+            let series = catalogue::COLLECTIVE_MISSING.with([name.clone(), member.clone()]);
+            series.set(f64::from(is_missed));
         }
         let unnamed = missed.difference(&self.callers.named).count();
-        metrics::gauge!("binomesh_collective_missing_unnamed").set(unnamed as f64);
+        catalogue::COLLECTIVE_MISSING_UNNAMED
+            .get()
+            .set(unnamed as f64);
     }
 
     /// A vote is to be recorded before it is given.
@@ -316,7 +322,7 @@ impl Host {
                 %error,
                 "votes of collectives cannot be recorded; this node votes no more until it is started again"
             );
-            metrics::counter!("binomesh_votes_unrecorded_total").increment(1);
+            catalogue::VOTES_UNRECORDED.get().increment(1);
             self.peer.stop_voting();
         }
     }

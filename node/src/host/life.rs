@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::answer::Answers;
 use super::receipts::LastNames;
 use super::{Host, now, open};
+use crate::catalogue;
 use crate::node::Ended;
 use crate::peer::{Input, Timer};
 
@@ -68,7 +69,7 @@ impl Host {
             boot = self.state.boot,
             "a newer life of this node is known; going on as a new one"
         );
-        metrics::counter!("binomesh_lives_begun_total").increment(1);
+        catalogue::LIVES_BEGUN.get().increment(1);
         self.begin_life();
     }
 

@@ -39,6 +39,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue;
 use crate::command::Command;
 use crate::expiry::Expiry;
 use crate::node::{Ended, Opened, Seat, StartError};
@@ -373,7 +374,7 @@ impl Host {
 
     /// A message is not taken.
     fn count_refused(&mut self, peer: PeerId, reason: &'static str, refused: &dyn Display) {
-        metrics::counter!("binomesh_messages_refused_total", "reason" => reason).increment(1);
+        catalogue::MESSAGES_REFUSED.with([reason]).increment(1);
         if self.refusals.is_news(peer, reason) {
             tracing::warn!(peer = %self.name_of(peer), %refused, "message refused; told once");
         }

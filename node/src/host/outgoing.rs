@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::open::id_of;
 use super::{Host, now};
+use crate::catalogue;
 use crate::command::{Destination, Due, Outgoing, SendError};
 use crate::report::Receipt;
 use crate::settings::Strategy;
@@ -222,7 +223,7 @@ impl Host {
         let messages = &mut self.messages;
         if !has_room || !messages.has_room_for(&outgoing) {
             let full = if has_room { "messages" } else { "collections" };
-            metrics::counter!("binomesh_sends_refused_total", "full" => full).increment(1);
+            catalogue::SENDS_REFUSED.with([full]).increment(1);
             let _ = outgoing.reply.send(Err(SendError::Busy));
             return;
         }

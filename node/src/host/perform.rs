@@ -5,6 +5,7 @@ use binomesh_overlay::{self as overlay, Effect, PeerId};
 use binomesh_routing as routing;
 
 use super::{Host, now};
+use crate::catalogue;
 use crate::peer::{Event, Message, Timer};
 use crate::report::{PlacementView, epoch_name};
 use crate::wire;
@@ -43,12 +44,12 @@ impl Host {
 
     fn send(&self, to: PeerId, message: &Message<PeerId>) {
         let Some(frame) = wire::frame(message) else {
-            metrics::counter!("binomesh_sends_failed_total", "reason" => "encoding").increment(1);
+            catalogue::SENDS_FAILED.with(["encoding"]).increment(1);
             return;
         };
         if let Message::Overlay(message) = message {
             let kind = message.name();
-            metrics::counter!("binomesh_overlay_messages_total", "kind" => kind).increment(1);
+            catalogue::OVERLAY_MESSAGES.with([kind]).increment(1);
             if message.may_be_lost() && self.transport.beat(to, &frame.head) {
                 return;
             }
@@ -62,7 +63,7 @@ impl Host {
                 SendError::ToSelf => "to-self",
                 SendError::Closed => "closed",
             };
-            metrics::counter!("binomesh_sends_failed_total", "reason" => reason).increment(1);
+            catalogue::SENDS_FAILED.with([reason]).increment(1);
             tracing::debug!(peer = %self.name_of(to), %error, "not sent");
         }
     }
@@ -75,11 +76,11 @@ impl Host {
                 let has_left = self.peer.overlay().has_left(*peer);
                 self.inventory.note(*peer, has_left);
                 tracing::info!(peer = %self.name_of(*peer), "peer is down");
-                metrics::counter!("binomesh_peers_down_total").increment(1);
+                catalogue::PEERS_DOWN.get().increment(1);
             }
             overlay::Event::Left { peer, boot } => {
                 tracing::info!(peer = %self.name_of(*peer), boot, "peer has left");
-                metrics::counter!("binomesh_peers_left_total").increment(1);
+                catalogue::PEERS_LEFT.get().increment(1);
                 self.inventory.note(*peer, true);
                 self.look_for_absent();
             }
@@ -87,21 +88,21 @@ impl Host {
                 self.inventory.note(*peer, false);
                 self.look_for_absent();
                 tracing::info!(peer = %self.name_of(*peer), "peer is up again");
-                metrics::counter!("binomesh_peers_up_total").increment(1);
+                catalogue::PEERS_UP.get().increment(1);
             }
             overlay::Event::Expired(peer) => {
                 tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
-                metrics::counter!("binomesh_verdicts_expired_total").increment(1);
+                catalogue::VERDICTS_EXPIRED.get().increment(1);
             }
             overlay::Event::Relinked => {
-                metrics::counter!("binomesh_relinked_total").increment(1);
+                catalogue::RELINKED.get().increment(1);
             }
             overlay::Event::Renumbered { from, to } => {
                 let from = from.map_or(0, overlay::Population::get);
                 tracing::info!(from, to = to.get(), "a new epoch");
-                metrics::counter!("binomesh_renumbered_total").increment(1);
+                catalogue::RENUMBERED.get().increment(1);
                 if to.get() < from {
-                    metrics::counter!("binomesh_compacted_total").increment(1);
+                    catalogue::COMPACTED.get().increment(1);
                 }
             }
             overlay::Event::Seeking { rounds } => {

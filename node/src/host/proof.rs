@@ -10,6 +10,7 @@ use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFaile
 use binomesh_routing::{self as routing, PublishError};
 
 use super::Host;
+use crate::catalogue;
 use crate::expiry::Expiry;
 use crate::node::RenewError;
 use crate::peer::{Input, Message};
@@ -158,7 +159,7 @@ impl Host {
         let verified = notary.verify(from, origin, &digest, signature.bytes());
         let judged = notary.chains_judged() - before;
         if judged > 0 {
-            metrics::counter!("binomesh_signature_chains_judged_total").increment(judged);
+            catalogue::CHAINS_JUDGED.get().increment(judged);
         }
         verified.map_err(forged)
     }
@@ -190,7 +191,7 @@ fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Result<Signature, S
         .ok()
         .and_then(|digest| notary.sign(&digest));
     bytes.and_then(Signature::new).ok_or_else(|| {
-        metrics::counter!("binomesh_signatures_failed_total").increment(1);
+        catalogue::SIGNATURES_FAILED.get().increment(1);
         tracing::error!("the key does not sign");
         SigningFailed
     })

@@ -8,6 +8,7 @@ use binomesh_overlay::{Health, PeerId};
 use tokio::time::Instant;
 
 use super::{Host, open};
+use crate::catalogue;
 use crate::settings::Seed;
 
 /// How long a node may be unready before that is logged: a restart or a new epoch takes
@@ -123,7 +124,7 @@ impl Host {
         }
         self.unreadiness.logged = Some((kind, now));
         self.unreadiness.is_logged = true;
-        metrics::counter!("binomesh_unready_total").increment(1);
+        catalogue::UNREADY.get().increment(1);
         let reason = self.unready();
         tracing::warn!(reason, "not ready, trying on");
     }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::answer::{Answer, is_answer, said};
 use super::collect::{Heard, Settled};
 use super::{Host, now};
+use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
 use crate::subscription::{Message, Offered};
 
@@ -83,7 +84,7 @@ impl Host {
         let answer = Answer::parse(payload).filter(|answer| answer.boot == self.state.boot);
         match answer {
             Some(answer) => self.collections.hear(answer.sequence, from, answer.said),
-            None => metrics::counter!("binomesh_answers_refused_total").increment(1),
+            None => catalogue::ANSWERS_REFUSED.get().increment(1),
         }
     }
 
@@ -137,7 +138,9 @@ impl Host {
             .replies
             .sort_by_key(|reply| std::cmp::Reverse(reply.count));
         receipt.elapsed_seconds = (now() - settled.since).as_secs_f64();
-        metrics::histogram!("binomesh_receipt_seconds").record(receipt.elapsed_seconds);
+        catalogue::RECEIPT_SECONDS
+            .get()
+            .record(receipt.elapsed_seconds);
         let _ = settled.reply.send(Ok(receipt));
     }
 
@@ -179,7 +182,7 @@ impl Host {
                 ..common.clone()
             };
             if open.confirmation == Confirmation::Relayed {
-                metrics::histogram!("binomesh_receipt_seconds").record(elapsed);
+                catalogue::RECEIPT_SECONDS.get().record(elapsed);
                 told.push((open.reply, own));
                 continue;
             }
@@ -287,7 +290,7 @@ impl Host {
             let absent = inventory
                 .absent(now(), |peer| inventory.is_member(peer))
                 .len();
-            metrics::gauge!("binomesh_inventory_absent").set(absent as f64);
+            catalogue::INVENTORY_ABSENT.get().set(absent as f64);
         }
     }
 

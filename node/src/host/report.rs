@@ -6,6 +6,7 @@ use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
 use super::open::id_of;
+use crate::catalogue;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::settings::Seed;
 use crate::state::wall_clock_seconds;
@@ -94,14 +95,16 @@ impl Host {
                 ("held_back", now.map_or(0, |one| one.held_back as u64)),
                 ("bytes", now.map_or(0, |one| one.bytes)),
             ] {
-                let labels = [("peer", name.clone()), ("kind", kind.to_owned())];
-                metrics::gauge!("binomesh_slow_peer", &labels).set(value as f64);
+                let series = catalogue::SLOW_PEER.with([name.clone(), kind.to_owned()]);
+                series.set(value as f64);
             }
         }
         let others = slow
             .iter()
             .filter(|one| !self.once_slow.contains(&one.name));
-        metrics::gauge!("binomesh_slow_peers_unnamed").set(others.count() as f64);
+        catalogue::SLOW_PEERS_UNNAMED
+            .get()
+            .set(others.count() as f64);
     }
 
     /// What this node misses to be settled: its own entries, or a link to one of
@@ -160,12 +163,13 @@ impl Host {
             ("misnamed", stats.misnamed),
             ("roster_doubted", stats.roster_doubted),
         ] {
-            metrics::counter!("binomesh_relay_events_total", "event" => name).absolute(value);
+            catalogue::RELAY_EVENTS.with([name]).absolute(value);
         }
         for reason in binomesh_routing::packet::Refusal::ALL {
             let count = stats.refused.get(reason as usize).copied().unwrap_or(0);
-            let labels = [("reason", reason.name())];
-            metrics::counter!("binomesh_relay_refused_total", &labels).absolute(count);
+            catalogue::RELAY_REFUSED
+                .with([reason.name()])
+                .absolute(count);
         }
         for (name, value) in [
             ("duties", stats.open_duties),
@@ -173,23 +177,22 @@ impl Host {
             ("kept", stats.kept_messages),
             ("packets", stats.held_packets),
         ] {
-            metrics::gauge!("binomesh_relay_open", "kind" => name).set(value as f64);
+            catalogue::RELAY_OPEN.with([name]).set(value as f64);
         }
         for list in self.peer.overlay().sizes() {
-            metrics::gauge!("binomesh_overlay_entries", "list" => list.name)
-                .set(list.length as f64);
-            metrics::gauge!("binomesh_overlay_entries_max", "list" => list.name)
-                .set(list.bound as f64);
+            let (length, bound) = (list.length as f64, list.bound as f64);
+            catalogue::OVERLAY_ENTRIES.with([list.name]).set(length);
+            catalogue::OVERLAY_ENTRIES_MAX.with([list.name]).set(bound);
         }
         let (collections, collected_bytes) = self.collections.size();
-        for (name, value) in [
-            ("binomesh_answers_waiting", self.answers.count()),
-            ("binomesh_collections_open", collections),
-            ("binomesh_collections_bytes", collected_bytes),
+        for (gauge, value) in [
+            (&catalogue::ANSWERS_WAITING, self.answers.count()),
+            (&catalogue::COLLECTIONS_OPEN, collections),
+            (&catalogue::COLLECTIONS_BYTES, collected_bytes),
         ] {
-            metrics::gauge!(name).set(value as f64);
+            gauge.get().set(value as f64);
         }
         let bytes = stats.duty_bytes + stats.message_bytes + stats.held_bytes;
-        metrics::gauge!("binomesh_relay_bytes").set(bytes as f64);
+        catalogue::RELAY_BYTES.get().set(bytes as f64);
     }
 }

@@ -17,6 +17,7 @@ use super::incoming::{Incoming, Sink, sweep};
 use super::piece::{Answer, Head, Part};
 use super::stream::{Answers, PushedStream, stream};
 use super::{TOPIC, check_file_name, now};
+use crate::catalogue;
 use crate::node::{Node, SubscribeError};
 use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
@@ -330,7 +331,7 @@ impl Desk {
                 (!is_owed).then_some(Answer::Written)
             }
             Err(reason) => {
-                metrics::counter!("binomesh_file_pieces_refused_total").increment(1);
+                catalogue::FILE_PIECES_REFUSED.get().increment(1);
                 if self.why_failed(key).is_none() {
                     tracing::warn!(name = head.name, reason, "what is pushed is not taken");
                     self.fail(key, reason.clone());
@@ -369,7 +370,7 @@ impl Desk {
             size_bytes = size,
             "a file was pushed here"
         );
-        metrics::counter!("binomesh_files_stored_total").increment(1);
+        catalogue::FILES_STORED.get().increment(1);
         Some(Answer::Stored)
     }
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::{Message, Offered};
+use crate::catalogue;
 
 /// Who holds up the node for longer, with all messages of a packet, is counted. A guess:
 /// less than anybody awaits custody for.
@@ -93,7 +94,7 @@ impl Callback {
         self.tell_all(messages, offered);
         let took = begun.elapsed();
         if took >= SLOW {
-            metrics::counter!("binomesh_listener_slow_total").increment(1);
+            catalogue::LISTENER_SLOW.get().increment(1);
             if !std::mem::replace(&mut self.is_known_slow, true) {
                 tracing::warn!(?took, "a listener holds up its node, told once; subscribe");
             }
@@ -117,7 +118,7 @@ impl Callback {
             offered.missed += 1;
             self.slot.has_panicked.store(true, Ordering::SeqCst);
             self.slot.has_ended.store(true, Ordering::SeqCst);
-            metrics::counter!("binomesh_listener_panics_total").increment(1);
+            catalogue::LISTENER_PANICS.get().increment(1);
             tracing::error!("a listener has panicked and is not called any more");
         }
     }

@@ -9,6 +9,7 @@ use binomesh_routing::order::{Arrival, Bounds, Counts, Sorted, Sorter};
 use tokio::time::Instant;
 
 use super::{Message, Received, Shared};
+use crate::catalogue;
 use crate::topic::Topic;
 
 /// What a subscription in order holds back while messages before it are missing. At the
@@ -234,7 +235,7 @@ pub(crate) struct OrderMetrics {
 
 impl OrderMetrics {
     pub(crate) fn of_this_node() -> Self {
-        let counter = |event: &'static str| metrics::counter!("binomesh_order_events_total", "event" => event);
+        let counter = |event: &'static str| catalogue::ORDER_EVENTS.with([event]);
         Self {
             gaps: counter("gap"),
             late: counter("late"),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::Message;
+use crate::catalogue;
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// How long after the start of a node its messages wait for a subscriber. A guess: an
@@ -107,7 +108,7 @@ impl Unclaimed {
 
 fn drop_unclaimed(reason: &'static str, count: usize) {
     if count > 0 {
-        metrics::counter!("binomesh_unclaimed_dropped_total", "reason" => reason)
-            .increment(count as u64);
+        let dropped = catalogue::UNCLAIMED_DROPPED.with([reason]);
+        dropped.increment(count as u64);
     }
 }

@@ -25,6 +25,7 @@ mod leaving;
 mod listeners;
 mod lives;
 mod many_nodes;
+mod metrics;
 mod names;
 mod ordered;
 #[cfg(feature = "planted")]

@@ -2,44 +2,11 @@
 //! [`Transport::bind`](super::Transport::bind): many nodes of one process can
 //! each have their own recorder, whatever thread a task later runs on.
 
-use metrics::{Counter, Gauge, counter, gauge};
+use metrics::{Counter, Gauge};
 
+use super::catalogue;
 use super::frame::{PlainClass, RefusedFrame};
-
-/// Labels of `binomesh_transport_handshake_failures_total`.
-pub(super) const HANDSHAKE_FAILURES: [&str; 31] = [
-    "bad_certificate",
-    "bad_signature",
-    "broken",
-    "busy",
-    "closed_by_peer",
-    "crowded_out",
-    "duplicate",
-    "expired",
-    "greeting",
-    "no_certificate",
-    "no_common_protocol",
-    "no_contact",
-    "no_room",
-    "no_route",
-    "not_a_peer",
-    "not_admitted",
-    "not_yet_valid",
-    "old_boot",
-    "quic",
-    "refused",
-    "revoked",
-    "self",
-    "stopping",
-    "timed_out",
-    "tls",
-    "too_many_links",
-    "unknown_authority",
-    "unresolved",
-    "version",
-    "wrong_peer",
-    "other",
-];
+use super::words;
 
 /// Frames and bytes of one class.
 #[derive(Clone)]
@@ -86,43 +53,37 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new() -> Self {
-        let failure = |reason| {
-            let name = "binomesh_transport_handshake_failures_total";
-            (reason, counter!(name, "reason" => reason))
-        };
-        let refused = |reason: RefusedFrame| {
-            let name = "binomesh_transport_refused_frames_total";
-            (reason, counter!(name, "reason" => reason.name()))
-        };
+        let failure = |(reason, _)| (reason, catalogue::HANDSHAKES_FAILED.with([reason]));
+        let refused = |reason: RefusedFrame| (reason, catalogue::REFUSED.with([reason.name()]));
         Self {
             classes: PlainClass::ALL.map(|class| ClassMetrics::new(class.name())),
-            handshake_failures: HANDSHAKE_FAILURES.map(failure).to_vec(),
+            handshake_failures: words::REASONS.map(failure).to_vec(),
             refused_frames: RefusedFrame::ALL.map(refused).to_vec(),
-            dials: counter!("binomesh_transport_dials_total"),
-            accepted: counter!("binomesh_transport_accepted_total"),
-            retried: counter!("binomesh_transport_handshakes_retried_total"),
-            duplicates: counter!("binomesh_transport_duplicates_total"),
-            questions: counter!("binomesh_transport_questions_total"),
-            lives_forgotten: counter!("binomesh_transport_lives_forgotten_total"),
-            lives_outdated: counter!("binomesh_transport_lives_outdated_total"),
-            links: gauge!("binomesh_transport_links"),
-            links_up: counter!("binomesh_transport_links_up_total"),
-            links_down: counter!("binomesh_transport_links_down_total"),
-            dropped_frames: counter!("binomesh_transport_dropped_frames_total"),
-            replaced_links: counter!("binomesh_transport_replaced_links_total"),
-            doubts: counter!("binomesh_transport_doubts_total"),
-            drains_overdue: counter!("binomesh_transport_drains_overdue_total"),
-            contacts_told: counter!("binomesh_transport_contacts_told_total"),
-            contacts_unknown: counter!("binomesh_transport_contacts_unknown_total"),
-            contacts_turned_away: counter!("binomesh_transport_contacts_turned_away_total"),
-            contacts_forgotten: counter!("binomesh_transport_contacts_forgotten_total"),
-            peers_turned_away: counter!("binomesh_transport_peers_turned_away_total"),
-            host_waits: counter!("binomesh_transport_host_waits_total"),
-            large_waits: counter!("binomesh_transport_large_waits_total"),
-            beats_displaced: counter!("binomesh_transport_beats_displaced_total"),
-            assembly_waits: counter!("binomesh_transport_assembly_waits_total"),
-            send_buffer: gauge!("binomesh_transport_socket_send_buffer_bytes"),
-            receive_buffer: gauge!("binomesh_transport_socket_receive_buffer_bytes"),
+            dials: catalogue::DIALS.get(),
+            accepted: catalogue::ACCEPTED.get(),
+            retried: catalogue::RETRIED.get(),
+            duplicates: catalogue::DUPLICATES.get(),
+            questions: catalogue::QUESTIONS.get(),
+            lives_forgotten: catalogue::LIVES_FORGOTTEN.get(),
+            lives_outdated: catalogue::LIVES_OUTDATED.get(),
+            links: catalogue::LINKS.get(),
+            links_up: catalogue::LINKS_UP.get(),
+            links_down: catalogue::LINKS_DOWN.get(),
+            dropped_frames: catalogue::DROPPED_FRAMES.get(),
+            replaced_links: catalogue::REPLACED_LINKS.get(),
+            doubts: catalogue::DOUBTS.get(),
+            drains_overdue: catalogue::DRAINS_OVERDUE.get(),
+            contacts_told: catalogue::CONTACTS_TOLD.get(),
+            contacts_unknown: catalogue::CONTACTS_UNKNOWN.get(),
+            contacts_turned_away: catalogue::CONTACTS_TURNED_AWAY.get(),
+            contacts_forgotten: catalogue::CONTACTS_FORGOTTEN.get(),
+            peers_turned_away: catalogue::PEERS_TURNED_AWAY.get(),
+            host_waits: catalogue::HOST_WAITS.get(),
+            large_waits: catalogue::LARGE_WAITS.get(),
+            beats_displaced: catalogue::BEATS_DISPLACED.get(),
+            assembly_waits: catalogue::ASSEMBLY_WAITS.get(),
+            send_buffer: catalogue::SEND_BUFFER.get(),
+            receive_buffer: catalogue::RECEIVE_BUFFER.get(),
         }
     }
 
@@ -153,11 +114,11 @@ impl Metrics {
 impl ClassMetrics {
     fn new(class: &'static str) -> Self {
         Self {
-            frames_in: counter!("binomesh_transport_frames_received_total", "class" => class),
-            frames_out: counter!("binomesh_transport_frames_sent_total", "class" => class),
-            bytes_in: counter!("binomesh_transport_bytes_received_total", "class" => class),
-            bytes_out: counter!("binomesh_transport_bytes_sent_total", "class" => class),
-            full: counter!("binomesh_transport_full_total", "class" => class),
+            frames_in: catalogue::FRAMES_RECEIVED.with([class]),
+            frames_out: catalogue::FRAMES_SENT.with([class]),
+            bytes_in: catalogue::BYTES_RECEIVED.with([class]),
+            bytes_out: catalogue::BYTES_SENT.with([class]),
+            full: catalogue::FULL.with([class]),
         }
     }
 }

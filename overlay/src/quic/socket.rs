@@ -15,12 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use metrics::{Counter, counter};
+use metrics::Counter;
 use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+
+use super::catalogue;
 
 /// How many trains of datagrams are read at once at least. quinn has room for 32, which were
 /// up to 430 KiB from a quinn peer, and copies them on once all have come.
@@ -57,8 +59,8 @@ impl Socket {
             is_full: AtomicBool::new(false),
             lot: AtomicUsize::new(FEW),
             arrivals,
-            room_waits: counter!("binomesh_transport_room_waits_total"),
-            blind_waits: counter!("binomesh_transport_blind_waits_total"),
+            room_waits: catalogue::ROOM_WAITS.get(),
+            blind_waits: catalogue::BLIND_WAITS.get(),
         })
     }
 

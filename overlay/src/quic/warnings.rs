@@ -196,11 +196,9 @@ mod tests {
 
     #[test]
     fn every_label_has_words_and_a_remedy() {
-        for label in super::super::metrics::HANDSHAKE_FAILURES {
-            if matches!(label, "no_contact" | "no_route" | "other") {
-                continue;
-            }
-            assert_ne!(words::of(label), words::of("?"), "{label}");
+        for (label, meaning) in words::REASONS {
+            assert!(!meaning.is_empty(), "{label}");
+            assert_ne!(words::remedy(label), "", "{label}");
         }
     }
 }

@@ -4,38 +4,60 @@
 pub(super) const OLD_BOOT_REMEDY: &str =
     "stop the other process that has this node's certificate, or correct this host's clock";
 
-/// What a label means, said of a certificate or a handshake.
+/// What each metric label means, said of a certificate or a handshake.
+pub(super) const REASONS: [(&str, &str); 31] = [
+    (
+        "bad_certificate",
+        "it cannot be read, or is not meant for this use",
+    ),
+    ("bad_signature", "its holder does not have the key"),
+    ("broken", "the connection broke"),
+    ("busy", "this node has no room for another link"),
+    ("closed_by_peer", "the peer closed the connection"),
+    (
+        "crowded_out",
+        "its address has more handshakes in progress than others that wait",
+    ),
+    ("duplicate", "another process has this identity"),
+    ("expired", "expired"),
+    ("greeting", "the greeting was refused"),
+    ("no_certificate", "no certificate"),
+    ("no_common_protocol", "another application protocol"),
+    ("no_contact", "no address of it is known"),
+    ("no_room", "this node has no room for another peer"),
+    (
+        "no_route",
+        "its address is of another family than this node's",
+    ),
+    ("not_a_peer", "it names no node of this cluster"),
+    (
+        "not_admitted",
+        "another process of this identity is linked, or was last",
+    ),
+    ("not_yet_valid", "not yet valid"),
+    ("old_boot", "a newer process of this identity is linked"),
+    ("quic", "the connection broke"),
+    ("refused", "too many handshakes are in progress"),
+    ("revoked", "revoked"),
+    ("self", "it has this node's own identity"),
+    ("stopping", "this node is stopping"),
+    ("timed_out", "no answer"),
+    ("tls", "TLS failed"),
+    (
+        "too_many_links",
+        "it has as many connections to this node as one peer may have",
+    ),
+    ("unknown_authority", "unknown authority"),
+    ("unresolved", "its name does not resolve"),
+    ("version", "another protocol version"),
+    ("wrong_peer", "another identity"),
+    ("other", "for another reason"),
+];
+
+/// What a label means.
 pub(super) fn of(label: &str) -> &'static str {
-    match label {
-        "bad_certificate" => "it cannot be read, or is not meant for this use",
-        "bad_signature" => "its holder does not have the key",
-        "busy" => "this node has no room for another link",
-        "closed_by_peer" => "the peer closed the connection",
-        "crowded_out" => "its address has more handshakes in progress than others that wait",
-        "duplicate" => "another process has this identity",
-        "expired" => "expired",
-        "greeting" => "the greeting was refused",
-        "no_certificate" => "no certificate",
-        "no_common_protocol" => "another application protocol",
-        "no_room" => "this node has no room for another peer",
-        "not_a_peer" => "it names no node of this cluster",
-        "not_admitted" => "another process of this identity is linked, or was last",
-        "not_yet_valid" => "not yet valid",
-        "old_boot" => "a newer process of this identity is linked",
-        "quic" | "broken" => "the connection broke",
-        "refused" => "too many handshakes are in progress",
-        "revoked" => "revoked",
-        "self" => "it has this node's own identity",
-        "stopping" => "this node is stopping",
-        "timed_out" => "no answer",
-        "tls" => "TLS failed",
-        "too_many_links" => "it has as many connections to this node as one peer may have",
-        "unknown_authority" => "unknown authority",
-        "unresolved" => "its name does not resolve",
-        "version" => "another protocol version",
-        "wrong_peer" => "another identity",
-        _ => "for another reason",
-    }
+    let known = REASONS.iter().find(|(known, _)| *known == label);
+    known.map_or("for another reason", |(_, meaning)| meaning)
 }
 
 /// What an operator can do about a peer that was refused.

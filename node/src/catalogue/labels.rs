@@ -1,0 +1,276 @@
+//! The values of labels, each with its meaning; tests compare them with the enumerations.
+
+/// A value and its meaning.
+type Value = (&'static str, &'static str);
+
+/// See [`Message::name`](binomesh_overlay::Message::name).
+pub(super) const MESSAGES: [Value; 27] = [
+    ("attach", "a child asks for its place in the tree"),
+    (
+        "lead",
+        "a parent tells its children of the root and the epoch",
+    ),
+    ("digest", "a parent and a child compare what they know"),
+    ("ask-lead", "a child asks for what its parent told"),
+    ("redirect", "a full parent names another"),
+    ("refuse", "a parent refuses a child"),
+    ("detach", "a child goes to another parent"),
+    ("leave", "a parent leaves its children"),
+    ("probe", "an island looks for another"),
+    ("together", "two islands find that they are one"),
+    ("offer", "a root offers another to become its child"),
+    ("ring", "who follows whom in the ring"),
+    ("size", "members below a node are counted"),
+    ("place", "ranks are handed out"),
+    ("in-force", "an epoch holds from now on"),
+    ("up", "a finger on the level above is found"),
+    ("down", "a finger is passed on"),
+    ("confirm", "a node asks whether a finger is right"),
+    ("confirmed", "the answer, or where to ask next"),
+    ("beat", "a sign of life"),
+    (
+        "ping",
+        "a question whether somebody is alive, asked of it or through others",
+    ),
+    ("pong", "the answer"),
+    ("rumours", "who is down, doubted, or up again"),
+    ("goodbye", "a member leaves"),
+    (
+        "relayed",
+        "a message that others pass on, for want of a link",
+    ),
+    ("clique", "members of one list find each other"),
+    ("spanning", "neighbours in a graph agree on a tree"),
+];
+
+pub(super) const SENDS_FAILED: [Value; 7] = [
+    ("closed", "the transport has ended"),
+    ("encoding", "the message cannot be encoded"),
+    ("full", "the queue to its peer is full"),
+    ("to-self", "it was for this node"),
+    ("too-long", "it is longer than its class allows"),
+    ("too-many-peers", "there is no room for another peer"),
+    ("unknown-peer", "no address of its peer is known"),
+];
+
+/// Of messages to this node.
+pub(super) const UNPROVEN: [Value; 6] = [
+    ("version", "of another version"),
+    ("malformed", "it does not parse"),
+    ("unsigned", "its origin has not signed it"),
+    (
+        "signature",
+        "its signature, or the certificate with it, is not good",
+    ),
+    (
+        "unjudged",
+        "its certificate was not judged: it, or too many of that link, were in vain",
+    ),
+    ("goodbye", "a goodbye that its member has not signed"),
+];
+
+/// See [`RelayStats`](binomesh_routing::relay::RelayStats).
+pub(super) const RELAY_EVENTS: [Value; 32] = [
+    ("published", "messages of this node were accepted"),
+    (
+        "window_full",
+        "messages of this node were not, as too many were open",
+    ),
+    (
+        "kept_full",
+        "messages of this node were not, as too many are kept for members that are away",
+    ),
+    ("waited", "broadcasts waited for the names of all members"),
+    (
+        "waited_in_vain",
+        "of these, some names did not come in time",
+    ),
+    ("delivered", "messages were delivered to local subscribers"),
+    (
+        "duplicates",
+        "packets came of messages that had been delivered before",
+    ),
+    (
+        "packets_sent",
+        "packets were sent, own and others', repetitions included",
+    ),
+    (
+        "held_back",
+        "copies waited until others to the same peer had arrived",
+    ),
+    ("unpaced", "copies went out of turn, as too many waited"),
+    ("retries", "packets were sent again, or asked after"),
+    (
+        "redelegations",
+        "parts of a message were handed to somebody else, as their delegate was late",
+    ),
+    (
+        "given_back",
+        "parts taken from a late delegate were left to it after all, as it answered",
+    ),
+    (
+        "bypassed",
+        "parts were handed to somebody else, as their delegate is down",
+    ),
+    (
+        "taken_over",
+        "parts were handed out in the place of a delegate without room",
+    ),
+    (
+        "over_budget",
+        "late parts waited, as the budget for other ways was used up",
+    ),
+    (
+        "over_search",
+        "searches for a way ended, as their budget was used up",
+    ),
+    (
+        "skipped",
+        "ranks that nobody found were passed over for those behind them",
+    ),
+    ("reissues", "what was left of an own message was sent anew"),
+    ("receipts", "own messages got their receipt"),
+    ("kept", "own messages were kept for members that are away"),
+    (
+        "excused",
+        "members had left before an own broadcast that would have been theirs, too",
+    ),
+    (
+        "streams_forgotten",
+        "streams of own messages in order were forgotten for want of room",
+    ),
+    (
+        "summarised",
+        "exceptions of a receipt were folded into wider ones, as there were too many",
+    ),
+    (
+        "refusals_checked",
+        "members were asked whether they have refused what others say they have",
+    ),
+    (
+        "hearsay_undone",
+        "an origin took back what others had said of it",
+    ),
+    (
+        "misnamed",
+        "members refused messages for a rank that they never had",
+    ),
+    (
+        "roster_doubted",
+        "ranks were routed to whose holder by hearsay did not answer",
+    ),
+    (
+        "roster_rejected",
+        "answers of others about members contradicted what is known",
+    ),
+    (
+        "floods_skipped",
+        "copies by `flood` were not passed on for want of room",
+    ),
+    ("hellos", "neighbours in the sibling tree said hello"),
+    (
+        "hellos_rejected",
+        "peers said hello that are no neighbours there",
+    ),
+];
+
+/// See [`Refusal`](binomesh_routing::packet::Refusal).
+pub(super) const RELAY_REFUSALS: [Value; 13] = [
+    (
+        "epoch-unknown",
+        "of an epoch that this node has not heard of",
+    ),
+    ("epoch-gone", "of an epoch that is over"),
+    (
+        "not-that-rank",
+        "for a rank that this node did not have in that epoch",
+    ),
+    ("busy", "this node answers for too much already"),
+    ("draining", "this node is leaving"),
+    ("too-large", "the payload is above its bound"),
+    ("window", "the message is closed, or too far ahead"),
+    ("malformed", "it contradicts itself or an earlier copy"),
+    (
+        "unknown",
+        "a question about a part that this node does not have",
+    ),
+    ("not-that-peer", "for another member with this rank"),
+    ("unsigned", "its origin has not signed it"),
+    (
+        "signature",
+        "its signature, or the certificate with it, is not good here",
+    ),
+    ("full", "there is no room for messages of one more origin"),
+];
+
+pub(super) const RELAY_OPEN: [Value; 4] = [
+    (
+        "duties",
+        "parts of others' messages that this node answers for",
+    ),
+    ("messages", "own messages, those that are kept included"),
+    (
+        "kept",
+        "own messages that are kept for members that are away",
+    ),
+    ("packets", "packets that wait for their epoch"),
+];
+
+/// Of a peer that is slow.
+pub(super) const DUE: [Value; 3] = [
+    ("late", "parts of messages that it has not answered in time"),
+    ("held_back", "copies that wait until it has answered"),
+    ("bytes", "bytes on their way to it"),
+];
+
+/// What had no room for a message.
+pub(super) const FULL: [Value; 2] = [
+    ("messages", "those that wait for their turn"),
+    ("collections", "those that collect answers"),
+];
+
+pub(super) const UNCLAIMED: [Value; 2] = [
+    ("late", "no subscriber came in time"),
+    ("full", "there was no room to keep it"),
+];
+
+pub(super) const ORDER_EVENTS: [Value; 4] = [
+    (
+        "gap",
+        "messages did not come in time, and are told as missing",
+    ),
+    ("late", "messages came after they had been told as missing"),
+    (
+        "crowded",
+        "gaps were told before their time, as too many messages waited",
+    ),
+    ("forgotten", "streams were forgotten for want of room"),
+];
+
+/// Of collectives.
+pub(super) const VERBS: [Value; 8] = [
+    ("barrier", ""),
+    ("agree", ""),
+    ("all-gather", ""),
+    ("gather", ""),
+    ("scatter", ""),
+    ("reduce", ""),
+    ("all-reduce", ""),
+    ("all-to-all", ""),
+];
+
+/// Of collectives.
+pub(super) const OUTCOMES: [Value; 4] = [
+    ("all", "all members have come"),
+    ("missing", "it is decided, without some members"),
+    ("undecided", "nothing was decided in time"),
+    ("refused", "the call was refused"),
+];
+
+pub(super) const DOCUMENTS: [Value; 3] = [
+    ("certificate", ""),
+    ("authority", ""),
+    ("revocation_list", ""),
+];
+
+pub(super) const RELOADS: [Value; 2] = [("ok", ""), ("failed", "the former ones stay")];
