@@ -15,8 +15,9 @@ use std::time::Duration;
 use ::metrics::Counter;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -25,7 +26,7 @@ use axum::{Json, Router};
 use binomesh_overlay::quic::Places;
 use binomesh_overlay::quic::registry::Metric;
 use collecting::{collective, collectives};
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -176,16 +177,43 @@ fn public(door: Door) -> Router {
 /// So much of a payload that is too long is taken in to say how long it is.
 const BEYOND: usize = 1 << 20;
 
+/// For so long nothing may come of a payload. What is pushed has a patience of its own.
+const PAYLOAD_IDLE: Duration = Duration::from_secs(5);
+
+/// A request whose payload stops coming fails: it would keep its place for ever.
+async fn flowing(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let parts = stream::try_unfold(body.into_data_stream(), async |mut parts| {
+        let part = tokio::time::timeout(PAYLOAD_IDLE, parts.next()).await;
+        let part = part.map_err(|_| axum::Error::new(PayloadStopped))?;
+        Ok::<_, axum::Error>(part.transpose()?.map(|part| (part, parts)))
+    });
+    next.run(Request::from_parts(
+        head,
+        axum::body::Body::from_stream(parts),
+    ))
+    .await
+}
+
+/// The rest of a payload did not come.
+#[derive(Debug, thiserror::Error)]
+#[error("the payload has stopped coming for {} s", PAYLOAD_IDLE.as_secs())]
+struct PayloadStopped;
+
 fn full(door: Door) -> Router {
     // What the node itself takes, it says, and why not more.
     let limit = DefaultBodyLimit::max(NodeConfig::MAX_PAYLOAD_BYTES + BEYOND);
+    let payloads = Router::new()
+        .route("/v1/send", post(send))
+        .route("/v1/broadcast", post(broadcast))
+        .route("/v1/reply", post(reply))
+        .route("/v1/collective", post(collective))
+        .layer(limit)
+        .layer(from_fn(flowing));
     Router::new()
+        .merge(payloads)
         .route("/v1/status", get(status))
         .route("/v1/topology", get(topology))
-        .route("/v1/send", post(send).layer(limit))
-        .route("/v1/broadcast", post(broadcast).layer(limit))
-        .route("/v1/reply", post(reply).layer(limit))
-        .route("/v1/collective", post(collective).layer(limit))
         .route("/v1/collectives", get(collectives))
         .route("/v1/push", post(push))
         .route("/v1/messages", get(messages))
@@ -266,7 +294,10 @@ impl From<QueryRejection> for Refusal {
 
 impl From<BytesRejection> for Refusal {
     fn from(rejection: BytesRejection) -> Self {
-        let remedy = "send a smaller payload, or raise `max_payload_bytes`";
+        let remedy = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => "send a smaller payload, or raise `max_payload_bytes`",
+            _ => "send it again, whole",
+        };
         Self::new(rejection.status(), rejection.body_text(), remedy)
     }
 }
@@ -370,7 +401,7 @@ fn deliveries(
             Some((Ok(event), (subscription, has_payload)))
         },
     );
-    stream::StreamExt::chain(stream::once(async { Ok(first) }), rest)
+    StreamExt::chain(stream::once(async { Ok(first) }), rest)
 }
 
 #[derive(Debug, Deserialize)]

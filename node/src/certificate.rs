@@ -313,10 +313,11 @@ impl Issued {
 
     /// Write `node.pem`, `node.key` and `ca.pem` to `dir`.
     pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
+        // The certificate comes last: if another fails it is not handed out.
         let files: [(&str, &str); 3] = [
+            ("ca.pem", &self.authority_pem),
             ("node.key", &self.key_pem),
             ("node.pem", &self.certificate_pem),
-            ("ca.pem", &self.authority_pem),
         ];
         save(dir, &files, force)
     }

@@ -21,10 +21,13 @@ mod service;
 mod up;
 mod wait;
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use clap::Parser;
+use clap::builder::Resettable;
+use clap::{CommandFactory, FromArgMatches};
 use log::start_log;
 use output::{Output, note};
 
@@ -32,12 +35,21 @@ use crate::client::ClientError;
 
 /// Parse the arguments of this process and do what they say.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let parsed = without_empty(Arguments::command())
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
+            let status = u8::try_from(error.exit_code()).unwrap_or(2);
             // Help is data; a broken pipe is no reason to complain.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return match error.print() {
+                Err(error) if status == 0 && error.kind() != ErrorKind::BrokenPipe => {
+                    note(format_args!("binomesh: cannot write the help: {error}"));
+                    ExitCode::from(1)
+                }
+                _ => ExitCode::from(status),
+            };
         }
     };
     descriptors::raise();
@@ -51,6 +63,17 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.status)
         }
     }
+}
+
+/// An empty variable is none, as in other programs.
+fn without_empty(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| match arg.get_env().is_some_and(is_empty) {
+            true => arg.env(Resettable::Reset),
+            false => arg,
+        })
+        .mut_subcommands(without_empty)
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {

@@ -79,11 +79,13 @@ const OTHER: [&str; 11] = [
 ];
 
 /// Whether Kubernetes sets the variable beside a Service whose name begins with `binomesh`:
-/// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP` and so on.
-fn is_of_a_service(key: &str) -> bool {
+/// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP`, `BINOMESH_METRICS_PORT=tcp://…` and so
+/// on.
+fn is_of_a_service(key: &str, value: &str) -> bool {
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     let mut parts = key.split("port_").skip(1);
-    key.contains("service_host") || key.contains("service_port") || parts.any(is_port)
+    let is_link = key.ends_with("port") && value.contains("://");
+    is_link || key.contains("service_host") || key.contains("service_port") || parts.any(is_port)
 }
 
 /// The settings cannot be used. Nothing was started.
@@ -128,7 +130,9 @@ impl Layer {
             let Some(key) = name.strip_prefix("BINOMESH_").map(str::to_lowercase) else {
                 continue;
             };
-            if OTHER.contains(&key.as_str()) || is_of_a_service(&key) {
+            // An empty variable is none, as in other programs.
+            let is_none = value.is_empty();
+            if is_none || OTHER.contains(&key.as_str()) || is_of_a_service(&key, &value) {
                 continue;
             }
             if !PARSED.contains(&key.as_str()) && !TAKEN.contains(&key.as_str()) {

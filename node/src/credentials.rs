@@ -1,6 +1,7 @@
 //! The certificate, key and authorities of a node, read from files and checked
 //! before anything is dialled.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use binomesh_overlay::PeerId;
@@ -12,6 +13,7 @@ use x509_parser::revocation_list::CertificateRevocationList;
 
 #[cfg(feature = "ca")]
 use crate::certificate::{JobSecret, SecretError};
+use crate::files;
 use crate::settings::NodeConfig;
 #[cfg(feature = "ca")]
 use crate::settings::SecretSource;
@@ -34,7 +36,7 @@ impl Credentials {
             return Self::of_job(config, source);
         }
         let chain = certificates("certificate", &config.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&config.key)
+        let key = PrivateKeyDer::from_pem_slice(&read("key", &config.key)?)
             .map_err(|error| unreadable("key", &config.key, &error))?;
         let authorities = certificates("ca", &config.ca)?;
         let list = list_of(config);
@@ -85,8 +87,12 @@ impl Credentials {
 /// first list needs no other settings.
 fn list_of(config: &NodeConfig) -> Option<PathBuf> {
     let beside = config.ca.with_file_name(LIST_NAME);
-    // If nobody can say whether it is there, reading it says why.
-    let found = || beside.try_exists().unwrap_or(true).then_some(beside);
+    // A link that leads nowhere is there, and reading it says why it is of no use.
+    let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    let found = || {
+        let seen = std::fs::symlink_metadata(&beside);
+        (!seen.is_err_and(is_missing)).then_some(beside)
+    };
     config.crl.clone().or_else(found)
 }
 
@@ -94,9 +100,15 @@ fn list_of(config: &NodeConfig) -> Option<PathBuf> {
 /// mistake.
 fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), CredentialsError> {
     let (stray, count) = (identity.stray_list_count(), identity.list_count());
-    let Some(file) = file.filter(|_| stray > 0) else {
+    let Some(file) = file else {
         return Ok(());
     };
+    if identity.forged_list_count() > 0 {
+        return Err(CredentialsError::new("crl", file, Problem::ForgedList));
+    }
+    if stray == 0 {
+        return Ok(());
+    }
     if stray == count {
         return Err(CredentialsError::new("crl", file, Problem::StrayLists));
     }
@@ -144,9 +156,15 @@ pub enum Problem {
     /// There is no revocation list in it.
     #[error("holds no revocation list, neither PEM nor DER")]
     NoList,
+    /// There is more than PEM in it.
+    #[error("holds bytes that are no text beside its PEM sections")]
+    Mixed,
     /// The lists are of other authorities.
     #[error("holds no list of an authority in `ca`")]
     StrayLists,
+    /// An authority has not signed the list that names it.
+    #[error("holds a list that the authority in `ca`, which it names, has not signed")]
+    ForgedList,
     /// The certificate names another node.
     #[error("is of `{found}`, the configured name is `{wanted}`")]
     OtherName {
@@ -196,9 +214,10 @@ impl Problem {
             Self::Identity(IdentityError::NotAccepted { .. }) => {
                 "name the authority that issued the certificate, and a current revocation list"
             }
-            Self::NoList => {
+            Self::NoList | Self::ForgedList => {
                 "write it again with `binomesh ca revoke --dir CA --name NAME --out FILE`"
             }
+            Self::Mixed => "convert a list in DER with `openssl crl -inform DER`",
             Self::StrayLists => {
                 "add the authority that signed it to `ca`, or take the list of one that is there"
             }
@@ -233,12 +252,17 @@ fn unreadable(key: &'static str, file: &Path, error: &pem::Error) -> Credentials
     CredentialsError::new(key, file, problem)
 }
 
+fn read(key: &'static str, file: &Path) -> Result<Vec<u8>, CredentialsError> {
+    files::read(file).map_err(|error| unreadable(key, file, &pem::Error::Io(error)))
+}
+
 fn certificates(
     key: &'static str,
     file: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| unreadable(key, file, &error))?;
+    let bytes = read(key, file)?;
+    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unreadable(key, file, &error))?;
     if found.is_empty() {
         return Err(CredentialsError::new(key, file, Problem::Empty));
     }
@@ -250,14 +274,16 @@ fn certificates(
 fn revocations(
     file: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
-    let bytes = std::fs::read(file);
-    let bytes = bytes.map_err(|error| unreadable("crl", file, &pem::Error::Io(error)))?;
+    let bytes = read("crl", file)?;
     let sections = CertificateRevocationListDer::pem_slice_iter(&bytes);
     let mut lists: Vec<_> = sections
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable("crl", file, &error))?;
     if lists.is_empty() {
         lists.push(CertificateRevocationListDer::from(bytes));
+    } else if std::str::from_utf8(&bytes).is_err() {
+        // Such as a list in DER behind one in PEM, which nobody would read.
+        return Err(CredentialsError::new("crl", file, Problem::Mixed));
     }
     for list in &lists {
         if !matches!(CertificateRevocationList::from_der(list), Ok(([], _))) {

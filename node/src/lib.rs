@@ -54,6 +54,7 @@ pub mod verify;
 pub mod world;
 
 mod command;
+mod files;
 mod host;
 mod node;
 #[cfg(feature = "cluster")]

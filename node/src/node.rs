@@ -602,6 +602,12 @@ pub enum RenewError {
     /// Nothing can be signed with them.
     #[error(transparent)]
     Signing(#[from] NotaryError),
+    /// There was a revocation list of this authority, and now there is none: those that it
+    /// revokes would be let in again.
+    #[error(
+        "there was a revocation list of the authority `{0}`, and now there is none: put it back, or start the node again to go on without"
+    )]
+    NoList(String),
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,

@@ -104,6 +104,39 @@ impl FromStr for TopicFilter {
     }
 }
 
+/// A topic to send on that no subscription could name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTarget {
+    /// It is no topic.
+    #[error(transparent)]
+    Topic(#[from] InvalidTopic),
+    /// It has the wildcard of another system, for which no filter can be written.
+    #[error(
+        "{topic:?} is no topic to send on: `{wildcard}` stands for nothing here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all below `jobs`"
+    )]
+    Wildcard {
+        /// The topic.
+        topic: String,
+        /// The wildcard.
+        wildcard: char,
+    },
+}
+
+/// The topic that a user names to send on.
+pub(crate) fn target(text: &str) -> Result<Topic, InvalidTarget> {
+    let wildcard = match text.split('/').any(|part| part == "#") {
+        true => Some('#'),
+        false => text.split('/').find_map(foreign_wildcard),
+    };
+    match wildcard {
+        Some(wildcard) => Err(InvalidTarget::Wildcard {
+            topic: text.chars().take(64).collect(),
+            wildcard,
+        }),
+        None => Ok(text.parse()?),
+    }
+}
+
 /// What stands for any part of a topic elsewhere: in MQTT, in NATS, in shells.
 fn foreign_wildcard(part: &str) -> Option<char> {
     match part {
@@ -115,6 +148,23 @@ fn foreign_wildcard(part: &str) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_sent_on_a_topic_that_nobody_could_subscribe_to() {
+        for text in ["*", "jobs/*", "jobs/+", "a/>", "jobs/#", "#"] {
+            let refused = target(text);
+            assert!(
+                matches!(refused, Err(InvalidTarget::Wildcard { .. })),
+                "{text}"
+            );
+        }
+        for text in ["jobs/7", "a+b", "what?"] {
+            let topic = target(text).expect("a topic");
+            assert_eq!(topic.as_str(), text);
+            let filter = TopicFilter::from(topic.clone());
+            assert!(filter.matches(&topic));
+        }
+    }
 
     #[test]
     fn filters_match_whole_segments() {

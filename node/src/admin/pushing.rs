@@ -71,7 +71,10 @@ impl From<PushError> for Refusal {
         };
         match error {
             PushError::Name(error) => bad(&error, "choose another name"),
-            PushError::Read(_) => bad(&error, "push it again when it is whole"),
+            PushError::Read(_) => bad(
+                &error,
+                "push it again when it is whole; one whose length is not what it says goes into `push -`",
+            ),
             PushError::Send(error) => error.into(),
         }
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{Body, Door, Parameters, Refusal};
 use crate::command::{Destination, Due, SendOptions};
 use crate::node::PublishHandle;
-use crate::topic::Topic;
+use crate::topic::{self, Topic};
 
 /// How long after its deadline a receipt is still awaited.
 const LATE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(super) struct SendQuery {
 impl SendQuery {
     fn options(&self) -> Result<SendOptions, Refusal> {
         let topic = self.topic.as_deref();
-        let topic = topic.map_or_else(|| Ok(Topic::default()), str::parse);
+        let topic = topic.map_or_else(|| Ok(Topic::default()), topic::target);
         let strategy = self.strategy.as_deref().unwrap_or("auto").parse();
         let confirmation = self.confirm.as_deref().unwrap_or("relayed").parse();
         let due = match (self.timeout_ms, self.until_ms) {

@@ -11,7 +11,6 @@
 //! stranger.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -23,6 +22,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use zeroize::Zeroizing;
 
 use super::{CertificateError, Issued, Validity, authority_params, leaf};
+use crate::files;
 use crate::settings::SecretSource;
 
 /// Bytes of a new secret.
@@ -201,12 +201,11 @@ impl SigningKey for Derived {
 
 /// The text of a file that nobody else may read.
 fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
+    if std::fs::metadata(path)?.is_dir() {
         return Err(SecretError::Folder);
     }
-    let mode = metadata.mode() & 0o777;
+    let file = files::open(path)?;
+    let mode = file.metadata()?.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(SecretError::Shared(mode));
     }

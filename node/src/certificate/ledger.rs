@@ -49,6 +49,16 @@ impl Ledger {
         self.write("issued", &entry.serial, &issued.certificate_pem)
     }
 
+    /// A certificate was not handed out after all.
+    pub fn forget(&self, issued: &Issued) -> Result<(), CertificateError> {
+        let entry = entry(&issued.certificate_pem).map_err(CertificateError::Unreadable)?;
+        let path = self
+            .dir
+            .join("issued")
+            .join(format!("{}.pem", entry.serial));
+        fs::remove_file(&path).map_err(failed("remove", &path))
+    }
+
     /// All that was issued, by name.
     pub fn list(&self) -> Result<Vec<Entry>, CertificateError> {
         let revoked = self.all("revoked")?;

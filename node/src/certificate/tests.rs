@@ -261,13 +261,49 @@ fn a_file_without_a_list_of_an_authority_is_no_list() {
     }
     // As most tools write it.
     let (_dir, config) = node_of(&issued, (&issued.authority_pem, ""));
-    let der = x509_parser::pem::parse_x509_pem(list.as_bytes())
+    let der = |pem: &str| {
+        let parsed = x509_parser::pem::parse_x509_pem(pem.as_bytes());
+        parsed.unwrap().1.contents
+    };
+    let load = |bytes: &[u8]| {
+        fs::write(config.crl.as_ref().unwrap(), bytes).unwrap();
+        Credentials::load(&config).err().unwrap().to_string()
+    };
+    let error = load(&der(&list));
+    assert!(error.contains("revoked"), "{error}");
+    // Nobody would read the second.
+    let empty = ca.revoke(&[], Validity::days(1)).unwrap();
+    let error = load(&[empty.as_bytes(), &der(&list)].concat());
+    assert!(error.contains("no text"), "{error}");
+    // The last byte is of the signature.
+    let mut forged = der(&empty);
+    *forged.last_mut().unwrap() ^= 1;
+    let (_dir, config) = node_of(&issued, (&issued.authority_pem, ""));
+    fs::write(config.crl.as_ref().unwrap(), forged).unwrap();
+    let error = Credentials::load(&config).err().unwrap().to_string();
+    assert!(
+        error.contains("not accepted") || error.contains("has not signed"),
+        "{error}"
+    );
+}
+
+/// The signature of a list is looked at although nobody of that authority is there.
+#[test]
+fn a_list_that_its_authority_has_not_signed_is_refused() {
+    let (ca, other) = (authority(), authority());
+    let issued = ca.issue("n", Validity::days(1)).unwrap();
+    let both = ca.certificate_pem.clone() + &other.certificate_pem;
+    let list = other.revoke(&[], Validity::days(1)).unwrap();
+    let mut forged = x509_parser::pem::parse_x509_pem(list.as_bytes())
         .unwrap()
         .1
         .contents;
-    fs::write(config.crl.as_ref().unwrap(), der).unwrap();
+    *forged.last_mut().unwrap() ^= 1;
+    let (_dir, config) = node_of(&issued, (&both, &list));
+    assert!(Credentials::load(&config).is_ok());
+    fs::write(config.crl.as_ref().unwrap(), forged).unwrap();
     let error = Credentials::load(&config).err().unwrap().to_string();
-    assert!(error.contains("revoked"), "{error}");
+    assert!(error.contains("has not signed"), "{error}");
 }
 
 #[test]
@@ -282,6 +318,12 @@ fn a_list_beside_the_authority_needs_no_setting() {
     fs::write(dir.path().join("crl.pem"), list).unwrap();
     let error = Credentials::load(&config).err().unwrap().to_string();
     assert!(error.contains("revoked"), "{error}");
+    // A link that leads nowhere is no absence.
+    let list = dir.path().join("crl.pem");
+    fs::remove_file(&list).unwrap();
+    std::os::unix::fs::symlink("nowhere", &list).unwrap();
+    let error = Credentials::load(&config).err().unwrap().to_string();
+    assert!(error.contains("cannot be read"), "{error}");
 }
 
 #[test]

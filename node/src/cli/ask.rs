@@ -20,10 +20,12 @@ use crate::expiry::{CredentialTerm, Stage};
 use crate::report::{NodeReport, Receipt, Status};
 use crate::settings::NodeConfig;
 use crate::state::wall_clock_seconds;
-use crate::topic::InvalidTopic;
+use crate::topic;
 
 /// How long a node may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How much later each next node of a cluster is asked for the one that is needed.
+const STAGGER: Duration = Duration::from_millis(20);
 /// The socket of a host's one node.
 const USUAL_SOCKET: &str = "/run/binomesh/admin.sock";
 /// So many nodes are asked at once.
@@ -99,12 +101,22 @@ fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Wh
     })
 }
 
-/// The one node that is meant, or the first of a cluster that answers.
+/// The one node that is meant, or the first of a cluster that answers. Each has some time
+/// before the next is asked as well: some may hang.
 pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
+    first(clients(target)?).await
+}
+
+async fn first(clients: Vec<(String, Client)>) -> Result<Client, Failure> {
+    let asked = (0..).zip(clients).map(|(place, (_, client))| async move {
+        tokio::time::sleep(STAGGER * place).await;
+        bounded(client.status()).await.map(|_| client)
+    });
+    let mut answers = pin!(stream::iter(asked).buffer_unordered(AT_ONCE));
     let mut last = Failure::unreachable("no node answers");
-    for (_, client) in clients(target)? {
-        match bounded(client.status()).await {
-            Ok(_) => return Ok(client),
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(client) => return Ok(client),
             Err(failure) => last = failure,
         }
     }
@@ -131,11 +143,31 @@ pub(super) fn answers<T, A>(
 where
     A: Future<Output = Result<T, ClientError>>,
 {
-    let asked = clients.into_iter().map(move |(name, client)| {
+    stream::iter(asked(clients, ask)).buffered(AT_ONCE)
+}
+
+/// The same, as the answers come.
+pub(super) fn answers_as_they_come<T, A>(
+    clients: Vec<(String, Client)>,
+    ask: impl Fn(Client) -> A,
+) -> impl Stream<Item = (String, Result<T, Failure>)>
+where
+    A: Future<Output = Result<T, ClientError>>,
+{
+    stream::iter(asked(clients, ask)).buffer_unordered(AT_ONCE)
+}
+
+fn asked<T, A>(
+    clients: Vec<(String, Client)>,
+    ask: impl Fn(Client) -> A,
+) -> impl Iterator<Item = impl Future<Output = (String, Result<T, Failure>)>>
+where
+    A: Future<Output = Result<T, ClientError>>,
+{
+    clients.into_iter().map(move |(name, client)| {
         let asking = ask(client);
         async move { (name, bounded(asking).await) }
-    });
-    stream::iter(asked).buffered(AT_ONCE)
+    })
 }
 
 pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Failure> {
@@ -225,7 +257,7 @@ struct Topology {
 /// Dead nodes of a cluster are left out, with a word on standard error.
 pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), Failure> {
     let mut nodes = Vec::new();
-    let mut last = None;
+    let mut outcome = Ok(());
     let ask = async |client: Client| client.topology().await;
     let mut answers = pin!(answers(clients(target)?, ask));
     while let Some((name, answer)) = answers.next().await {
@@ -233,20 +265,20 @@ pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), 
             Ok(report) => nodes.push(report),
             Err(failure) => {
                 note(format_args!("{name}: {}", failure.message));
-                last = Some(failure);
+                outcome = Err(Failure::new(failure.status, ""));
             }
         }
     }
-    if let (true, Some(failure)) = (nodes.is_empty(), last) {
+    if let (true, Err(failure)) = (nodes.is_empty(), &outcome) {
         return Err(Failure::new(failure.status, "no node answers"));
     }
-    output.line(&Topology { nodes }, |topology| {
+    let written = output.line(&Topology { nodes }, |topology| {
         let mut nodes: Vec<&NodeReport> = topology.nodes.iter().collect();
         nodes.sort_by_key(|node| node.rank);
         let lines: Vec<String> = nodes.into_iter().map(drawn).collect();
         lines.join("\n")
-    })?;
-    Ok(())
+    });
+    ended(outcome, written)
 }
 
 fn drawn(node: &NodeReport) -> String {
@@ -308,17 +340,17 @@ fn whole(from: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 pub(super) async fn send(flags: &SendFlags) -> Result<(), Failure> {
+    let options = options(&flags.message)?;
     let payload = payload(&flags.message)?;
     let client = one(&flags.target).await?;
-    let options = options(&flags.message)?;
     let sending = client.send_with(&flags.to, payload, &options);
     receipt(sending, &flags.message, false).await
 }
 
 pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
+    let mut options = options(&flags.message)?;
     let payload = payload(&flags.message)?;
     let client = one(&flags.target).await?;
-    let mut options = options(&flags.message)?;
     options.strategy = flags.strategy;
     if flags.collect {
         options.confirmation = Confirmation::Acknowledged;
@@ -342,9 +374,9 @@ fn due(message: &Payload) -> Due {
 }
 
 fn options(message: &Payload) -> Result<SendOptions, Failure> {
-    let topic = message.topic.parse();
+    let topic = topic::target(&message.topic);
     Ok(SendOptions {
-        topic: topic.map_err(|error: InvalidTopic| Failure::usage(error.to_string()))?,
+        topic: topic.map_err(Failure::usage)?,
         due: due(message),
         confirmation: message.confirm,
         is_ordered: message.ordered,
@@ -441,6 +473,9 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
     let [(name, client)] = clients.as_slice() else {
         return Err(Failure::usage("which node is to leave? give --node NAME"));
     };
+    // By its name, and not by the socket that it was asked through.
+    let status = bounded(client.status()).await;
+    let name = &status.map_or_else(|_| name.clone(), |status| status.name);
     let drain = Duration::from_secs(flags.drain_seconds);
     let leaving = client.leave(Some(drain));
     match tokio::time::timeout(drain.saturating_add(LATE), leaving).await {
@@ -491,6 +526,10 @@ mod tests {
             (number.to_string(), Client::new(Endpoint::Unix(path)))
         });
         let clients: Vec<_> = clients.collect();
+        let began = tokio::time::Instant::now();
+        let failure = first(clients.clone()).await.unwrap_err();
+        assert_eq!(failure.status, 4);
+        assert!(began.elapsed() < 2 * ANSWER, "{:?}", began.elapsed());
         let began = tokio::time::Instant::now();
         let ask = async |client: Client| client.status().await;
         let answers: Vec<_> = answers(clients, ask).collect().await;

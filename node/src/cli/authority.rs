@@ -7,7 +7,7 @@ use super::Failure;
 use super::arguments::CaCommand;
 use super::output::{Output, date, note};
 use crate::certificate::{Authority, CertificateError, Entry, Issued, JobSecret, Ledger, Validity};
-use crate::state::replace;
+use crate::state::{private_dir, replace};
 
 /// What a revocation list is called.
 const LIST: &str = "crl.pem";
@@ -60,15 +60,22 @@ fn issue(
     }
     let ledger = Ledger::of(dir);
     ledger.record(&issued)?;
-    issued.save(out, force)?;
-    // Later lists take its place without other settings. None is promised, so it is not
-    // overdue before the authority ends.
-    let list = ledger.revocation_list(&authority, authority.rest())?;
-    written(&out.join(LIST), &list)?;
     let settings = out.join(SETTINGS);
-    let is_new = std::fs::symlink_metadata(&settings).is_err();
-    if is_new {
-        written(&settings, &settings_of(name))?;
+    let is_new = !settings.is_file();
+    let handed_out = || {
+        // What may fail comes first: it is of no use to others.
+        if is_new {
+            written_into(out, &settings, &settings_of(name))?;
+        }
+        // Later lists take its place without other settings. None is promised, so it is not
+        // overdue before the authority ends.
+        let list = ledger.revocation_list(&authority, authority.rest())?;
+        written_into(out, &out.join(LIST), &list)?;
+        issued.save(out, force)
+    };
+    if let Err(error) = handed_out() {
+        ledger.forget(&issued)?;
+        return Err(error);
     }
     let (out, settings) = (out.display(), settings.display());
     Ok(match is_new {
@@ -146,6 +153,16 @@ fn written(path: &Path, text: &str) -> Result<(), CertificateError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// As [`written`], into a folder that is made if need be.
+fn written_into(dir: &Path, path: &Path, text: &str) -> Result<(), CertificateError> {
+    private_dir(dir).map_err(|source| CertificateError::File {
+        doing: "create",
+        path: dir.to_owned(),
+        source,
+    })?;
+    written(path, text)
 }
 
 fn list(dir: &Path, json: bool) -> Result<(), Failure> {

@@ -3,13 +3,15 @@
 use std::convert::Infallible;
 use std::io::Read;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::StreamExt;
 
 use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
-use super::ask::{bounded, clients, one};
+use super::ask::{answers, bounded, clients, one};
 use super::fold::fold;
 use super::output::{Output, ended, note};
 use crate::client::{Client, CollectiveAnswer, CollectiveRequest};
@@ -354,15 +356,26 @@ fn numbers_of(bytes: &[u8], number: Number) -> String {
 pub(super) async fn collectives(flags: &CollectivesFlags) -> Result<(), Failure> {
     let mut output = Output::stdout(flags.json);
     let mut shown = std::collections::BTreeSet::new();
-    for (_, client) in clients(&flags.target)? {
-        for view in bounded(client.collectives()).await? {
+    let mut outcome = Ok(());
+    let ask = async |client: Client| client.collectives().await;
+    let mut answers = pin!(answers(clients(&flags.target)?, ask));
+    while let Some((name, answer)) = answers.next().await {
+        let views = answer.unwrap_or_else(|failure| {
+            note(format_args!("{name}: {}", failure.message));
+            outcome = Err(Failure::new(failure.status, ""));
+            Vec::new()
+        });
+        for view in views {
             let is_new = shown.insert((view.name.clone(), view.generation));
             if is_new && (flags.all || view.state == "open") {
-                output.line(&view, described)?;
+                let written = output.line(&view, described);
+                if written.is_err() {
+                    return ended(outcome, written);
+                }
             }
         }
     }
-    Ok(())
+    outcome
 }
 
 fn described(view: &CollectiveView) -> String {

@@ -12,7 +12,7 @@ use tokio::process::Child;
 
 use super::Failure;
 use super::arguments::SubscribeFlags;
-use super::ask::one;
+use super::ask::{bounded, one};
 use super::output::{Output, in_a_line, note};
 use crate::client::SubscriptionEvent;
 use crate::report::{Delivery, GapView, Reply};
@@ -89,9 +89,10 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 })?;
                 if delivery.wants_reply
                     && let Some(answer) = answer(flags, &delivery).await?
-                    && let Err(error) = client.reply(&delivery.id, answer).await
+                    && let Err(failure) = bounded(client.reply(&delivery.id, answer)).await
                 {
-                    note(format_args!("{} is not answered: {error}", delivery.id));
+                    let Failure { message, .. } = failure;
+                    note(format_args!("{} is not answered: {message}", delivery.id));
                 }
                 left = left.map(|left| left - 1);
             }

@@ -98,12 +98,20 @@ pub(super) fn date(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// Whether a character speaks to the terminal, ends a line, or changes the direction in which
+/// what follows is read.
+fn is_unseen(one: char) -> bool {
+    let ends_line = matches!(one, '\u{2028}' | '\u{2029}');
+    let turns = matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    one.is_control() || ends_line || turns
+}
+
 /// What others have written must not speak to the terminal: its control characters are
 /// shown and not sent, but for line ends and tabs.
 pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for one in text.chars() {
-        match one.is_control() && !matches!(one, '\n' | '\t') {
+        match is_unseen(one) && !matches!(one, '\n' | '\t') {
             true => shown.extend(one.escape_default()),
             false => shown.push(one),
         }
@@ -118,7 +126,7 @@ pub(super) const SHOWN: usize = 4096;
 /// What others have written, as a part of a line: of a bounded length, and nothing in it begins
 /// another line or speaks to the terminal.
 pub(super) fn in_a_line(text: &str) -> Cow<'_, str> {
-    if text.len() <= SHOWN && !text.chars().any(char::is_control) {
+    if text.len() <= SHOWN && !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(SHOWN + 32);
@@ -127,7 +135,7 @@ pub(super) fn in_a_line(text: &str) -> Cow<'_, str> {
             shown.push_str(&format!(" … and {} bytes", text.len() - at));
             break;
         }
-        match one.is_control() {
+        match is_unseen(one) {
             true => shown.extend(one.escape_default()),
             false => shown.push(one),
         }
@@ -156,6 +164,8 @@ mod tests {
 
     #[test]
     fn control_characters_are_shown() {
+        assert_eq!(printable("\u{202e}fdp.exe"), "\\u{202e}fdp.exe");
+        assert_eq!(in_a_line("a\u{2028}b"), "a\\u{2028}b");
         let text = "a\tb\nü \u{1b}[2J\u{7}\u{9b}1m\r";
         assert_eq!(printable(text), "a\tb\nü \\u{1b}[2J\\u{7}\\u{9b}1m\\r");
     }

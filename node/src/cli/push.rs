@@ -119,6 +119,11 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
         let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
         let input = std::io::stdin().as_fd().try_clone_to_owned();
         let input = std::fs::File::from(input.map_err(unreadable)?);
+        if input.metadata().map_err(unreadable)?.is_dir() {
+            return Err(Failure::usage(
+                "standard input is a folder; pack it first, as in `tar -c FOLDER | binomesh push -`",
+            ));
+        }
         return Ok((Box::new(tokio::fs::File::from_std(input)), None, None));
     }
     let path = file.display();

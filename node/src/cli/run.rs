@@ -47,7 +47,11 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
             _ => None,
         },
     });
-    runtime(config.threads)?.block_on(serve(config, job))
+    let runtime = runtime(config.threads)?;
+    let ended = runtime.block_on(serve(config, job));
+    // A file on a disk that hangs is not waited for.
+    runtime.shutdown_timeout(GOODBYE);
+    ended
 }
 
 async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
@@ -204,20 +208,10 @@ async fn renew(
 }
 
 async fn renew_once(node: &Node, config: NodeConfig) -> Result<(), String> {
-    let report = node.report().await.map_err(|error| error.to_string())?;
-    let mut documents = report.credentials.iter().map(|term| term.document.as_str());
-    let had_lists = documents.any(|document| document == "revocation_list");
     // Files may be slow, and the node may have this thread alone.
     let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
     let loaded = loaded.await.map_err(|panic| panic.to_string())?;
     let credentials = loaded.map_err(|error| error.to_string())?;
-    if had_lists && credentials.identity.list_count() == 0 {
-        return Err(
-            "there was a revocation list, and now there is none: put it back beside `ca`, or start \
-             the node again to go on without"
-                .to_owned(),
-        );
-    }
     node.renew(credentials)
         .await
         .map_err(|error| error.to_string())

@@ -12,7 +12,7 @@ use super::Failure;
 use super::arguments::UpFlags;
 use super::descriptors;
 use super::launch::shaped;
-use super::output::{Output, note};
+use super::output::{Output, Unwritten, note};
 use crate::cluster::{Cluster, ClusterConfig, ClusterError, Member};
 use crate::demo::{Demo, DemoError, Event, FEWEST};
 use crate::settings::Bootstrap;
@@ -160,28 +160,37 @@ async fn present(
             tell(output, event);
         });
         demo.run().await?;
-        return Ok(closed?);
+        return said(closed);
     }
     let mut demo = Demo::new(cluster, started, deadline, |event: &Event| {
         tell(output, event);
     });
     demo.formed().await?;
     demo.verified().await?;
-    closed?;
+    said(closed)?;
     let elapsed_seconds = started.elapsed().as_secs_f64();
     let ready = Ready {
         elapsed_seconds,
         ..ready
     };
-    output.line(&ready, |ready| {
+    let written = output.line(&ready, |ready| {
         let dir = ready.cluster_dir.display();
         format!(
             "ready: {} nodes in {dir}\n  binomesh topology --cluster {dir}\n  \
              binomesh broadcast --cluster {dir} hello\nCtrl-C stops them",
             ready.nodes.len()
         )
-    })?;
+    });
+    said(written)?;
     watch(cluster).await
+}
+
+/// The nodes end with their command, and the command with its reader: say so.
+fn said(written: Result<(), Unwritten>) -> Result<(), Failure> {
+    if matches!(written, Err(Unwritten::Closed)) {
+        note("nobody reads standard output any more: the nodes are stopped; send it to a file");
+    }
+    Ok(written?)
 }
 
 /// Say when a node has died, which a user may want; end with the last one.

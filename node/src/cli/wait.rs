@@ -1,14 +1,17 @@
 //! `wait`: until a node is ready in an overlay of so many members.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
-use super::ask::{bounded, clients, described};
+use super::ask::{answers_as_they_come, clients, described};
 use super::output::{Output, note};
+use crate::client::Client;
 use crate::report::Status;
 
 /// How often the nodes are asked.
@@ -42,6 +45,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     let limit = Duration::from_secs(flags.timeout_seconds);
     let until = now() + limit;
     let mut told = String::new();
+    let mut why = "no node has answered".to_owned();
     loop {
         let state = tokio::time::timeout_at(until, look(&flags.target, flags.members)).await;
         let reason = match state {
@@ -55,11 +59,12 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
         };
         if !reason.is_empty() && reason != told {
             note(&reason);
-            told = reason;
+            told.clone_from(&reason);
+            why = reason;
         }
         if now() + PAUSE >= until {
             return Err(Failure::timeout(format!(
-                "not {} members after {} s: {told}",
+                "not {} members after {} s: {why}",
                 flags.members, flags.timeout_seconds
             )));
         }
@@ -71,8 +76,10 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
 async fn look(target: &Target, members: u32) -> Result<Status, Failure> {
     let mut farthest: Option<Status> = None;
     let mut last = Failure::unreachable("no node answers");
-    for (_, client) in clients(target)? {
-        match bounded(client.status()).await {
+    let ask = async |client: Client| client.status().await;
+    let mut answers = pin!(answers_as_they_come(clients(target)?, ask));
+    while let Some((_, answer)) = answers.next().await {
+        match answer {
             Ok(status) if is_there(&status, members) => return Ok(status),
             Ok(status) => {
                 let rank = |status: &Status| (status.population, status.ready);

@@ -100,6 +100,9 @@ struct Host {
     transport: Transport,
     /// When its credentials end.
     expiry: Expiry,
+    /// Whom it believes, and of whom there is a revocation list: see
+    /// [`Identity::authorities`].
+    authorities: BTreeMap<[u8; 32], (String, bool)>,
     /// Signs for this node, and judges what others have signed.
     notary: Notary,
     /// The process that each linked peer runs as.

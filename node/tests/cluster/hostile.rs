@@ -187,6 +187,27 @@ async fn idle_connections_shut_nobody_out_of_the_metrics_port() {
     stop(cluster).await;
 }
 
+/// Any program of the node's owner can open them.
+#[tokio::test]
+async fn requests_that_are_not_ended_shut_nobody_out_of_the_admin_socket() {
+    let _turn = bed::turn().await;
+    let cluster = formed(bed::config(2)).await;
+    let victim = member(&cluster, "node-0");
+    let mut unended = Vec::new();
+    for _ in 0..600 {
+        let connected = tokio::net::UnixStream::connect(&victim.admin_socket).await;
+        let mut stream = connected.expect("connected");
+        let head = b"POST /v1/broadcast HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf";
+        stream.write_all(head).await.expect("sent");
+        unended.push(stream);
+    }
+    let socket = victim.admin_socket.display().to_string();
+    let asked = bed::ran(&["status", "--admin", &socket], b"").await;
+    assert!(asked.status.success(), "{asked:?}");
+    drop(unended);
+    stop(cluster).await;
+}
+
 /// 60 pushes of files with names of a megabyte of escapes once wrote 360 MB of log.
 #[tokio::test]
 async fn names_of_a_megabyte_write_little_log_and_forge_no_line() {

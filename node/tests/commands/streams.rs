@@ -1,6 +1,7 @@
 //! What commands read, write and are told by their environment.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use binomesh::client::{Client, Endpoint};
@@ -104,6 +105,46 @@ fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
     let (mut child, _) = started(&settings, &["--bind", "127.0.0.1:0"], Stdio::null());
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    // What cannot be written is not issued either.
+    for (out, taken) in [("file/x", "file/x"), ("h2", "node.pem"), ("h3", "crl.pem")] {
+        std::fs::write(path("file"), "").unwrap();
+        if out != taken {
+            std::fs::create_dir_all(path(out) + "/" + taken).unwrap();
+        }
+        let out = path(out);
+        let refused = [
+            "ca", "issue", "--dir", &ca, "--name", "h2", "--out", &out, "--force",
+        ];
+        let (code, text) = status(&refused);
+        assert_eq!(code, 1, "{text}");
+        assert_eq!(listed().lines().count(), 2, "{out}: {}", listed());
+        assert!(!Path::new(&out).join("node.pem").is_file(), "{out}");
+    }
+    // Nor is a pipe, or a device, replaced.
+    let pipe = path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let revoke = ["ca", "revoke", "--dir", &ca, "--name", "h1", "--out", &pipe];
+    let (code, text) = status(&revoke);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("no file"), "{text}");
+}
+
+#[test]
+fn help_without_room_is_an_error_and_a_folder_is_no_input() {
+    let (code, text) = written_to(&["--help"], full());
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(written_to(&["--help"], closed()).0, Some(0));
+    let folder = File::open("/").unwrap();
+    let mut push = binomesh(&["push", "-", "--name", "x", "--admin", "/nowhere"]);
+    let refused = push.stdin(folder).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    for topic in ["*", "jobs/*", "jobs/+", "a/>"] {
+        let (code, text) = status(&["broadcast", "x", "--topic", topic, "--admin", "/nowhere"]);
+        assert_eq!(code, 2, "{text}");
+        assert!(text.contains("subscribe to `jobs/#`"), "{text}");
+    }
 }
 
 #[test]
@@ -146,6 +187,13 @@ fn what_the_environment_says_to_others_stops_nobody() {
         ("BINOMESH_PORT", "udp://10.0.0.1:7400"),
         ("BINOMESH_PORT_7400_UDP", "udp://10.0.0.1:7400"),
         ("BINOMESH_PORT_7400_UDP_PROTO", "udp"),
+        // And of one called `binomesh-metrics`.
+        ("BINOMESH_METRICS_SERVICE_HOST", "10.0.0.2"),
+        ("BINOMESH_METRICS_PORT", "tcp://10.0.0.2:9464"),
+        // Emptied by who started it.
+        ("BINOMESH_SHAPE", ""),
+        ("BINOMESH_PROFILE", ""),
+        ("BINOMESH_OTHER", ""),
     ]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -189,7 +237,7 @@ fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("--outlive-parent"), "{text}");
     let dir = event["cluster_dir"].as_str().unwrap().to_owned();
-    assert!(!std::path::Path::new(&dir).exists());
+    assert!(!Path::new(&dir).exists());
 
     let (mut shell, event) = orphaned("--outlive-parent");
     shell.wait().unwrap();
@@ -203,7 +251,7 @@ fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
     let pid = cluster["pid"].as_u64().unwrap().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     shell.wait_with_output().unwrap();
-    assert!(!std::path::Path::new(&dir).exists());
+    assert!(!Path::new(&dir).exists());
 }
 
 #[test]

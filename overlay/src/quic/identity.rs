@@ -4,6 +4,7 @@
 //! `spiffe://cluster/node/node-7`: its hash is the [`PeerId`], its last path
 //! segment the name. The key may change, the identity stays.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustls::sign::CertifiedKey;
@@ -15,7 +16,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
 use super::book::NAME_MAX;
-use super::terms::{Term, is_of_any, terms};
+use super::terms::{Term, authority_of, is_forged, is_of_any, terms};
 use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
@@ -241,6 +242,25 @@ impl Identity {
         self.revocations.len()
     }
 
+    /// How many of the revocation lists name an authority that has not signed them.
+    pub fn forged_list_count(&self) -> usize {
+        let is_forged = |list: &&CertificateRevocationListDer<'_>| is_forged(list, &self.roots);
+        self.revocations.iter().filter(is_forged).count()
+    }
+
+    /// The authorities that it believes, and those between them and this node, by the hashes
+    /// of their keys: their names, and whether there is a revocation list of each.
+    pub fn authorities(&self) -> BTreeMap<[u8; 32], (String, bool)> {
+        let all = self.roots.iter().chain(self.chain.iter().skip(1));
+        let named = all.filter_map(|authority| {
+            let (key, name) = authority_of(authority)?;
+            let mut lists = self.revocations.iter();
+            let has_list = lists.any(|list| is_of_any(list, std::slice::from_ref(authority)));
+            Some((key, (name, has_list)))
+        });
+        named.collect()
+    }
+
     /// How many of the revocation lists are of none of the authorities, nor of one between
     /// them and this node: they revoke nothing.
     pub fn stray_list_count(&self) -> usize {
@@ -269,25 +289,33 @@ fn certificates(
     }
 }
 
-/// For how long from now a chain that was accepted is still valid: until its
-/// leaf expires, or an intermediate that has not yet. One that has was not
-/// needed.
+/// For how long from now a chain that was accepted is still valid: see [`valid_until`].
 pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
-    let mut left = chain.iter().map(|certificate| left_of(certificate));
-    let leaf = left.next().unwrap_or(Duration::ZERO);
-    let others = left.filter(|left| !left.is_zero());
-    others.fold(leaf, Duration::min).min(FAR)
+    left_until(valid_until(chain))
 }
 
-fn left_of(certificate: &[u8]) -> Duration {
-    let parsed = X509Certificate::from_der(certificate);
-    let left = parsed.ok().map(|(_, certificate)| {
-        let until = certificate.validity().not_after.timestamp();
-        until.saturating_sub(ASN1Time::now().timestamp())
-    });
+/// The last second of a chain, in seconds since 1970: that of its leaf, or of an intermediate
+/// that has not expired yet. One that has was not needed.
+pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> i64 {
+    let now = ASN1Time::now().timestamp();
+    let mut ends = chain.iter().map(|certificate| end_of(certificate));
+    let leaf = ends.next().flatten().unwrap_or(0);
+    let others = ends.flatten().filter(|end| *end >= now);
+    others.fold(leaf, i64::min)
+}
+
+/// How long it is until this second, of those since 1970, has passed.
+pub(super) fn left_until(until: i64) -> Duration {
+    let seconds = until.saturating_sub(ASN1Time::now().timestamp());
     // The last second counts: the verifier accepts it too.
-    let seconds = u64::try_from(left.unwrap_or(-1).saturating_add(1));
-    Duration::from_secs(seconds.unwrap_or(0))
+    let seconds = u64::try_from(seconds.saturating_add(1)).unwrap_or(0);
+    Duration::from_secs(seconds).min(FAR)
+}
+
+/// The last second of a certificate.
+fn end_of(certificate: &[u8]) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::BindError;
 use super::greeting::{Fingerprint, Hello, OTHERS_MAX};
-use super::identity::Identity;
+use super::identity::{Identity, valid_until};
 use super::notary::Notary;
 use crate::PeerId;
 use crate::lives::{BOOT_MAX, Greeter, Lives};
@@ -37,6 +37,8 @@ pub(super) struct Own {
     pub(super) statement: Bytes,
     /// It has been counted with others in this life.
     pub(super) is_member: bool,
+    /// When its certificate ends, in seconds since 1970.
+    pub(super) until: i64,
 }
 
 /// The own life, and what is known of the lives of others.
@@ -61,6 +63,7 @@ impl Life {
             boot,
             statement: notary.sign_life(boot).unwrap_or_default(),
             is_member: false,
+            until: valid_until(&identity.chain),
         };
         Ok(Self {
             own: watch::Sender::new(own),
@@ -96,11 +99,10 @@ impl Life {
     /// Begin another life.
     pub(super) fn begin(&self, boot: u64) {
         let statement = self.notary().sign_life(boot).unwrap_or_default();
-        let is_member = false;
-        self.own.send_replace(Own {
-            boot,
-            statement,
-            is_member,
+        self.own.send_modify(|own| {
+            own.boot = boot;
+            own.statement = statement;
+            own.is_member = false;
         });
     }
 
@@ -113,7 +115,11 @@ impl Life {
             notary.verify_life(peer, peer, boot, statement).is_ok()
         });
         *self.notary() = notary;
-        self.own.send_modify(|own| own.statement = statement);
+        let until = valid_until(&identity.chain);
+        self.own.send_modify(|own| {
+            own.statement = statement;
+            own.until = until;
+        });
         Ok(())
     }
 

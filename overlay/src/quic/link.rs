@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,13 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::beat;
 use super::buffers;
-use super::clock::Clock;
+use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::events::Order;
 use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
+use super::identity::left_until;
 use super::life::Own;
 use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
@@ -31,6 +33,9 @@ use super::{Shared, TransportEvent};
 /// How many questions to a peer may be open at once; it is taken as living if there are
 /// more. Guess: one greets at a time.
 pub(super) const MAX_QUESTIONS: usize = 8;
+
+/// How much longer than this node's own certificate its links live.
+const OWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Whether the connection with this fingerprint is the peer's own, for its task to ask.
 #[derive(Debug)]
@@ -237,6 +242,7 @@ impl Watch {
         }
         let clock = &self.shared.clock.clone();
         let mut expiry = clock.sleep_until(self.link.expires.into_std());
+        let mut own_expiry = self.own_expiry();
         let mut round = self.shared.next_round();
         loop {
             let overdue = overdue(clock, self.drain.as_ref());
@@ -246,6 +252,12 @@ impl Watch {
                 () = &mut expiry => {
                     let address = handshake::seen(&connection);
                     tracing::warn!(peer = %self.link.name, %address, "the certificate has expired: cutting a link");
+                    CloseCode::Certificate.close(&connection);
+                    return false;
+                }
+                // The peer does not know the certificate that took the place of the one that
+                // it was shown: it is to meet the new one, and say that it has ended.
+                () = &mut own_expiry => {
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
@@ -259,7 +271,10 @@ impl Watch {
                 Ok(()) = drain.changed(), if self.drain.is_none() => self.on_drain(),
                 Some(greeting) = self.hearing.recv() => self.on_greeting(greeting).await,
                 Some(question) = self.questions.recv() => self.on_question(question).await,
-                Ok(()) = self.own.changed() => self.on_own_change().await,
+                Ok(()) = self.own.changed() => {
+                    self.on_own_change().await;
+                    own_expiry = self.own_expiry();
+                }
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
                     match written {
@@ -287,6 +302,14 @@ impl Watch {
                 return true;
             }
         }
+    }
+
+    /// Until this node's certificate has ended, and some more: a peer that was shown that one
+    /// cuts the link itself.
+    fn own_expiry(&self) -> Sleep {
+        let left = left_until(self.own.borrow().until);
+        let until = self.shared.now() + left + OWN_GRACE;
+        self.shared.clock.sleep_until(until.into_std())
     }
 
     fn on_drain(&mut self) {
@@ -461,7 +484,9 @@ impl Watch {
     }
 
     fn reason(&self) -> DownReason {
-        if self.link.expires <= self.shared.now() || self.link.distrusted.is_cancelled() {
+        let has_own_ended = left_until(self.own.borrow().until).is_zero();
+        let has_ended = has_own_ended || self.link.expires <= self.shared.now();
+        if has_ended || self.link.distrusted.is_cancelled() {
             return DownReason::Certificate;
         }
         let farewell = *self.link.drain.borrow();

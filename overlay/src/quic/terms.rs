@@ -3,6 +3,7 @@
 
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;
+use x509_parser::error::X509Error;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
@@ -108,6 +109,31 @@ pub(super) fn is_of_any(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool
             named.is_ok_and(|(_, it)| it.subject().as_raw() == parsed.issuer().as_raw());
         is_namesake && may_be_of(list, authority)
     })
+}
+
+/// Whether a list has the name and the key of one of these authorities, and not its signature.
+/// One that is signed in a way that is not known here is left to the verifier.
+pub(super) fn is_forged(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool {
+    let Ok((_, parsed)) = CertificateRevocationList::from_der(list) else {
+        return false;
+    };
+    let issuers = authorities
+        .iter()
+        .filter(|one| is_of_any(list, std::slice::from_ref(one)));
+    let mut verified = issuers.filter_map(|issuer| {
+        let (_, issuer) = X509Certificate::from_der(issuer).ok()?;
+        Some(parsed.verify_signature(issuer.public_key()))
+    });
+    let is_good = |verified| !matches!(verified, Err(X509Error::SignatureVerificationError));
+    let first = verified.next();
+    first.is_some_and(|first| !is_good(first) && !verified.any(is_good))
+}
+
+/// The hash of an authority's key, and its name in words.
+pub(super) fn authority_of(certificate: &[u8]) -> Option<([u8; 32], String)> {
+    let (_, authority) = X509Certificate::from_der(certificate).ok()?;
+    let key = blake3::hash(authority.public_key().raw);
+    Some((*key.as_bytes(), authority.subject().to_string()))
 }
 
 /// By which key a list says that it is signed.

@@ -3,7 +3,7 @@
 use binomesh_overlay::quic::{DownReason, TransportEvent};
 use rcgen::SerialNumber;
 
-use crate::bed::{Authority, PATIENCE, eventually, id, name_it, packet};
+use crate::bed::{Authority, PATIENCE, eventually, id, name_it, packet, uri};
 use crate::raw::{Raw, hello, knock};
 
 #[tokio::test]
@@ -58,6 +58,36 @@ async fn a_revocation_cuts_the_live_link_and_spares_the_others() {
     assert_eq!(a.received().await.2, b"still".as_slice());
     let other = authority.identity("other");
     assert!(a.transport.renew(&other).is_err());
+}
+
+/// The authority that both believe has issued it.
+#[tokio::test]
+async fn a_name_of_another_trust_domain_or_form_is_no_peer() {
+    let authority = Authority::new("one");
+    let a = authority.start("a");
+    let (domain, path) = uri("raw")
+        .trim_start_matches("spiffe://")
+        .split_once('/')
+        .map(|(domain, path)| (domain.to_owned(), path.to_owned()))
+        .expect("a path");
+    for uri in [
+        format!("spiffe://other.{domain}/{path}"),
+        format!("spiffe://{domain}/monitor/raw"),
+        format!("spiffe://{domain}/{path}/raw"),
+    ] {
+        let paper = authority.issue(|params| {
+            let uri = uri.as_str().try_into().expect("ASCII");
+            params.subject_alt_names.push(rcgen::SanType::URI(uri));
+        });
+        let acked = knock(Some(paper.der()), a.address()).await;
+        assert!(acked.is_err(), "{uri}: {acked:?}");
+    }
+    assert_eq!(a.meter.read("handshake_failures_total", "not_a_peer"), 3);
+    let known = knock(
+        Some(authority.issue(|params| name_it(params, "raw")).der()),
+        a.address(),
+    );
+    assert!(known.await.is_ok());
 }
 
 /// TLS has accepted the certificate, but the greeting comes after the revocation.

@@ -1,0 +1,57 @@
+//! Reading files that settings name. A daemon reads them while it runs, so nothing may keep
+//! it waiting: a pipe without a writer would, for ever.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The longest file that is read whole. A guess: a revocation list of a hundred thousand
+/// certificates has some megabytes.
+const LENGTH_MAX: u64 = 64 << 20;
+
+/// Open what is a file, or a link to one.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    // Before it is opened: that waits for a pipe's writer.
+    if !std::fs::metadata(path)?.is_file() {
+        let text = "it is no file, but a pipe, a device or a folder";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    File::open(path)
+}
+
+/// All that a file holds, if that is not too much.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(LENGTH_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LENGTH_MAX {
+        let text = format!("it is longer than {LENGTH_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_devices_and_folders_are_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for path in [&pipe, Path::new("/dev/zero"), dir.path()] {
+            let error = read(path).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::InvalidInput,
+                "{path:?}: {error}"
+            );
+        }
+        let file = dir.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read(&link).unwrap(), b"text");
+    }
+}
