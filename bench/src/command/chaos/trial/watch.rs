@@ -56,14 +56,16 @@ impl Watch {
         self.is_healed
     }
 
-    /// Whether it healed, and is exact in the epoch that there is now: a lie about sizes may
-    /// have made one that looked right, in which most ranks are vacant.
+    /// Whether it healed, is exact in the epoch that there is now, and its members find each
+    /// other: a lie about sizes may have made one in which most ranks are vacant, and long rows
+    /// of them are passed over too slowly for what has a deadline.
     pub(super) fn is_exact(&mut self, world: &World) -> bool {
         let epoch = common_epoch(world);
         if self.is_healed && epoch != self.epoch {
             self.epoch = epoch.filter(|_| world.defect().is_none());
         }
-        self.is_healed && epoch.is_some() && epoch == self.epoch
+        let is_known = epoch.is_some() && epoch == self.epoch;
+        self.is_healed && is_known && !is_mostly_vacant(world)
     }
 
     /// Whether it did not heal and will not.
@@ -156,6 +158,16 @@ fn common_epoch(world: &World) -> Option<Epoch<Id>> {
         .map(|(_, peer)| peer.overlay().placement().map(|place| place.epoch));
     let first = epochs.next()?;
     first.filter(|_| epochs.all(|epoch| epoch == first))
+}
+
+/// Whether the epoch of the first peer has more vacant ranks than there are peers.
+fn is_mostly_vacant(world: &World) -> bool {
+    let mut peers = world.peers();
+    let placement = peers
+        .next()
+        .and_then(|(_, peer)| peer.overlay().placement());
+    let ranks = placement.map_or(0, |placement| placement.population.get() as usize);
+    ranks > 2 * world.peers().count()
 }
 
 /// Whether the living of a group could all find each other by what they were
