@@ -105,6 +105,7 @@ impl FromStr for TopicFilter {
 }
 
 /// A topic to send on that no subscription could name.
+#[cfg(any(feature = "admin", feature = "cli"))]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTarget {
     /// It is no topic.
@@ -123,6 +124,7 @@ pub enum InvalidTarget {
 }
 
 /// The topic that a user names to send on.
+#[cfg(any(feature = "admin", feature = "cli"))]
 pub(crate) fn target(text: &str) -> Result<Topic, InvalidTarget> {
     let wildcard = match text.split('/').any(|part| part == "#") {
         true => Some('#'),
@@ -149,6 +151,7 @@ fn foreign_wildcard(part: &str) -> Option<char> {
 mod tests {
     use super::*;
 
+    #[cfg(any(feature = "admin", feature = "cli"))]
     #[test]
     fn nothing_is_sent_on_a_topic_that_nobody_could_subscribe_to() {
         for text in ["*", "jobs/*", "jobs/+", "a/>", "jobs/#", "#"] {
