@@ -144,6 +144,8 @@ struct Trial<'a> {
     first_told: String,
     /// The second that is measured for storms, and the messages before it.
     second: (Duration, u64),
+    /// How many messages relays had refused by the last glance, as their window was full.
+    window_full: u64,
     /// How many messages in a second are a storm.
     storm: u64,
     violations: Vec<Violation>,
@@ -170,6 +172,7 @@ impl<'a> Trial<'a> {
             told: 0,
             first_told: String::new(),
             second: (Duration::ZERO, 0),
+            window_full: 0,
             storm: STORM * scenario.crowd() + ANSWERS * scenario.forged(),
             violations: Vec::new(),
         }
@@ -425,7 +428,8 @@ impl<'a> Trial<'a> {
         let limit = self.scenario.heal_limit();
         self.watch.glance(&self.world, limit);
         let is_exact = self.watch.is_exact(&self.world);
-        self.collectives.on_graph(now, is_exact);
+        let is_full = self.is_window_full();
+        self.collectives.on_graph(now, is_exact && !is_full);
         let is_settled = self.watch.is_healed() && now >= self.watch.since() + WORDS_STAND;
         if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
             self.checker.on_exact(now);
@@ -434,6 +438,17 @@ impl<'a> Trial<'a> {
             self.next_weighing = self.world.now() + WEIGHING;
             self.weigh();
         }
+    }
+
+    /// Whether relays with room for little have refused a message since the last glance, as one
+    /// before it is open: words of collectives then wait as users' messages do.
+    fn is_window_full(&mut self) -> bool {
+        let peers = self.world.peers();
+        let refused = peers
+            .map(|(_, peer)| peer.relay().stats().window_full)
+            .sum();
+        let is_new = std::mem::replace(&mut self.window_full, refused) != refused;
+        self.scenario.tight && is_new
     }
 
     /// Whether every list is within its bound.

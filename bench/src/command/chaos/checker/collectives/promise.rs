@@ -21,7 +21,9 @@
 //! them.
 //!
 //! Where relays have room for little, long values may not get through in time: then neither
-//! rule applies to them.
+//! rule applies to them. Nor is there a moment in such a world at which a relay refuses a
+//! message, since one before it is open; or in any in which more ranks are vacant than not, as
+//! a liar can make them: it counts as one in which the graph is not exact.
 
 use std::time::Duration;
 
