@@ -119,7 +119,7 @@ registry! {
     Gauge COLLECTIVE_MISSING_UNNAMED = "binomesh_collective_missing_unnamed"
         "members that callers here wait for, beyond those 64 that have a series of their own";
     Counter COLLECTIVES = "binomesh_collectives_total" { "verb": labels::VERBS, "outcome": labels::OUTCOMES }
-        "answers to callers of collectives";
+        "answers to callers of collectives, those not counted whose members are not known";
     Histogram COLLECTIVE_SECONDS = "binomesh_collective_seconds" { "verb": labels::VERBS }
         [unit: Unit::Seconds]
         "time from a call of a collective to its answer";

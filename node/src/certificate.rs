@@ -25,7 +25,7 @@ pub use ledger::{Entry, Ledger};
 
 use crate::credentials::node_uri;
 use crate::settings::{InvalidName, check_name};
-use crate::state::{private_dir, replace, wall_clock_ms, wall_clock_seconds};
+use crate::state::{check_replaceable, private_dir, replace, wall_clock_ms, wall_clock_seconds};
 
 /// How far a host's clock may lag and still accept a fresh certificate.
 const SKEW_SECONDS: i64 = 300;
@@ -378,6 +378,11 @@ fn save(dir: &Path, files: &[(&str, &str)], force: bool) -> Result<(), Certifica
         check_room(dir, files.iter().map(|(name, _)| *name))?;
     }
     private_dir(dir).map_err(failed("create", dir))?;
+    // Before the first is written: they belong together.
+    for (name, _) in files {
+        let path = dir.join(name);
+        check_replaceable(&path).map_err(failed("write", &path))?;
+    }
     for (name, text) in files {
         let path = dir.join(name);
         replace(&path, text.as_bytes()).map_err(failed("write", &path))?;

@@ -52,8 +52,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    descriptors::raise();
-    let outcome = dispatch(arguments.command);
+    let outcome = descriptors::raise().and_then(|()| dispatch(arguments.command));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -144,13 +144,20 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
         .create(dir)
 }
 
+/// A name that is taken by a device or a folder is not to be had.
+pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        false => Ok(()),
+        true => {
+            let text = "it is there and no file; name another";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+        }
+    }
+}
+
 /// Write a file that only its owner may read, all of it or nothing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A name that is taken by a device or a folder is not to be had.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        let text = "it is there and no file; name another";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-    }
+    check_replaceable(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);

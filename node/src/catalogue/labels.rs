@@ -1,4 +1,4 @@
-//! The values of labels, each with its meaning; tests compare them with the enumerations.
+//! The values of labels, each with its meaning. A test compares those of a live node with them.
 
 /// A value and its meaning.
 type Value = (&'static str, &'static str);
@@ -66,7 +66,10 @@ pub(super) const UNPROVEN: [Value; 6] = [
         "unjudged",
         "its certificate was not judged: it, or too many of that link, were in vain",
     ),
-    ("goodbye", "a goodbye that its member has not signed"),
+    (
+        "goodbye",
+        "a goodbye that is not signed, or whose signature was not judged or is not good",
+    ),
 ];
 
 /// See [`RelayStats`](binomesh_routing::relay::RelayStats).

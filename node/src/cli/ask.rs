@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use binomesh_routing::packet::Confirmation;
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use serde::Serialize;
 
 use super::Failure;
@@ -24,7 +24,7 @@ use crate::topic;
 
 /// How long a node may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How much later each next node of a cluster is asked for the one that is needed.
+/// How long a node may take before the next is asked as well, where one is needed.
 const STAGGER: Duration = Duration::from_millis(20);
 /// The socket of a host's one node.
 const USUAL_SOCKET: &str = "/run/binomesh/admin.sock";
@@ -101,26 +101,38 @@ fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Wh
     })
 }
 
-/// The one node that is meant, or the first of a cluster that answers. Each has some time
-/// before the next is asked as well: some may hang.
+/// The one node that is meant, or the first of a cluster that answers. The next is asked if
+/// one does not answer, and as well if it takes its time: it may hang.
 pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
     first(clients(target)?).await
 }
 
 async fn first(clients: Vec<(String, Client)>) -> Result<Client, Failure> {
-    let asked = (0..).zip(clients).map(|(place, (_, client))| async move {
-        tokio::time::sleep(STAGGER * place).await;
-        bounded(client.status()).await.map(|_| client)
-    });
-    let mut answers = pin!(stream::iter(asked).buffer_unordered(AT_ONCE));
+    let ask = async |client: Client| bounded(client.status()).await.map(|_| client);
+    let mut clients = clients.into_iter().map(|(_, client)| client);
+    let mut asked = FuturesUnordered::new();
     let mut last = Failure::unreachable("no node answers");
-    while let Some(answer) = answers.next().await {
-        match answer {
-            Ok(client) => return Ok(client),
-            Err(failure) => last = failure,
+    loop {
+        if asked.len() < AT_ONCE
+            && let Some(client) = clients.next()
+        {
+            asked.push(ask(client));
+        }
+        let more = async {
+            match clients.len() {
+                0 => std::future::pending().await,
+                _ => tokio::time::sleep(STAGGER).await,
+            }
+        };
+        tokio::select! {
+            answer = asked.next() => match answer {
+                Some(Ok(client)) => return Ok(client),
+                Some(Err(failure)) => last = failure,
+                None => return Err(last),
+            },
+            () = more => {}
         }
     }
-    Err(last)
 }
 
 pub(super) async fn bounded<T>(

@@ -74,7 +74,8 @@ fn issue(
         issued.save(out, force)
     };
     if let Err(error) = handed_out() {
-        ledger.forget(&issued)?;
+        // What is wrong is worth more than that the ledger has one too many.
+        let _ = ledger.forget(&issued);
         return Err(error);
     }
     let (out, settings) = (out.display(), settings.display());

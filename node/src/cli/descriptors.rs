@@ -6,17 +6,24 @@ use super::Failure;
 
 /// What `up` needs for each of its nodes: its input, its output, and two connections. A guess.
 const OF_A_NODE: u64 = 4;
-/// What it needs besides.
+/// What it needs besides, as any command does.
 const OF_ITSELF: u64 = 64;
 
 /// Raise the limit as far as this process may; those that it starts inherit it. The usual one
 /// is for programs that cannot use more.
-pub(super) fn raise() {
+pub(super) fn raise() -> Result<(), Failure> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
         // Then it stays as it is.
         let _ = setrlimit(Resource::Nofile, limit);
+    }
+    match limit.current.filter(|limit| *limit < OF_ITSELF) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::failed(format!(
+            "the limit of open files is {limit}, and {OF_ITSELF} are needed; raise it, as with \
+             `ulimit -n {OF_ITSELF}`"
+        ))),
     }
 }
 

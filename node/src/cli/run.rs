@@ -287,7 +287,7 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
         let bootstrap = given.or_else(|| bootstrap(file, &layers.environment));
         let bootstrap = bootstrap.unwrap_or(Bootstrap::Tree);
         layers.placed = flags.place.placed(placement, bootstrap, flags.fanout)?;
-        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let has_both = (flags.state_dir.is_some() || is_set("BINOMESH_STATE_DIR"))
             && (flags.admin_socket.is_some() || is_set("BINOMESH_ADMIN_SOCKET"));
         layers.defaults = LaunchFlags::defaults(placement, flags.config.is_some() || has_both)?;

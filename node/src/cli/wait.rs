@@ -47,20 +47,19 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     let mut told = String::new();
     let mut why = "no node has answered".to_owned();
     loop {
-        let state = tokio::time::timeout_at(until, look(&flags.target, flags.members)).await;
-        let reason = match state {
+        let looking = look(&flags.target, flags.members, &mut why);
+        let state = tokio::time::timeout_at(until, looking).await;
+        match state {
             Ok(Ok(status)) => {
                 Output::stdout(flags.json).line(&status, described)?;
                 return Ok(());
             }
             Ok(Err(failure)) if failure.status == 2 => return Err(failure),
-            Ok(Err(failure)) => failure.message,
-            Err(_) => String::new(),
-        };
-        if !reason.is_empty() && reason != told {
-            note(&reason);
-            told.clone_from(&reason);
-            why = reason;
+            Ok(Err(_)) | Err(_) => {}
+        }
+        if why != told {
+            note(&why);
+            told.clone_from(&why);
         }
         if now() + PAUSE >= until {
             return Err(Failure::timeout(format!(
@@ -72,8 +71,9 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     }
 }
 
-/// The status of a node that is there; else how far the farthest one is.
-async fn look(target: &Target, members: u32) -> Result<Status, Failure> {
+/// The status of a node that is there. `why` says how far the farthest one is, of those that
+/// have answered, or else why none has.
+async fn look(target: &Target, members: u32, why: &mut String) -> Result<Status, Failure> {
     let mut farthest: Option<Status> = None;
     let mut last = Failure::unreachable("no node answers");
     let ask = async |client: Client| client.status().await;
@@ -87,16 +87,19 @@ async fn look(target: &Target, members: u32) -> Result<Status, Failure> {
                     .as_ref()
                     .is_none_or(|far| rank(far) < rank(&status))
                 {
+                    *why = progress(&status, members);
                     farthest = Some(status);
                 }
             }
-            Err(failure) => last = failure,
+            Err(failure) => {
+                if farthest.is_none() {
+                    why.clone_from(&failure.message);
+                }
+                last = failure;
+            }
         }
     }
-    Err(match farthest {
-        Some(status) => Failure::failed(progress(&status, members)),
-        None => last,
-    })
+    Err(last)
 }
 
 fn is_there(status: &Status, members: u32) -> bool {

@@ -32,7 +32,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
-    DialError, DownReason, Events, Notary, Transport, TransportEvent, others_first,
+    DialError, DownReason, Events, ListId, ListIssuer, Notary, Transport, TransportEvent,
+    others_first,
 };
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -100,9 +101,8 @@ struct Host {
     transport: Transport,
     /// When its credentials end.
     expiry: Expiry,
-    /// Whom it believes, and of whom there is a revocation list: see
-    /// [`Identity::authorities`].
-    authorities: BTreeMap<[u8; 32], (String, bool)>,
+    /// The revocation lists that it goes by.
+    lists: BTreeMap<ListId, ListIssuer>,
     /// Signs for this node, and judges what others have signed.
     notary: Notary,
     /// The process that each linked peer runs as.

@@ -47,7 +47,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
     let notary = proof::notary(&identity, config.signatures)?;
     let mut expiry = Expiry::new(&identity.terms());
     expiry.attend(wall_clock_seconds());
-    let authorities = identity.authorities();
+    let lists = identity.lists();
     let transport = TransportConfig {
         identity,
         bind: vec![config.bind],
@@ -91,7 +91,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         transport,
         notary,
         expiry,
-        authorities,
+        lists,
         boots: BTreeMap::new(),
         beat: Duration::ZERO,
         may_look_wait: None,

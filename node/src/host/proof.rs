@@ -167,16 +167,12 @@ impl Host {
     /// Go on with other credentials, with which what is open is signed anew: the former
     /// ones may be revoked, or expire, before all have it.
     pub(super) fn renew(&mut self, identity: &Identity) -> Result<(), RenewError> {
-        let authorities = identity.authorities();
-        let lost = authorities.iter().find(|(key, (_, has_list))| {
-            !has_list && self.authorities.get(*key).is_some_and(|(_, had)| *had)
-        });
-        if let Some((_, (name, _))) = lost {
-            return Err(RenewError::NoList(name.clone()));
+        if let Some(name) = identity.lost_list(&self.lists) {
+            return Err(RenewError::NoList(name));
         }
         let notary = notary(identity, self.config.signatures)?;
         self.transport.renew(identity)?;
-        self.authorities = authorities;
+        self.lists = identity.lists();
         self.notary = notary;
         self.expiry = Expiry::new(&identity.terms());
         self.expiry.attend(wall_clock_seconds());

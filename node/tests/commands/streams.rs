@@ -132,6 +132,22 @@ fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
 }
 
 #[test]
+fn a_low_limit_of_open_files_is_named_before_anything_is_begun() {
+    for limit in [6, 12] {
+        let command = format!("ulimit -n {limit}; exec \"$0\" status --admin /nowhere");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command, env!("CARGO_BIN_EXE_binomesh")]);
+        let refused = shell.output().unwrap();
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(
+            text.contains(&format!("is {limit}")) && text.contains("ulimit"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn help_without_room_is_an_error_and_a_folder_is_no_input() {
     let (code, text) = written_to(&["--help"], full());
     assert_eq!(code, Some(1), "{text}");

@@ -38,7 +38,7 @@ registry! {
         "incoming handshakes that had to prove their address first, as half of the places for handshakes were taken";
     Counter HANDSHAKES_FAILED = "binomesh_transport_handshake_failures_total"
         { "reason": words::REASONS }
-        "handshakes, incoming and outgoing, that gave no link";
+        "handshakes, incoming and outgoing, that gave no link, and peers that could not be dialled; a reason is in the words of the side that refuses";
     Counter DUPLICATES = "binomesh_transport_duplicates_total"
         "connections of a second process with the identity of a linked one";
     Counter QUESTIONS = "binomesh_transport_questions_total"
@@ -48,11 +48,11 @@ registry! {
     Counter LIVES_OUTDATED = "binomesh_transport_lives_outdated_total"
         "connections of a process whose identity a newer process has";
     Counter REPLACED_LINKS = "binomesh_transport_replaced_links_total"
-        "links that were given up, as both sides had dialled at once";
+        "connections that came while another one to the same process stayed, such as of two dials at once";
     Counter DOUBTS = "binomesh_transport_doubts_total"
         "silent links beside which the peer was dialled again";
     Counter DRAINS_OVERDUE = "binomesh_transport_drains_overdue_total"
-        "replaced links that were closed with frames on their way, after waiting long enough";
+        "links that were ending and were closed with frames on their way, after waiting long enough";
     Counter FRAMES_RECEIVED = "binomesh_transport_frames_received_total" { "class": CLASSES }
         "frames that came from peers";
     Counter FRAMES_SENT = "binomesh_transport_frames_sent_total" { "class": CLASSES }

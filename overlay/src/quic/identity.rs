@@ -16,7 +16,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
 use super::book::NAME_MAX;
-use super::terms::{Term, authority_of, is_forged, is_of_any, terms};
+use super::terms::{Term, authority_of, is_forged, is_of_any, list_id, terms};
 use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
@@ -116,6 +116,17 @@ pub struct Identity {
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
+}
+
+/// The hash of the name and the key of who has issued a list.
+pub type ListId = [u8; 32];
+
+/// Who has issued a revocation list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListIssuer {
+    name: String,
+    /// The hash of its key, if it is an authority that is believed by itself.
+    root: Option<[u8; 32]>,
 }
 
 /// Why an identity cannot be used.
@@ -248,17 +259,34 @@ impl Identity {
         self.revocations.iter().filter(is_forged).count()
     }
 
-    /// The authorities that it believes, and those between them and this node, by the hashes
-    /// of their keys: their names, and whether there is a revocation list of each.
-    pub fn authorities(&self) -> BTreeMap<[u8; 32], (String, bool)> {
-        let all = self.roots.iter().chain(self.chain.iter().skip(1));
-        let named = all.filter_map(|authority| {
-            let (key, name) = authority_of(authority)?;
-            let mut lists = self.revocations.iter();
-            let has_list = lists.any(|list| is_of_any(list, std::slice::from_ref(authority)));
-            Some((key, (name, has_list)))
+    /// The revocation lists of the authorities that it believes, and of those between them and
+    /// this node, by their issuers.
+    pub fn lists(&self) -> BTreeMap<ListId, ListIssuer> {
+        let authorities = [&self.roots[..], self.chain.get(1..).unwrap_or_default()].concat();
+        let known = self.revocations.iter().filter_map(|list| {
+            let mut authorities = authorities.iter();
+            let issuer = authorities.find(|one| is_of_any(list, std::slice::from_ref(one)))?;
+            let (key, name) = authority_of(issuer)?;
+            let root = self.roots.contains(issuer).then_some(key);
+            Some((list_id(list)?, ListIssuer { name, root }))
         });
-        named.collect()
+        known.collect()
+    }
+
+    /// The name of an authority of which there was a list before, and is none now, although
+    /// it may still be believed: those that it revokes would be let in again.
+    pub fn lost_list(&self, before: &BTreeMap<ListId, ListIssuer>) -> Option<String> {
+        let now = self.lists();
+        let roots: Vec<_> = self
+            .roots
+            .iter()
+            .filter_map(|one| authority_of(one))
+            .collect();
+        let is_believed = |key: [u8; 32]| roots.iter().any(|(root, _)| *root == key);
+        let mut lost = before
+            .iter()
+            .filter(|(id, issuer)| !now.contains_key(*id) && issuer.root.is_none_or(is_believed));
+        lost.next().map(|(_, issuer)| issuer.name.clone())
     }
 
     /// How many of the revocation lists are of none of the authorities, nor of one between
@@ -289,27 +317,19 @@ fn certificates(
     }
 }
 
-/// For how long from now a chain that was accepted is still valid: see [`valid_until`].
+/// For how long from now a chain that was accepted is still valid: until its leaf expires, or
+/// an intermediate that has not yet. One that has was not needed.
 pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
-    left_until(valid_until(chain))
-}
-
-/// The last second of a chain, in seconds since 1970: that of its leaf, or of an intermediate
-/// that has not expired yet. One that has was not needed.
-pub(super) fn valid_until(chain: &[CertificateDer<'_>]) -> i64 {
     let now = ASN1Time::now().timestamp();
     let mut ends = chain.iter().map(|certificate| end_of(certificate));
     let leaf = ends.next().flatten().unwrap_or(0);
     let others = ends.flatten().filter(|end| *end >= now);
-    others.fold(leaf, i64::min)
-}
-
-/// How long it is until this second, of those since 1970, has passed.
-pub(super) fn left_until(until: i64) -> Duration {
-    let seconds = until.saturating_sub(ASN1Time::now().timestamp());
     // The last second counts: the verifier accepts it too.
-    let seconds = u64::try_from(seconds.saturating_add(1)).unwrap_or(0);
-    Duration::from_secs(seconds).min(FAR)
+    let left = others
+        .fold(leaf, i64::min)
+        .saturating_sub(now)
+        .saturating_add(1);
+    Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(FAR)
 }
 
 /// The last second of a certificate.

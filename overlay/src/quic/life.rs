@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::Connection;
+use rustls_pki_types::CertificateDer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::BindError;
 use super::greeting::{Fingerprint, Hello, OTHERS_MAX};
-use super::identity::{Identity, valid_until};
+use super::identity::Identity;
 use super::notary::Notary;
 use crate::PeerId;
 use crate::lives::{BOOT_MAX, Greeter, Lives};
@@ -37,8 +38,8 @@ pub(super) struct Own {
     pub(super) statement: Bytes,
     /// It has been counted with others in this life.
     pub(super) is_member: bool,
-    /// When its certificate ends, in seconds since 1970.
-    pub(super) until: i64,
+    /// The certificate of its handshakes, with those between it and its authority.
+    pub(super) chain: Arc<[CertificateDer<'static>]>,
 }
 
 /// The own life, and what is known of the lives of others.
@@ -63,7 +64,7 @@ impl Life {
             boot,
             statement: notary.sign_life(boot).unwrap_or_default(),
             is_member: false,
-            until: valid_until(&identity.chain),
+            chain: identity.chain.as_slice().into(),
         };
         Ok(Self {
             own: watch::Sender::new(own),
@@ -115,10 +116,9 @@ impl Life {
             notary.verify_life(peer, peer, boot, statement).is_ok()
         });
         *self.notary() = notary;
-        let until = valid_until(&identity.chain);
         self.own.send_modify(|own| {
             own.statement = statement;
-            own.until = until;
+            own.chain = identity.chain.as_slice().into();
         });
         Ok(())
     }

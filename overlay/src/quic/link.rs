@@ -24,7 +24,7 @@ use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
-use super::identity::left_until;
+use super::identity::valid_for;
 use super::life::Own;
 use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
@@ -307,7 +307,7 @@ impl Watch {
     /// Until this node's certificate has ended, and some more: a peer that was shown that one
     /// cuts the link itself.
     fn own_expiry(&self) -> Sleep {
-        let left = left_until(self.own.borrow().until);
+        let left = valid_for(&self.own.borrow().chain);
         let until = self.shared.now() + left + OWN_GRACE;
         self.shared.clock.sleep_until(until.into_std())
     }
@@ -484,7 +484,7 @@ impl Watch {
     }
 
     fn reason(&self) -> DownReason {
-        let has_own_ended = left_until(self.own.borrow().until).is_zero();
+        let has_own_ended = valid_for(&self.own.borrow().chain).is_zero();
         let has_ended = has_own_ended || self.link.expires <= self.shared.now();
         if has_ended || self.link.distrusted.is_cancelled() {
             return DownReason::Certificate;

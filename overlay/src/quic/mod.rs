@@ -73,7 +73,7 @@ pub use close::{DialError, DownReason};
 pub use events::Events;
 pub use executor::{Executor, others_first};
 pub use frame::{Class, Frame, Merge, PlainClass, RefusedFrame, SlotKey};
-pub use identity::{Identity, IdentityError, Subject, SubjectError, is_name};
+pub use identity::{Identity, IdentityError, ListId, ListIssuer, Subject, SubjectError, is_name};
 pub use limits::Limits;
 pub use location::{InvalidLocation, Location};
 pub use notary::{Forged, Notary, NotaryError};

@@ -136,6 +136,15 @@ pub(super) fn authority_of(certificate: &[u8]) -> Option<([u8; 32], String)> {
     Some((*key.as_bytes(), authority.subject().to_string()))
 }
 
+/// The hash of the name and the key that a list names as its issuer's.
+pub(super) fn list_id(list: &[u8]) -> Option<[u8; 32]> {
+    let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(parsed.issuer().as_raw());
+    hasher.update(signer_of(&parsed).unwrap_or_default());
+    Some(*hasher.finalize().as_bytes())
+}
+
 /// By which key a list says that it is signed.
 fn signer_of<'a>(list: &'a CertificateRevocationList<'_>) -> Option<&'a [u8]> {
     let mut parsed = list.extensions().iter().map(|it| it.parsed_extension());
