@@ -63,7 +63,7 @@ fn issue(
     let settings = out.join(SETTINGS);
     let is_new = !settings.is_file();
     let handed_out = || {
-        // What may fail comes first: it is of no use to others.
+        // The certificate and its key come last: without them the other files harm nobody.
         if is_new {
             written_into(out, &settings, &settings_of(name))?;
         }
@@ -74,7 +74,7 @@ fn issue(
         issued.save(out, force)
     };
     if let Err(error) = handed_out() {
-        // What is wrong is worth more than that the ledger has one too many.
+        // If this fails too, the user needs the first error more.
         let _ = ledger.forget(&issued);
         return Err(error);
     }

@@ -255,8 +255,8 @@ impl Watch {
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
-                // The peer does not know the certificate that took the place of the one that
-                // it was shown: it is to meet the new one, and say that it has ended.
+                // After a renewal the peer knows only the former certificate, which may end
+                // later. The next handshake shows it the present one.
                 () = &mut own_expiry => {
                     CloseCode::Certificate.close(&connection);
                     return false;
@@ -304,8 +304,8 @@ impl Watch {
         }
     }
 
-    /// Until this node's certificate has ended, and some more: a peer that was shown that one
-    /// cuts the link itself.
+    /// Fires [`OWN_GRACE`] after this node's certificate has ended. A peer that knows that
+    /// certificate has cut the link by then.
     fn own_expiry(&self) -> Sleep {
         let left = valid_for(&self.own.borrow().chain);
         let until = self.shared.now() + left + OWN_GRACE;

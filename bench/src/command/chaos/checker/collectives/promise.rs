@@ -21,9 +21,9 @@
 //! them.
 //!
 //! Where relays have room for little, long values may not get through in time: then neither
-//! rule applies to them. Nor is there a moment in such a world at which a relay refuses a
-//! message, since one before it is open; or in any in which more ranks are vacant than not, as
-//! a liar can make them: it counts as one in which the graph is not exact.
+//! rule applies to them. In such a world the graph does not count as exact while a relay
+//! refuses messages because an earlier one is open. In no world does it count as exact while
+//! more ranks are vacant than not, which a liar can bring about.
 
 use std::time::Duration;
 
