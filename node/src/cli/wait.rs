@@ -50,12 +50,14 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
         let looking = look(&flags.target, flags.members, &mut why);
         let state = tokio::time::timeout_at(until, looking).await;
         match state {
-            Ok(Ok(status)) => {
+            Ok(Ok(Some(status))) => {
                 Output::stdout(flags.json).line(&status, described)?;
                 return Ok(());
             }
             Ok(Err(failure)) if failure.status == 2 => return Err(failure),
-            Ok(Err(_)) | Err(_) => {}
+            // The folder of a cluster may be made yet.
+            Ok(Err(failure)) => why = failure.message,
+            Ok(Ok(None)) | Err(_) => {}
         }
         if why != told {
             note(&why);
@@ -71,16 +73,15 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     }
 }
 
-/// The status of a node that is there. `why` says how far the farthest one is, of those that
-/// have answered, or else why none has.
-async fn look(target: &Target, members: u32, why: &mut String) -> Result<Status, Failure> {
+/// The status of a node that is ready and counts so many members, if there is one. Otherwise
+/// `why` says how far the farthest node is, or why none has answered.
+async fn look(target: &Target, members: u32, why: &mut String) -> Result<Option<Status>, Failure> {
     let mut farthest: Option<Status> = None;
-    let mut last = Failure::unreachable("no node answers");
     let ask = async |client: Client| client.status().await;
     let mut answers = pin!(answers_as_they_come(clients(target)?, ask));
     while let Some((_, answer)) = answers.next().await {
         match answer {
-            Ok(status) if is_there(&status, members) => return Ok(status),
+            Ok(status) if is_there(&status, members) => return Ok(Some(status)),
             Ok(status) => {
                 let rank = |status: &Status| (status.population, status.ready);
                 if farthest
@@ -91,15 +92,11 @@ async fn look(target: &Target, members: u32, why: &mut String) -> Result<Status,
                     farthest = Some(status);
                 }
             }
-            Err(failure) => {
-                if farthest.is_none() {
-                    why.clone_from(&failure.message);
-                }
-                last = failure;
-            }
+            Err(failure) if farthest.is_none() => *why = failure.message,
+            Err(_) => {}
         }
     }
-    Err(last)
+    Ok(None)
 }
 
 fn is_there(status: &Status, members: u32) -> bool {
