@@ -433,6 +433,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
                 self.on_overlay(overlay::Input::Acknowledged { peer }, out);
             }
             Input::LinkUp { peer, boot } => {
+                self.on_collective(collective::Input::LinkUp(peer), out);
                 self.on_overlay(overlay::Input::LinkUp { peer, boot }, out);
                 self.relay.meet(peer, boot);
                 if !self.overlay.has_left(peer) {
@@ -440,7 +441,10 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
                     self.on_collective(collective::Input::Up(peer), out);
                 }
             }
-            Input::LinkDown { peer } => self.on_overlay(overlay::Input::LinkDown { peer }, out),
+            Input::LinkDown { peer } => {
+                self.on_collective(collective::Input::LinkDown(peer), out);
+                self.on_overlay(overlay::Input::LinkDown { peer }, out);
+            }
             Input::RoundTrip { peer, time } => {
                 self.on_relay(routing::Input::RoundTrip { peer, time }, out);
             }

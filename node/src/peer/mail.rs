@@ -14,9 +14,13 @@ use serde::de::DeserializeOwned;
 
 /// The topic of collectives.
 const TOPIC: &str = "$collective";
-/// How many messages wait for the relay. Full: further ones are dropped and counted, and
-/// asked for again by whoever misses them.
+/// How many letters wait for the relay in a lane. Full: further ones are dropped and counted,
+/// and asked for again by whoever misses them.
 const MAX_WAITING: usize = 4096;
+/// How many messages a letter has at most, and the bytes to which others are added. Guesses:
+/// few enough to be quick, and a coordinator of 64 members asks each for what 64 have.
+const MAX_TOGETHER: usize = 64;
+const MAX_TOGETHER_BYTES: usize = 32 << 10;
 /// How many bytes they have together; beyond it likewise.
 const MAX_BYTES: usize = 64 << 20;
 /// How many members are remembered as slow: as many as a roster has.
@@ -107,18 +111,35 @@ impl<I: Id + Serialize> Mail<I> {
             Message::Piece { .. } => Lane::Pieces,
             _ => Lane::Words,
         };
-        let payload = bytes.into();
-        self.queue(lane, Letter { to, payload });
+        self.queue(lane, to, bytes.into());
     }
 
-    fn queue(&mut self, lane: Lane, letter: Letter<I>) {
+    /// A message goes in the letter to the same members that waits already, if there is one
+    /// with room. So members with much to say to each other do not hold up others, however
+    /// few letters may be open at once.
+    fn queue(&mut self, lane: Lane, to: Vec<I>, payload: Bytes) {
         let queue = self.waiting.entry(lane).or_default();
-        if queue.len() >= MAX_WAITING || self.bytes + letter.payload.len() > MAX_BYTES {
+        let last = queue.iter().rposition(|letter| letter.to == to);
+        let last = last.and_then(|place| queue.get_mut(place));
+        if last
+            .as_ref()
+            .is_some_and(|one| one.payloads.contains(&payload))
+        {
+            return;
+        }
+        let last = last.filter(|letter| letter.has_room(&payload));
+        let fits = self.bytes + payload.len() <= MAX_BYTES;
+        let bytes = payload.len();
+        if let Some(last) = last.filter(|_| fits) {
+            last.payloads.push(payload);
+        } else if fits && queue.len() < MAX_WAITING {
+            let payloads = vec![payload];
+            queue.push_back(Letter { to, payloads });
+        } else {
             self.dropped += 1;
             return;
         }
-        self.bytes += letter.payload.len();
-        queue.push_back(letter);
+        self.bytes += bytes;
     }
 
     /// Nothing of what waits is sent.
@@ -178,7 +199,7 @@ impl<I: Id + Serialize> Mail<I> {
 
     fn pop(&mut self, lane: Lane) -> Option<Letter<I>> {
         let letter = self.waiting.get_mut(&lane)?.pop_front()?;
-        self.bytes -= letter.payload.len();
+        self.bytes -= letter.len();
         Some(letter)
     }
 
@@ -192,16 +213,16 @@ impl<I: Id + Serialize> Mail<I> {
             let to_it = waiting.filter(|other| other.to == [peer]).count();
             // It is told the rest when it asks.
             if to_it < Lane::Slow.room() {
-                let payload = letter.payload.clone();
-                let to = vec![peer];
-                self.queue(Lane::Slow, Letter { to, payload });
+                for payload in &letter.payloads {
+                    self.queue(Lane::Slow, vec![peer], payload.clone());
+                }
             }
         }
         letter
     }
 
     fn put_back(&mut self, sent: Sent<I>) {
-        self.bytes += sent.letter.payload.len();
+        self.bytes += sent.letter.len();
         let queue = self.waiting.entry(sent.lane).or_default();
         queue.push_front(sent.letter);
     }
@@ -244,14 +265,23 @@ pub(super) struct Sent<I> {
     letter: Letter<I>,
 }
 
-/// A message and its receivers.
+/// Messages and their receivers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Letter<I> {
     to: Vec<I>,
-    payload: Bytes,
+    payloads: Vec<Bytes>,
 }
 
 impl<I: Id> Letter<I> {
+    fn len(&self) -> usize {
+        self.payloads.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether this message may go with the others.
+    fn has_room(&self, payload: &Bytes) -> bool {
+        self.payloads.len() < MAX_TOGETHER && self.len() + payload.len() <= MAX_TOGETHER_BYTES
+    }
+
     /// To those of its receivers that are members.
     fn publish(&self, me: I, relay: &Relay<I>, patience: Duration) -> Option<Publish<I>> {
         let roster = relay.roster()?;
@@ -268,7 +298,7 @@ impl<I: Id> Letter<I> {
         };
         Some(Publish {
             topic: Topic::new(TOPIC).ok()?,
-            payloads: Payloads::from(self.payload.clone()),
+            payloads: Payloads::join(&self.payloads)?,
             destination,
             strategy: Strategy::Binomial,
             due: Due::Within(patience),
@@ -311,11 +341,11 @@ mod tests {
         relay
     }
 
-    fn message() -> Message<u32> {
+    fn message(generation: u64) -> Message<u32> {
         Message::Ask {
             key: Key {
                 name: "job".parse().unwrap(),
-                generation: 1,
+                generation,
             },
             digest: [0; 16],
         }
@@ -366,32 +396,54 @@ mod tests {
     #[test]
     fn a_member_that_does_not_confirm_holds_up_no_other() {
         let (mut mail, relay) = (Mail::new(), relay());
-        mail.push(vec![1, 2], &message());
+        mail.push(vec![1, 2], &message(1));
         assert_eq!(taken(&mut mail, &relay, 0), [[1, 2]]);
         assert!(mail.close(&receipt(1, &[1], &[2])));
         // From now on it has letters of its own, four at a time.
-        for _ in 0..6 {
-            mail.push(vec![1, 2], &message());
+        let mut to = [0, 0];
+        for generation in 0..6 {
+            mail.push(vec![1, 2], &message(generation));
+            for letter in taken(&mut mail, &relay, 10 * generation) {
+                to[letter[0] as usize - 1] += 1;
+                assert_eq!(letter.len(), 1);
+            }
         }
-        let all = taken(&mut mail, &relay, 10);
-        let to = |peer: u32| all.iter().filter(|to| **to == [peer]).count();
-        assert_eq!((to(1), to(2), all.len()), (6, Lane::Slow.room(), 10));
-        // One answer, and it is as the others.
-        assert!(mail.close(&receipt(20, &[2], &[])));
-        mail.push(vec![1, 2], &message());
-        assert_eq!(taken(&mut mail, &relay, 30), [[1, 2]]);
+        assert_eq!(to, [6, Lane::Slow.room()]);
+        // One answer, and it is as the others; what waited for it goes in one letter.
+        assert!(mail.close(&receipt(12, &[2], &[])));
+        mail.push(vec![1, 2], &message(1));
+        assert_eq!(taken(&mut mail, &relay, 60), [vec![1, 2], vec![2]]);
     }
 
     #[test]
     fn each_lane_has_its_packets_and_what_waits_is_bounded() {
         let (mut mail, relay) = (Mail::new(), relay());
-        for _ in 0..MAX_WAITING + 3 {
-            mail.push(vec![1], &message());
+        for generation in 0..(MAX_WAITING * MAX_TOGETHER + 3) as u64 {
+            mail.push(vec![1], &message(generation));
         }
         assert_eq!(mail.dropped(), 3);
         assert_eq!(taken(&mut mail, &relay, 0).len(), Lane::Words.room());
         assert!(!mail.close(&receipt(999, &[], &[])), "another's");
         assert!(mail.close(&receipt(1, &[1], &[])));
         assert_eq!(taken(&mut mail, &relay, 50).len(), 1);
+    }
+
+    /// A coordinator that has hundreds of words for one member has one for another, too.
+    #[test]
+    fn what_waits_for_the_same_members_goes_together_and_once() {
+        let (mut mail, relay) = (Mail::new(), relay());
+        for generation in 0..100 {
+            mail.push(vec![1], &message(generation));
+            mail.push(vec![1], &message(generation));
+        }
+        mail.push(vec![2], &message(0));
+        let mut all = Vec::new();
+        while let Some((publish, sent)) = mail.next(0, &relay) {
+            all.push((sent.letter.to.clone(), publish.payloads.count()));
+        }
+        let together = MAX_TOGETHER as u64;
+        let expected = [(vec![1], together), (vec![1], 100 - together), (vec![2], 1)];
+        assert_eq!(all, expected);
+        assert_eq!(mail.bytes, 0);
     }
 }

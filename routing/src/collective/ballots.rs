@@ -312,6 +312,18 @@ impl<I: Id + Serialize> Instance<I> {
     pub(super) fn on_outcome(&mut self, ctx: &mut Ctx<'_, I>, proposal: Proposal) {
         if self.decided.is_none() && proposal.is_sound(self.members()) {
             self.decide(ctx, proposal);
+            self.tell_arrived(ctx);
+        }
+    }
+
+    /// Tell the outcome, which others had decided, to the members that have come to this one:
+    /// they take it for the coordinator and ask nobody else.
+    fn tell_arrived(&self, ctx: &mut Ctx<'_, I>) {
+        if self.coordinator(ctx.gone) != self.me {
+            return;
+        }
+        for place in self.arrivals.keys().filter(|place| **place != self.me) {
+            self.tell_outcome(ctx, *place);
         }
     }
 

@@ -73,6 +73,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             Input::Message { .. } => {}
             Input::Frame(frame) => self.on_frame(frame, out),
             Input::View { view, members } => self.tree.set(view, members),
+            Input::LinkUp(peer) => self.tree.link_up(peer),
+            Input::LinkDown(peer) => self.tree.link_down(peer),
             Input::Members(members) => self.on_members(members, out),
             Input::Timer(timer) => self.on_timer(timer, out),
             Input::Down(member) => self.on_gone(member, false, out),

@@ -169,6 +169,10 @@ pub enum Input<I> {
     },
     /// An armed timer fired.
     Timer(Timer),
+    /// There is a link to this peer from now on.
+    LinkUp(I),
+    /// There is none any more.
+    LinkDown(I),
     /// A member is called down.
     Down(I),
     /// A member has said goodbye.

@@ -109,6 +109,8 @@ type Row<I> = (I, u64);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tree<I> {
     view: Option<View<I>>,
+    /// The peers to which there is a link: a frame to another neighbour would be lost.
+    linked: BTreeSet<I>,
     ranks: BTreeMap<I, u32>,
     members: Arc<Vec<Option<I>>>,
     waiting: BTreeMap<I, Vec<Letter<I>>>,
@@ -134,6 +136,7 @@ impl<I: Id> Tree<I> {
     pub(super) const fn new(members: Arc<Vec<Option<I>>>) -> Self {
         Self {
             view: None,
+            linked: BTreeSet::new(),
             ranks: BTreeMap::new(),
             members,
             waiting: BTreeMap::new(),
@@ -151,6 +154,14 @@ impl<I: Id> Tree<I> {
             self.members = members;
         }
         self.view = Some(view);
+    }
+
+    pub(super) fn link_up(&mut self, peer: I) {
+        self.linked.insert(peer);
+    }
+
+    pub(super) fn link_down(&mut self, peer: I) {
+        self.linked.remove(&peer);
     }
 
     fn population(&self) -> u32 {
@@ -173,14 +184,17 @@ impl<I: Id> Tree<I> {
             && members.iter().all(is_known)
     }
 
-    /// The frames that take a message to all other members.
+    /// The frames that take a message to all other members; none if a link for that is missing.
     pub(super) fn down(&self, me: I, body: &Bytes) -> Option<Vec<(I, Frame<I>)>> {
         let view = self.view()?;
         let part = (view.placement.rank.0, 0, self.population());
-        Some(self.branches(view, me, part, body))
+        let frames = self.branches(view, me, part, body);
+        let count = steps(self.population()).count();
+        (frames.len() == count).then_some(frames)
     }
 
     /// The frames to those behind this member, at `start` from the origin, up to `end`.
+    /// Members behind a missing link get none; they are asked again by the relay.
     fn branches(
         &self,
         view: &View<I>,
@@ -195,7 +209,8 @@ impl<I: Id> Tree<I> {
             if child >= end {
                 continue;
             }
-            if let Some(Some(peer)) = view.clockwise.get(level) {
+            let peer = view.clockwise.get(level).copied().flatten();
+            if let Some(peer) = peer.filter(|peer| self.linked.contains(peer)) {
                 let frame = Frame::Down {
                     epoch: view.placement.epoch,
                     origin,
@@ -203,7 +218,7 @@ impl<I: Id> Tree<I> {
                     end,
                     body: body.clone(),
                 };
-                frames.push((*peer, frame));
+                frames.push((peer, frame));
             }
             end = child;
         }
@@ -312,8 +327,9 @@ impl<I: Id> Tree<I> {
             .collect()
     }
 
-    /// The next member on the way up: the lowest bit of the distance is cleared, or if that
-    /// member is gone, the step is the longest that does not go beyond the receiver.
+    /// The next member on the way up: the lowest bit of the distance is cleared. If that
+    /// member is gone or not linked, the step is the longest that does not go beyond the
+    /// receiver.
     fn next_up(&self, to: I, gone: &Gone<I>) -> Option<I> {
         let view = self.view()?;
         let rank = *self.ranks.get(&to)?;
@@ -322,7 +338,7 @@ impl<I: Id> Tree<I> {
         let mut levels = std::iter::once(distance.trailing_zeros()).chain(others);
         levels.find_map(|level| {
             let peer = view.counterclockwise.get(level as usize).copied().flatten();
-            peer.filter(|peer| !gone.has(*peer))
+            peer.filter(|peer| self.linked.contains(peer) && !gone.has(*peer))
         })
     }
 
@@ -337,6 +353,12 @@ impl<I: Id> Tree<I> {
 
 const fn distance(from: u32, to: u32, population: u32) -> u32 {
     (to + population - from) % population
+}
+
+/// The lengths of a graph's links: the powers of two below the number of members.
+fn steps(population: u32) -> impl Iterator<Item = u32> {
+    let powers = (0..u32::BITS).map(|level| 1_u32 << level);
+    powers.take_while(move |step| *step < population)
 }
 
 impl<I> Message<I> {
@@ -384,10 +406,6 @@ mod tests {
             counter: 1,
             nonce: 1,
         };
-        let levels: Vec<u32> = (0..32)
-            .map(|level| 1_u32 << level)
-            .take_while(|step| *step < population)
-            .collect();
         let trees = (0..population).map(|rank| {
             let at = |step: u32| Some((rank + step) % population);
             let mut tree = Tree::new(Arc::default());
@@ -398,9 +416,19 @@ mod tests {
             };
             let view = View {
                 placement,
-                clockwise: levels.iter().map(|step| at(*step)).collect(),
-                counterclockwise: levels.iter().map(|step| at(population - step)).collect(),
+                clockwise: steps(population).map(at).collect(),
+                counterclockwise: steps(population)
+                    .map(|step| at(population - step))
+                    .collect(),
             };
+            for peer in view
+                .clockwise
+                .iter()
+                .chain(&view.counterclockwise)
+                .flatten()
+            {
+                tree.link_up(*peer);
+            }
             tree.set(view, members.clone());
             tree
         });
@@ -493,6 +521,32 @@ mod tests {
                 assert_eq!(sent, population - 1, "{population}");
             }
         }
+    }
+
+    #[test]
+    fn no_frame_goes_to_a_neighbour_without_a_link() {
+        let mut tree = all(8).remove(6);
+        let to = |tree: &mut Tree<u32>| match tree.up(
+            0,
+            Letter::new(6, &vote(1)).unwrap().at_once(),
+            &Gone::default(),
+        ) {
+            Step::Frames(frames) => frames.iter().map(|(to, _)| *to).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(to(&mut tree), [4]);
+        assert!(tree.down(6, &body(1)).is_some());
+        // The next best step is 6 → 2; the message down goes by the relay.
+        tree.link_down(4);
+        assert_eq!(to(&mut tree), [2]);
+        tree.link_down(2);
+        assert_eq!(to(&mut tree), [5]);
+        assert!(
+            tree.down(6, &body(1)).is_none(),
+            "2 is behind a missing link"
+        );
+        tree.link_up(2);
+        assert!(tree.down(6, &body(1)).is_some());
     }
 
     #[test]

@@ -86,6 +86,31 @@ fn a_coordinator_that_was_started_again_closes_in_time() {
     }
 }
 
+/// It was started again and knows nothing of the operation, which the others decided while
+/// one of them heard nothing. That one comes to it.
+#[test]
+fn a_coordinator_that_hears_the_outcome_from_others_tells_who_has_come() {
+    let mut net = Net::new(5, 9);
+    let terms = Terms {
+        on_loss: OnLoss::Abort,
+        ..net.terms(1, Verb::Barrier)
+    };
+    net.kill(0);
+    net.run(Duration::from_secs(2));
+    net.cut = (1..4).flat_map(|other| [(4, other), (other, 4)]).collect();
+    let calls = [1, 2, 3, 4].map(|id| net.call(id, &terms, Bytes::new(), TIME));
+    net.run(Duration::from_secs(2));
+    assert!(!net.answers.contains_key(&calls[3]), "it cannot know");
+    net.restart(0);
+    net.run(Duration::from_secs(1));
+    net.cut.clear();
+    net.run(TIME);
+    for call in calls {
+        let outcome = net.outcome(call);
+        assert_eq!(outcome.end, Some(End::Aborted), "{outcome:?}");
+    }
+}
+
 /// It is back before anybody called it down, and a member that comes later tells it of the
 /// operation.
 #[test]
