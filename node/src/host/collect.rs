@@ -106,7 +106,7 @@ impl Collections {
         (self.open.len(), self.contents.bytes)
     }
 
-    /// Of how many messages the relay is done, and answers are awaited.
+    /// How many the relay is done with, whose answers are still awaited.
     pub(super) fn settled_count(&self) -> usize {
         let all = self.open.values();
         all.filter(|collection| collection.settled.is_some())

@@ -145,7 +145,7 @@ impl OpenMessages {
         self.held_until.is_some()
     }
 
-    /// How many have no receipt yet and are not collected for alone.
+    /// How many wait for their turn, or until the relay is done with them.
     pub(super) fn count(&self) -> usize {
         self.open.len() + self.waiting.len()
     }
