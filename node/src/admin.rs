@@ -441,12 +441,12 @@ async fn readyz(State(door): State<Door>) -> Result<Response, Refusal> {
 }
 
 async fn metrics(State(door): State<Door>) -> Result<Response, Refusal> {
-    let report = door.node.report().await?;
+    let scrape = door.node.scrape().await?;
     let kind = [(
         header::CONTENT_TYPE,
         "text/plain; version=0.0.4; charset=utf-8",
     )];
-    Ok((kind, door.exporter.render(&report)).into_response())
+    Ok((kind, door.exporter.render(&scrape)).into_response())
 }
 
 #[cfg(all(test, feature = "ca", feature = "client"))]

@@ -1,4 +1,7 @@
 //! What a node counts besides its transport: each metric with its meaning.
+//!
+//! All live as long as the node, but for those of [`NEIGHBOURS`]: a scrape shows them anew,
+//! of the neighbours of that moment.
 
 use binomesh_overlay::quic::catalogue::TRANSPORT;
 use binomesh_overlay::quic::registry::Registry;
@@ -25,10 +28,12 @@ registry! {
         "nodes of the setting `expect` that are not members";
     Gauge RANK = "binomesh_rank"
         "position in the ring; -1 without one";
+    Gauge EPOCH = "binomesh_epoch"
+        "the numbering that the rank belongs to, as 48 bits of a hash of its name: members of one overlay have the same, those of two have two; 0 without a rank";
     Gauge POPULATION = "binomesh_population"
         "members of the current epoch; 0 without a rank";
     Gauge LINKS = "binomesh_links"
-        "peers with a live authenticated link";
+        "peers with a live authenticated link, members of the same overlay or not";
     Gauge CHILDREN = "binomesh_children"
         "children in the deployment tree";
     Gauge BOOT = "binomesh_boot_timestamp_seconds" [unit: Unit::Seconds]
@@ -43,8 +48,14 @@ registry! {
         "peers that said goodbye";
     Counter VERDICTS_EXPIRED = "binomesh_verdicts_expired_total"
         "verdicts that ended with their time, as nobody said them again";
+    Histogram DETECTION_SECONDS = "binomesh_detection_seconds" [unit: Unit::Seconds]
+        "time from the last sign of life of a neighbour that this node watches until it is called down";
     Counter RELINKED = "binomesh_relinked_total"
         "times that the ring closed around members that are down";
+    Histogram RELINK_SECONDS = "binomesh_relink_seconds" [unit: Unit::Seconds]
+        "time from the verdict that a neighbour in the ring is down until the ring has closed around it";
+    Histogram CONVERGENCE_SECONDS = "binomesh_convergence_seconds" [unit: Unit::Seconds]
+        "time from the start, or from the loss of a place, an entry or its link, until the node is settled";
     Counter RENUMBERED = "binomesh_renumbered_total"
         "new epochs: members have new ranks";
     Counter COMPACTED = "binomesh_compacted_total"
@@ -74,14 +85,24 @@ registry! {
         "what the relay has not finished";
     Gauge RELAY_BYTES = "binomesh_relay_bytes" [unit: Unit::Bytes]
         "bytes of payloads and names that it holds for that";
+    Gauge QUEUE_BYTES = "binomesh_queue_bytes" { "queue": labels::QUEUES } [unit: Unit::Bytes]
+        "bytes that wait in a queue";
+    Gauge QUEUE_BYTES_MAX = "binomesh_queue_bytes_max" { "queue": labels::QUEUES } [unit: Unit::Bytes]
+        "how many may wait there until the next are refused";
     Histogram RECEIPT_SECONDS = "binomesh_receipt_seconds" [unit: Unit::Seconds]
         "time from a message of this node to its receipt";
-    Gauge SLOW_PEER = "binomesh_slow_peer" { "peer": ANY, "kind": labels::DUE }
-        "what a peer keeps waiting";
+    Counter RECEIPTS = "binomesh_receipts_total" { "outcome": labels::RECEIPTS }
+        "receipts of messages of this node";
+    Counter RECEIPT_EXCEPTIONS = "binomesh_receipt_exceptions_total" { "reason": labels::EXCEPTIONS }
+        "members that receipts name as not reached, or as not having confirmed as was asked";
+    Gauge RECEIPTS_OUTSTANDING = "binomesh_receipts_outstanding"
+        "messages of this node, accepted or waiting for their turn, that have no receipt yet";
     Gauge SLOW_PEERS_UNNAMED = "binomesh_slow_peers_unnamed"
-        "slow peers beyond those 64 that have a series of their own";
+        "slow peers beyond those 128 that have a series of their own";
     Counter SENDS_REFUSED = "binomesh_sends_refused_total" { "full": labels::FULL }
         "messages of local users that were refused for want of room";
+    Gauge SUBSCRIBERS = "binomesh_subscribers"
+        "local subscribers, those for pushed files included";
     Counter SUBSCRIBERS_REFUSED = "binomesh_subscribers_refused_total"
         "subscribers above the bound";
     Counter SUBSCRIBER_MISSED = "binomesh_subscriber_missed_total"
@@ -104,8 +125,16 @@ registry! {
         "messages of this node whose answers are being collected";
     Gauge COLLECTIONS_BYTES = "binomesh_collections_bytes" [unit: Unit::Bytes]
         "bytes of answers that have been collected for them";
+    Counter PUSHES = "binomesh_pushes_total" { "outcome": labels::PUSHES }
+        "files and streams that this node has pushed";
+    Counter PUSH_BYTES_SENT = "binomesh_push_bytes_sent_total" [unit: Unit::Bytes]
+        "bytes of what this node has pushed, each once for all receivers";
+    Counter PUSH_BYTES_RECEIVED = "binomesh_push_bytes_received_total" [unit: Unit::Bytes]
+        "bytes of what others push that were written here";
     Counter FILES_STORED = "binomesh_files_stored_total"
         "pushed files that were stored here, whole and checked";
+    Counter FILES_FAILED = "binomesh_files_failed_total"
+        "pushed files that were refused here, or given up before they were whole";
     Counter FILE_PIECES_REFUSED = "binomesh_file_pieces_refused_total"
         "pieces of pushed files that were not taken";
     Counter CHAINS_JUDGED = "binomesh_signature_chains_judged_total"
@@ -114,10 +143,8 @@ registry! {
         "messages of this node that it could not sign";
     Gauge COLLECTIVE_CALLERS = "binomesh_collective_callers"
         "callers of collectives that wait at this node";
-    Gauge COLLECTIVE_MISSING = "binomesh_collective_missing" { "name": ANY, "member": ANY }
-        "1 while a caller here waits for this member to come to a collective of this name";
     Gauge COLLECTIVE_MISSING_UNNAMED = "binomesh_collective_missing_unnamed"
-        "members that callers here wait for, beyond those 64 that have a series of their own";
+        "members that callers here wait for, beyond those 128 that have a series of their own";
     Counter COLLECTIVES = "binomesh_collectives_total" { "verb": labels::VERBS, "outcome": labels::OUTCOMES }
         "answers to callers of collectives, those not counted whose members are not known";
     Histogram COLLECTIVE_SECONDS = "binomesh_collective_seconds" { "verb": labels::VERBS }
@@ -130,8 +157,52 @@ registry! {
 }
 
 registry! {
-    /// The process: its credentials, its log, and who asks it.
+    /// The neighbours of now, at most 128 of each kind: see [`Scrape`](crate::Scrape).
+    pub NEIGHBOURS:
+    Gauge LINK_UP_SECONDS = "binomesh_link_up_seconds" { "peer": ANY } [unit: Unit::Seconds]
+        "how long the link to this peer is up";
+    Gauge LINK_RTT_SECONDS = "binomesh_link_rtt_seconds" { "peer": ANY } [unit: Unit::Seconds]
+        "time of a packet to the peer and of its acknowledgement, smoothed";
+    Gauge LINK_CONGESTION_WINDOW = "binomesh_link_congestion_window_bytes" { "peer": ANY }
+        [unit: Unit::Bytes]
+        "how many bytes may be on their way to the peer before it acknowledges some";
+    Gauge LINK_MTU = "binomesh_link_mtu_bytes" { "peer": ANY } [unit: Unit::Bytes]
+        "the longest UDP payload that the path to the peer is known to carry";
+    Counter LINK_DATAGRAMS_SENT = "binomesh_link_datagrams_sent_total" { "peer": ANY }
+        "UDP datagrams that went over this link";
+    Counter LINK_PACKETS_LOST = "binomesh_link_packets_lost_total" { "peer": ANY }
+        "QUIC packets of this link that were taken for lost";
+    Counter LINK_CONGESTION_EVENTS = "binomesh_link_congestion_events_total" { "peer": ANY }
+        "times that the congestion window of this link shrank";
+    Counter LINK_BLACK_HOLES = "binomesh_link_black_holes_total" { "peer": ANY }
+        "times that the path of this link turned out to carry shorter packets than it had";
+    Gauge LINK_QUEUE_BYTES = "binomesh_link_queue_bytes" { "peer": ANY } [unit: Unit::Bytes]
+        "bytes of frames that wait for this link; their bound is `binomesh_queue_bytes_max` of `link`";
+    Gauge SLOW_PEER = "binomesh_slow_peer" { "peer": ANY, "kind": labels::DUE }
+        "what a peer keeps waiting";
+    Gauge COLLECTIVE_MISSING = "binomesh_collective_missing" { "name": ANY, "member": ANY }
+        "1 while a caller here waits for this member to come to a collective of this name";
+}
+
+registry! {
+    /// The process: what it takes, its credentials, its log, and who asks it.
     pub PROCESS:
+    Gauge BUILD_INFO = "binomesh_build_info" { "version": ANY }
+        "1, with the version of the program";
+    Counter PROCESS_CPU = "process_cpu_seconds_total" [unit: Unit::Seconds]
+        "processor time of the process and the kernel for it, in whole seconds";
+    Gauge PROCESS_MEMORY = "process_resident_memory_bytes" [unit: Unit::Bytes]
+        "memory that the process has";
+    Gauge PROCESS_VIRTUAL_MEMORY = "process_virtual_memory_bytes" [unit: Unit::Bytes]
+        "addresses that the process has taken, with memory behind them or not";
+    Gauge PROCESS_OPEN_FDS = "process_open_fds"
+        "file descriptors that are open";
+    Gauge PROCESS_MAX_FDS = "process_max_fds"
+        "how many may be open; 0 without a bound";
+    Gauge PROCESS_THREADS = "process_threads"
+        "threads of the process";
+    Gauge PROCESS_START = "process_start_time_seconds" [unit: Unit::Seconds]
+        "when the process began, in seconds since 1970";
     Gauge CREDENTIAL_END = "binomesh_credential_end_timestamp_seconds" { "document": labels::DOCUMENTS }
         [unit: Unit::Seconds]
         "when the document of this kind that ends first will end, in seconds since 1970";
@@ -148,4 +219,23 @@ registry! {
 }
 
 /// All registries of a node, its transport's first.
-pub const ALL: [&Registry; 4] = [&TRANSPORT, &STANDING, &DELIVERY, &PROCESS];
+pub const ALL: [&Registry; 5] = [&TRANSPORT, &STANDING, &DELIVERY, &NEIGHBOURS, &PROCESS];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use binomesh_routing::packet::Reason;
+
+    use super::labels;
+
+    #[test]
+    fn the_reasons_of_receipts_are_known_beforehand() {
+        let known = labels::EXCEPTIONS.map(|(reason, _)| reason);
+        let known: BTreeSet<&str> = known.into_iter().collect();
+        assert_eq!(known.len(), labels::EXCEPTIONS.len());
+        let of_answers = ["no-subscriber", "missed", "no-answer", "no-room"];
+        let all = Reason::ALL.map(Reason::name).into_iter().chain(of_answers);
+        assert_eq!(known, all.collect());
+    }
+}

@@ -14,6 +14,7 @@ use crate::collective::{CollectiveView, Request};
 use crate::credentials::Credentials;
 use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
+use crate::scrape::Scrape;
 use crate::settings::Strategy;
 use crate::subscription::{OrderMetrics, Subscriber};
 use crate::topic::Topic;
@@ -30,6 +31,11 @@ pub(crate) enum Command {
     Report {
         /// Gets the report.
         reply: oneshot::Sender<NodeReport>,
+    },
+    /// Say what a scrape shows beside the counters.
+    Scrape {
+        /// Gets it.
+        reply: oneshot::Sender<Scrape>,
     },
     /// Send to some members.
     Send {

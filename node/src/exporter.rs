@@ -1,15 +1,20 @@
 //! The metrics of one node for Prometheus, with a recorder of its own.
+//!
+//! What is said of single neighbours has a recorder per scrape, so that a neighbour's series
+//! end with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use binomesh_overlay::quic::Clock;
+use binomesh_overlay::quic::{Clock, LinkReport};
+use metrics::with_local_recorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::catalogue;
 use crate::recorded::{SharedRecorder, recording};
-use crate::report::NodeReport;
+use crate::report::{NodeReport, SlowPeer};
+use crate::scrape::Scrape;
 
 /// From a loopback's half millisecond to a minute of repair.
 const SECONDS: [f64; 14] = [
@@ -39,6 +44,7 @@ pub(crate) static LOG_LINES_LOST: AtomicU64 = AtomicU64::new(0);
 /// A node's recorder and what renders it.
 #[derive(Clone)]
 pub struct Exporter {
+    node: String,
     recorder: SharedRecorder,
     handle: PrometheusHandle,
 }
@@ -55,7 +61,12 @@ impl Exporter {
         let handle = recorder.handle();
         let recorder: SharedRecorder = Arc::new(recorder);
         recording(Some(&recorder), begin);
-        Ok(Self { recorder, handle })
+        let node = node.to_owned();
+        Ok(Self {
+            node,
+            recorder,
+            handle,
+        })
     }
 
     /// Where the node's metrics are to go.
@@ -63,10 +74,31 @@ impl Exporter {
         self.recorder.clone()
     }
 
-    /// The text of a scrape, with the gauges of `report` brought up to date.
-    pub fn render(&self, report: &NodeReport) -> String {
-        recording(Some(&self.recorder), || observe(report));
-        self.handle.render()
+    /// The text of a scrape at which the node stands so.
+    pub fn render(&self, scrape: &Scrape) -> String {
+        recording(Some(&self.recorder), || {
+            show_standing(&scrape.report);
+            show_process();
+        });
+        let mut text = self.handle.render();
+        text.push_str(&self.neighbours(scrape));
+        text
+    }
+
+    fn neighbours(&self, scrape: &Scrape) -> String {
+        let recorder = PrometheusBuilder::new()
+            .add_global_label("node", &self.node)
+            .build_recorder();
+        with_local_recorder(&recorder, || {
+            catalogue::NEIGHBOURS.begin();
+            scrape.links.iter().for_each(show_link);
+            scrape.slow.iter().for_each(show_slow);
+            for (name, member) in &scrape.missing {
+                let missing = catalogue::COLLECTIVE_MISSING.with([name.clone(), member.clone()]);
+                missing.set(1.0);
+            }
+        });
+        recorder.handle().render()
     }
 
     /// Fold histograms from time to time; runs until dropped.
@@ -82,9 +114,11 @@ fn begin() {
     for registry in catalogue::ALL {
         registry.begin();
     }
+    let version = env!("CARGO_PKG_VERSION");
+    catalogue::BUILD_INFO.with([version]).set(1.0);
 }
 
-fn observe(report: &NodeReport) {
+fn show_standing(report: &NodeReport) {
     let lost = LOG_LINES_LOST.load(Ordering::Relaxed);
     catalogue::LOG_LINES_LOST.get().absolute(lost);
     for (gauge, value) in [
@@ -96,10 +130,79 @@ fn observe(report: &NodeReport) {
             &catalogue::POPULATION,
             f64::from(report.population.unwrap_or(0)),
         ),
+        (
+            &catalogue::EPOCH,
+            report.epoch.as_deref().map_or(0.0, number_of),
+        ),
         (&catalogue::LINKS, report.links.len() as f64),
         (&catalogue::CHILDREN, report.children.len() as f64),
         (&catalogue::BOOT, report.boot as f64 / 1_000.0),
     ] {
         gauge.get().set(value);
+    }
+}
+
+/// An epoch's name as a number that a float holds exactly, and is hardly ever the same for
+/// two: 48 bits of its hash.
+fn number_of(epoch: &str) -> f64 {
+    let hash = blake3::hash(epoch.as_bytes());
+    let high = hash.as_bytes().iter().take(6);
+    high.fold(0.0, |number, byte| number * 256.0 + f64::from(*byte))
+}
+
+/// What the operating system says of this process; where it does not say, there is nothing.
+fn show_process() {
+    let process = metrics_process::collector::collect();
+    if let Some(seconds) = process.cpu_seconds_total {
+        catalogue::PROCESS_CPU.get().absolute(seconds as u64);
+    }
+    for (gauge, value) in [
+        (&catalogue::PROCESS_MEMORY, process.resident_memory_bytes),
+        (
+            &catalogue::PROCESS_VIRTUAL_MEMORY,
+            process.virtual_memory_bytes,
+        ),
+        (&catalogue::PROCESS_OPEN_FDS, process.open_fds),
+        (&catalogue::PROCESS_MAX_FDS, process.max_fds),
+        (&catalogue::PROCESS_THREADS, process.threads),
+        (&catalogue::PROCESS_START, process.start_time_seconds),
+    ] {
+        if let Some(value) = value {
+            gauge.get().set(value as f64);
+        }
+    }
+}
+
+fn show_link(link: &LinkReport) {
+    for (gauge, value) in [
+        (&catalogue::LINK_UP_SECONDS, link.up_for.as_secs_f64()),
+        (&catalogue::LINK_RTT_SECONDS, link.rtt.as_secs_f64()),
+        (
+            &catalogue::LINK_CONGESTION_WINDOW,
+            link.congestion_window as f64,
+        ),
+        (&catalogue::LINK_MTU, f64::from(link.mtu)),
+        (&catalogue::LINK_QUEUE_BYTES, link.queued_bytes as f64),
+    ] {
+        gauge.with([link.name.clone()]).set(value);
+    }
+    for (counter, value) in [
+        (&catalogue::LINK_DATAGRAMS_SENT, link.datagrams_out),
+        (&catalogue::LINK_PACKETS_LOST, link.packets_lost),
+        (&catalogue::LINK_CONGESTION_EVENTS, link.congestion_events),
+        (&catalogue::LINK_BLACK_HOLES, link.black_holes),
+    ] {
+        counter.with([link.name.clone()]).absolute(value);
+    }
+}
+
+fn show_slow(peer: &SlowPeer) {
+    for (kind, value) in [
+        ("late", peer.late as u64),
+        ("held_back", peer.held_back as u64),
+        ("bytes", peer.bytes),
+    ] {
+        let series = catalogue::SLOW_PEER.with([peer.name.clone(), kind.to_owned()]);
+        series.set(value as f64);
     }
 }

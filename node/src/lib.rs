@@ -41,6 +41,7 @@ pub mod peer;
 #[cfg(feature = "push")]
 pub mod push;
 pub mod report;
+pub mod scrape;
 pub mod settings;
 #[cfg(feature = "cluster")]
 pub mod shape;
@@ -74,6 +75,7 @@ pub use node::{
 };
 pub use recorded::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
+pub use scrape::Scrape;
 pub use settings::{Bootstrap, NodeConfig, Profile, Router, Seed, Signatures, Strategy};
 pub use subscription::{Gap, Hold, Listener, Message, Received, Subscription};
 pub use topic::{Topic, TopicFilter};

@@ -18,8 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
 use crate::credentials::{Credentials, CredentialsError};
+#[cfg(feature = "push")]
+use crate::push::PushCounts;
 use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
+use crate::scrape::Scrape;
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
 use crate::subscription::{
@@ -50,6 +53,8 @@ struct Shared {
     /// How many pushes there were.
     #[cfg(feature = "push")]
     pushes: AtomicU64,
+    #[cfg(feature = "push")]
+    push_counts: PushCounts,
     /// Counts down with each message: by `circulant` each goes down another tree.
     left: AtomicU32,
 }
@@ -193,6 +198,8 @@ impl Node {
             stop: stop.clone(),
         };
         let opened = recording(recorder.as_ref(), || open(seat))?;
+        #[cfg(feature = "push")]
+        let push_counts = recording(recorder.as_ref(), PushCounts::of_this_node);
         let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();
         opened.executor.spawn(async move {
             let ended = run.await.unwrap_or(Ended::Panicked);
@@ -211,6 +218,8 @@ impl Node {
             stop,
             #[cfg(feature = "push")]
             pushes: AtomicU64::new(0),
+            #[cfg(feature = "push")]
+            push_counts,
             left: AtomicU32::new(u32::MAX),
         });
         Ok(Self { shared })
@@ -270,6 +279,13 @@ impl Node {
         let (reply, report) = oneshot::channel();
         self.ask(Command::Report { reply }).await?;
         report.await.map_err(|_| Stopped)
+    }
+
+    /// How the node stands at the time of a scrape, for an exporter to render.
+    pub async fn scrape(&self) -> Result<Scrape, Stopped> {
+        let (reply, scrape) = oneshot::channel();
+        self.ask(Command::Scrape { reply }).await?;
+        scrape.await.map_err(|_| Stopped)
     }
 
     /// Send to some members. Dropping the handle cancels nothing.
@@ -489,6 +505,12 @@ impl Node {
     pub(crate) fn next_push(&self) -> u64 {
         let pushes = &self.shared.pushes;
         pushes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where it counts what is pushed.
+    #[cfg(feature = "push")]
+    pub(crate) fn push_counts(&self) -> &PushCounts {
+        &self.shared.push_counts
     }
 
     fn submit_any(

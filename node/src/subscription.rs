@@ -366,6 +366,12 @@ impl Subscribers {
         true
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        let here = self.all.iter().filter(|subscriber| !subscriber.is_gone());
+        here.count()
+    }
+
     /// Whether anybody wants messages of this topic.
     pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
         let mut all = self.all.iter();

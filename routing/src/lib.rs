@@ -30,6 +30,6 @@ pub mod wire;
 pub use order::{Order, Ordered};
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
-    Config, Delivery, Destination, Due, Effects, Event, Input, Publish, PublishError, RankRun,
-    Receipt, Relay, RelayStats, SlowPeer, Timer, Unreached, View,
+    Config, Delivery, Destination, Due, Effects, Event, Input, Memory, Publish, PublishError,
+    RankRun, Receipt, Relay, RelayStats, SlowPeer, Timer, Unreached, View,
 };

@@ -36,6 +36,7 @@ mod hops;
 mod kept;
 mod late;
 mod links;
+mod memory;
 mod offers;
 mod origin;
 mod pace;
@@ -58,6 +59,7 @@ use binomesh_overlay::{Epoch, Id, Outbox, Placement};
 
 pub use config::Config;
 pub use delivery::Delivery;
+pub use memory::Memory;
 pub use receipt::{RankRun, Receipt, Unreached};
 pub use slow::SlowPeer;
 pub use stats::RelayStats;

@@ -7,6 +7,7 @@ use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
 use crate::command::{Command, Destination, Outgoing, SendOptions};
 use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
+use crate::scrape::Scrape;
 use crate::subscription::{Message, OrderMetrics, Subscribers, Unclaimed};
 use crate::verify::tests::flawless;
 use binomesh_routing::packet::Confirmation;
@@ -27,6 +28,15 @@ fn sick() -> NodeReport {
     report
 }
 
+fn scrape(report: &NodeReport) -> Scrape {
+    Scrape {
+        report: report.clone(),
+        links: Vec::new(),
+        slow: Vec::new(),
+        missing: Vec::new(),
+    }
+}
+
 /// What the scripted loop was asked to send.
 type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 
@@ -38,6 +48,7 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
         let mut subscribers = Subscribers::default();
         answering(seat, move |command| match command {
             Command::Report { reply } => drop(reply.send(report.clone())),
+            Command::Scrape { reply } => drop(reply.send(scrape(&report))),
             Command::Subscribe { subscriber, reply } => {
                 assert!(subscribers.admit(subscriber, &mut Unclaimed::default()));
                 let _ = reply.send(OrderMetrics::of_this_node());

@@ -219,6 +219,87 @@ pub(super) const RELAY_OPEN: [Value; 4] = [
     ("packets", "packets that wait for their epoch"),
 ];
 
+/// The first four are those of a relay: see [`Memory`](binomesh_routing::Memory).
+pub(super) const QUEUES: [Value; 7] = [
+    (
+        "duties",
+        "parts of others' messages that this node answers for",
+    ),
+    (
+        "messages",
+        "own messages without a receipt, those that are kept included",
+    ),
+    (
+        "kept",
+        "of these, those that are to be kept for members that are away",
+    ),
+    ("unknown-epoch", "packets that wait for their epoch"),
+    ("waiting", "own messages that wait for their turn"),
+    ("answers", "answers that are collected for receipts"),
+    (
+        "link",
+        "frames for the peer for whom most wait; one always fits",
+    ),
+];
+
+/// The worst that a receipt says of anybody, the worst last.
+pub(super) const RECEIPTS: [Value; 5] = [
+    (
+        "confirmed",
+        "all members have the message, and have confirmed as was asked",
+    ),
+    (
+        "absent",
+        "but for hosts of the inventory that were no members",
+    ),
+    (
+        "unacknowledged",
+        "all have it, and some have not confirmed as was asked",
+    ),
+    ("refused", "some have refused it"),
+    (
+        "unconfirmed",
+        "of some it is not known whether they have it",
+    ),
+];
+
+/// See [`Reason`](binomesh_routing::packet::Reason); the last four are of members that have
+/// the message and have not confirmed as was asked.
+pub(super) const EXCEPTIONS: [Value; 17] = [
+    ("down", "a verdict says that it is down"),
+    ("left", "it has said goodbye"),
+    ("no-route", "no way to it was found"),
+    (
+        "epoch",
+        "it has no epoch in common with this node, or the epoch is gone",
+    ),
+    ("deadline", "the time was over"),
+    ("draining", "it is leaving"),
+    ("too-large", "the payload is above its bound"),
+    ("window", "the message is closed there, or too far ahead"),
+    ("malformed", "it could make no sense of the message"),
+    (
+        "summarised",
+        "there were more exceptions than a report holds",
+    ),
+    ("unsigned", "it takes nothing that is not signed"),
+    (
+        "signature",
+        "the signature, or the certificate with it, is not good there",
+    ),
+    ("full", "it has no room for messages of one more origin"),
+    ("no-subscriber", "nobody subscribes there"),
+    ("missed", "its subscribers had no room"),
+    ("no-answer", "it has not answered in time"),
+    ("no-room", "there was no room here for its answer"),
+];
+
+pub(super) const PUSHES: [Value; 3] = [
+    ("complete", "all members have it"),
+    ("incomplete", "some members have not got it, or are absent"),
+    ("failed", "it did not come to its end, and nobody has it"),
+];
+
 /// Of a peer that is slow.
 pub(super) const DUE: [Value; 3] = [
     ("late", "parts of messages that it has not answered in time"),

@@ -19,10 +19,11 @@ use crate::collective::{
 use crate::command::Destination;
 use crate::peer::Input;
 use crate::report::epoch_name;
+use crate::scrape::Scrape;
 
 /// After how long the log names those that have not come.
 const NOTICE: Duration = Duration::from_secs(10);
-/// How many members that are waited for the metrics name at once.
+/// How many of them it names.
 const NAMED_MAX: usize = 64;
 
 /// Who waits.
@@ -30,8 +31,6 @@ const NAMED_MAX: usize = 64;
 pub(super) struct Callers {
     next: u64,
     waiting: BTreeMap<u64, Caller>,
-    /// The members that the metrics have named as waited for, by collective.
-    named: BTreeSet<(String, String)>,
 }
 
 /// Members and how a caller called them.
@@ -293,6 +292,14 @@ impl Host {
         catalogue::COLLECTIVE_MESSAGES_DROPPED
             .get()
             .absolute(self.peer.mail_dropped());
+        let unnamed = self.missed().len().saturating_sub(Scrape::NAMED_MAX);
+        catalogue::COLLECTIVE_MISSING_UNNAMED
+            .get()
+            .set(unnamed as f64);
+    }
+
+    /// For which members callers here wait, each with the collective's name.
+    pub(super) fn missed(&self) -> BTreeSet<(String, String)> {
         let mut missed = BTreeSet::new();
         let open = self.peer.collectives().waiting();
         for waiting in open.filter(|waiting| waiting.callers > 0 && !waiting.is_decided) {
@@ -300,19 +307,7 @@ impl Host {
                 missed.insert((waiting.key.name.to_string(), self.called(&waiting.key, *id)));
             }
         }
-        let room = NAMED_MAX.saturating_sub(self.callers.named.len());
-        let new = missed.difference(&self.callers.named).take(room).cloned();
-        let new: Vec<(String, String)> = new.collect();
-        self.callers.named.extend(new);
-        for (name, member) in &self.callers.named {
-            let is_missed = missed.contains(&(name.clone(), member.clone()));
-            let series = catalogue::COLLECTIVE_MISSING.with([name.clone(), member.clone()]);
-            series.set(f64::from(is_missed));
-        }
-        let unnamed = missed.difference(&self.callers.named).count();
-        catalogue::COLLECTIVE_MISSING_UNNAMED
-            .get()
-            .set(unnamed as f64);
+        missed
     }
 
     /// A vote is to be recorded before it is given.

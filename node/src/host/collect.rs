@@ -106,6 +106,13 @@ impl Collections {
         (self.open.len(), self.contents.bytes)
     }
 
+    /// How many the relay is done with, whose answers are still awaited.
+    pub(super) fn settled_count(&self) -> usize {
+        let all = self.open.values();
+        all.filter(|collection| collection.settled.is_some())
+            .count()
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.open.len() < Self::MAX
     }

@@ -64,6 +64,7 @@ impl Host {
             };
             let before = self.acknowledged.insert(peer, count);
             if before.is_some_and(|before| before != count) {
+                self.outages.on_heard(peer, now());
                 self.feed(Input::Acknowledged { peer });
             }
         }

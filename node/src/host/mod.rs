@@ -16,6 +16,7 @@ mod inventory;
 mod life;
 mod look;
 mod open;
+mod outage;
 mod outgoing;
 mod perform;
 mod proof;
@@ -24,7 +25,7 @@ mod receipts;
 mod refusals;
 mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
-    DialError, DownReason, Events, ListId, ListIssuer, Notary, Transport, TransportEvent,
-    others_first,
+    DialError, DownReason, Events, ListId, ListIssuer, Notary, PlainClass, Transport,
+    TransportEvent, others_first,
 };
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -57,6 +58,7 @@ use callers::Callers;
 use collect::Collections;
 use inventory::Inventory;
 use life::LifeInPlace;
+use outage::Outages;
 use outgoing::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
@@ -123,6 +125,7 @@ struct Host {
     /// The last peer that could not be dialled, and why.
     last_refusal: Option<(PeerId, DialError)>,
     unreadiness: Unreadiness,
+    outages: Outages,
     refusals: Refusals,
     timers: TimerQueue<Timer>,
     subscribers: Subscribers,
@@ -134,8 +137,6 @@ struct Host {
     votes: Votes,
     answers: Answers,
     inventory: Inventory,
-    /// The peers that the metrics have named as slow.
-    once_slow: BTreeSet<String>,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
     /// What `placement` was made of.
@@ -268,6 +269,7 @@ impl Host {
     fn fire(&mut self, timer: Timer, late: Duration, now: Instant) {
         if timer.is_look() {
             self.transport.look_at_addresses();
+            self.outages.watch(self.peer.overlay().watched(), now);
             self.tell_acknowledged();
             self.tell_round_trips(now);
             self.attend_callers();
@@ -345,6 +347,10 @@ impl Host {
                 {
                     return;
                 }
+                // Beats are of this class, and they alone tell that a neighbour lives.
+                if class == PlainClass::Maintenance {
+                    self.outages.on_heard(peer, now());
+                }
                 match wire::message(class, &body) {
                     Ok(message) => self.take(peer, message),
                     Err(refused) => self.count_refused(peer, refused.name(), &refused),
@@ -388,6 +394,10 @@ impl Host {
             Command::Report { reply } => {
                 self.record_stats();
                 let _ = reply.send(self.report());
+            }
+            Command::Scrape { reply } => {
+                self.record_stats();
+                let _ = reply.send(self.scrape());
             }
             Command::Subscribe { subscriber, reply } => {
                 if self.subscribers.admit(subscriber, &mut self.unclaimed) {

@@ -16,6 +16,7 @@ use super::callers::Callers;
 use super::collect::Collections;
 use super::inventory::Inventory;
 use super::life::LifeInPlace;
+use super::outage::Outages;
 use super::outgoing::OpenMessages;
 use super::proof;
 use super::readiness::Unreadiness;
@@ -101,6 +102,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         dial_failures: BTreeMap::new(),
         last_refusal: None,
         unreadiness: Unreadiness::default(),
+        outages: Outages::new(super::now()),
         refusals: Refusals::default(),
         trust_domain,
         timers: TimerQueue::new(),
@@ -112,7 +114,6 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         votes,
         answers: Answers::default(),
         inventory,
-        once_slow: BTreeSet::new(),
         last_names: LastNames::default(),
         placement,
         shown: None,

@@ -145,6 +145,16 @@ impl OpenMessages {
         self.held_until.is_some()
     }
 
+    /// How many wait for their turn, or until the relay is done with them.
+    pub(super) fn count(&self) -> usize {
+        self.open.len() + self.waiting.len()
+    }
+
+    /// The bytes of those that wait for their turn, and how many may.
+    pub(super) const fn waiting_bytes(&self) -> (usize, usize) {
+        (self.waiting_bytes, MAX_WAITING_BYTES)
+    }
+
     fn has_room_for(&self, outgoing: &Outgoing) -> bool {
         let bytes = self.waiting_bytes + outgoing.payload.len();
         self.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES

@@ -75,6 +75,7 @@ impl Host {
             overlay::Event::Down(peer) => {
                 let has_left = self.peer.overlay().has_left(*peer);
                 self.inventory.note(*peer, has_left);
+                self.outages.on_down(*peer, now());
                 tracing::info!(peer = %self.name_of(*peer), "peer is down");
                 catalogue::PEERS_DOWN.get().increment(1);
             }
@@ -86,6 +87,7 @@ impl Host {
             }
             overlay::Event::Up(peer) => {
                 self.inventory.note(*peer, false);
+                self.outages.on_up(*peer);
                 self.look_for_absent();
                 tracing::info!(peer = %self.name_of(*peer), "peer is up again");
                 catalogue::PEERS_UP.get().increment(1);
@@ -96,6 +98,9 @@ impl Host {
             }
             overlay::Event::Relinked => {
                 catalogue::RELINKED.get().increment(1);
+                let ring = self.peer.overlay().ring();
+                let ring = [ring.predecessor, ring.successor];
+                self.outages.on_relinked(ring, now());
             }
             overlay::Event::Renumbered { from, to } => {
                 let from = from.map_or(0, overlay::Population::get);
@@ -134,6 +139,7 @@ impl Host {
         let (placement, anchored) = (overlay.placement(), overlay.island().is_none());
         let settled = self.unsettled().is_none() && self.leaving.is_none();
         self.attend_readiness(settled && anchored, now());
+        self.outages.on_settled(settled, now());
         let now = placement.map(|placement| (placement, settled, anchored));
         if self.shown == now {
             return;

@@ -138,9 +138,7 @@ impl Host {
             .replies
             .sort_by_key(|reply| std::cmp::Reverse(reply.count));
         receipt.elapsed_seconds = (now() - settled.since).as_secs_f64();
-        catalogue::RECEIPT_SECONDS
-            .get()
-            .record(receipt.elapsed_seconds);
+        count(&receipt);
         let _ = settled.reply.send(Ok(receipt));
     }
 
@@ -182,7 +180,7 @@ impl Host {
                 ..common.clone()
             };
             if open.confirmation == Confirmation::Relayed {
-                catalogue::RECEIPT_SECONDS.get().record(elapsed);
+                count(&own);
                 told.push((open.reply, own));
                 continue;
             }
@@ -309,5 +307,32 @@ impl Host {
 
     fn is_named(&self, peer: PeerId) -> bool {
         self.transport.contact(peer).is_some()
+    }
+}
+
+/// Count a receipt that is being told.
+fn count(receipt: &Receipt) {
+    catalogue::RECEIPT_SECONDS
+        .get()
+        .record(receipt.elapsed_seconds);
+    let is_unconfirmed = |one: &Unreached| one.state == UnreachedState::Unconfirmed;
+    let outcome = if receipt.unreached.iter().any(is_unconfirmed) {
+        "unconfirmed"
+    } else if !receipt.unreached.is_empty() {
+        "refused"
+    } else if !receipt.unacknowledged.is_empty() {
+        "unacknowledged"
+    } else if !receipt.absent.is_empty() {
+        "absent"
+    } else {
+        "confirmed"
+    };
+    catalogue::RECEIPTS.with([outcome]).increment(1);
+    let unreached = receipt.unreached.iter().map(|one| &one.reason);
+    let unacknowledged = receipt.unacknowledged.iter().map(|one| &one.reason);
+    for reason in unreached.chain(unacknowledged) {
+        catalogue::RECEIPT_EXCEPTIONS
+            .with([reason.clone()])
+            .increment(1);
     }
 }

@@ -5,15 +5,13 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
+use super::collect::Collections;
 use super::open::id_of;
 use crate::catalogue;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
+use crate::scrape::Scrape;
 use crate::settings::Seed;
 use crate::state::wall_clock_seconds;
-
-/// How many peers the metrics ever name as slow, each a series of its own; of more it is
-/// told how many there are.
-const ONCE_SLOW_MAX: usize = 64;
 
 impl Host {
     pub(super) fn report(&self) -> NodeReport {
@@ -80,31 +78,16 @@ impl Host {
         named.collect()
     }
 
-    /// Say which peers are slow, and of those that were that they are no more.
-    fn record_slow(&mut self) {
-        let slow = self.slow_peers(usize::MAX);
-        for one in &slow {
-            if self.once_slow.len() < ONCE_SLOW_MAX {
-                self.once_slow.insert(one.name.clone());
-            }
+    /// What a scrape shows.
+    pub(super) fn scrape(&self) -> Scrape {
+        let mut links = self.transport.links();
+        links.truncate(Scrape::NAMED_MAX);
+        Scrape {
+            report: self.report(),
+            links,
+            slow: self.slow_peers(Scrape::NAMED_MAX),
+            missing: self.missed().into_iter().take(Scrape::NAMED_MAX).collect(),
         }
-        for name in &self.once_slow {
-            let now = slow.iter().find(|one| one.name == *name);
-            for (kind, value) in [
-                ("late", now.map_or(0, |one| one.late as u64)),
-                ("held_back", now.map_or(0, |one| one.held_back as u64)),
-                ("bytes", now.map_or(0, |one| one.bytes)),
-            ] {
-                let series = catalogue::SLOW_PEER.with([name.clone(), kind.to_owned()]);
-                series.set(value as f64);
-            }
-        }
-        let others = slow
-            .iter()
-            .filter(|one| !self.once_slow.contains(&one.name));
-        catalogue::SLOW_PEERS_UNNAMED
-            .get()
-            .set(others.count() as f64);
     }
 
     /// What this node misses to be settled: its own entries, or a link to one of
@@ -126,8 +109,9 @@ impl Host {
     /// Copy the counters of the machines to the metrics.
     pub(super) fn record_stats(&mut self) {
         self.expiry.attend(wall_clock_seconds());
-        self.record_slow();
         self.record_collectives();
+        self.record_queues();
+        self.record_messages();
         let stats = self.peer.relay().stats();
         for (name, value) in [
             ("taken_over", stats.taken_over),
@@ -194,5 +178,38 @@ impl Host {
         }
         let bytes = stats.duty_bytes + stats.message_bytes + stats.held_bytes;
         catalogue::RELAY_BYTES.get().set(bytes as f64);
+    }
+
+    /// How full the queues are.
+    fn record_queues(&self) {
+        let relay = self.peer.relay().memory();
+        let relay = relay.map(|memory| (memory.name, memory.bytes, memory.bound));
+        let (waiting, waiting_max) = self.messages.waiting_bytes();
+        let (_, answers) = self.collections.size();
+        let (link, link_max) = self.transport.fullest_queue();
+        for (queue, bytes, bound) in relay.into_iter().chain([
+            ("waiting", waiting, waiting_max),
+            ("answers", answers, Collections::MAX_BYTES),
+            ("link", link, link_max),
+        ]) {
+            catalogue::QUEUE_BYTES.with([queue]).set(bytes as f64);
+            catalogue::QUEUE_BYTES_MAX.with([queue]).set(bound as f64);
+        }
+    }
+
+    /// What waits for whom.
+    fn record_messages(&self) {
+        let outstanding = self.messages.count() + self.collections.settled_count();
+        let slow = self.peer.relay().slow_peers(usize::MAX).len();
+        for (gauge, value) in [
+            (&catalogue::RECEIPTS_OUTSTANDING, outstanding),
+            (&catalogue::SUBSCRIBERS, self.subscribers.count()),
+            (
+                &catalogue::SLOW_PEERS_UNNAMED,
+                slow.saturating_sub(Scrape::NAMED_MAX),
+            ),
+        ] {
+            gauge.get().set(value as f64);
+        }
     }
 }

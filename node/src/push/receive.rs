@@ -17,7 +17,6 @@ use super::incoming::{Incoming, Sink, sweep};
 use super::piece::{Answer, Head, Part};
 use super::stream::{Answers, PushedStream, stream};
 use super::{TOPIC, check_file_name, now};
-use crate::catalogue;
 use crate::node::{Node, SubscribeError};
 use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
@@ -227,10 +226,19 @@ impl Desk {
         if let Some((incoming, _)) = self.open.remove(&key) {
             incoming.give_up(&reason);
         }
+        self.node.push_counts().files_failed.increment(1);
         if self.failed.len() >= FAILED_MAX {
             self.failed.pop_front();
         }
         self.failed.push_back((key, reason));
+    }
+
+    /// Nothing will come of a push, as its origin is told.
+    fn refuse(&mut self, key: Key, reason: String) -> Answer {
+        if self.why_failed(key).is_none() {
+            self.fail(key, reason.clone());
+        }
+        Answer::failed(reason)
     }
 
     async fn take(&mut self, message: Message) {
@@ -252,7 +260,9 @@ impl Desk {
             Part::At(at) => self.write(begun, head, (at, bytes), to).await,
             Part::End { size, hash } => self.finish(begun, head, (size, hash), to).await,
             Part::Abandoned => {
-                self.open.remove(&key);
+                if self.open.remove(&key).is_some() {
+                    self.node.push_counts().files_failed.increment(1);
+                }
                 return;
             }
         };
@@ -308,7 +318,8 @@ impl Desk {
         (at, bytes): (u64, Bytes),
         to: Option<PacketId<PeerId>>,
     ) -> Option<Answer> {
-        let (key, end) = (begun.key, at.saturating_add(bytes.len() as u64));
+        let (key, length) = (begun.key, bytes.len() as u64);
+        let end = at.saturating_add(length);
         let written = match self.coming(begun, &head) {
             // Some 50 us of hashing: to hand it to a thread and back would be half as much again.
             Ok(incoming) if incoming.is_quick(bytes.len()) => {
@@ -325,18 +336,18 @@ impl Desk {
         };
         match written {
             Ok(incoming) => {
+                self.node.push_counts().bytes_received.increment(length);
                 let feed = incoming.feed().zip(to);
                 let is_owed = feed.map(|(feed, to)| feed.owe(end, to)).is_some();
                 self.open.insert(key, (incoming, now()));
                 (!is_owed).then_some(Answer::Written)
             }
             Err(reason) => {
-                catalogue::FILE_PIECES_REFUSED.get().increment(1);
+                self.node.push_counts().pieces_refused.increment(1);
                 if self.why_failed(key).is_none() {
                     tracing::warn!(name = head.name, reason, "what is pushed is not taken");
-                    self.fail(key, reason.clone());
                 }
-                Some(Answer::failed(reason))
+                Some(self.refuse(key, reason))
             }
         }
     }
@@ -349,16 +360,17 @@ impl Desk {
         (size, hash): (u64, [u8; 32]),
         to: Option<PacketId<PeerId>>,
     ) -> Option<Answer> {
+        let key = begun.key;
         let incoming = match self.coming(begun, &head) {
             Ok(incoming) => incoming,
-            Err(reason) => return Some(Answer::failed(reason)),
+            Err(reason) => return Some(self.refuse(key, reason)),
         };
         let finishing = tokio::task::spawn_blocking(move || incoming.finish(size, hash));
         let finished = finishing
             .await
             .unwrap_or_else(|error| Err(error.to_string()));
         match (finished, to) {
-            (Err(reason), _) => return Some(Answer::failed(reason)),
+            (Err(reason), _) => return Some(self.refuse(key, reason)),
             (Ok(Some(feed)), Some(to)) => {
                 feed.owe_at_end(to);
                 return None;
@@ -370,7 +382,7 @@ impl Desk {
             size_bytes = size,
             "a file was pushed here"
         );
-        catalogue::FILES_STORED.get().increment(1);
+        self.node.push_counts().files_stored.increment(1);
         Some(Answer::Stored)
     }
 

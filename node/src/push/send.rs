@@ -66,7 +66,13 @@ pub async fn send(
     let mut push = Push::new(node, options);
     let pushed = push.run(source, &mut progress).await?;
     push.is_over = true;
-    Ok(push.report(pushed, started))
+    let report = push.report(pushed, started);
+    let counts = node.push_counts();
+    match report.is_complete() {
+        true => counts.complete.increment(1),
+        false => counts.incomplete.increment(1),
+    }
+    Ok(report)
 }
 
 /// A piece on its way.
@@ -92,6 +98,8 @@ struct Push<'a> {
     sent: VecDeque<Sent>,
     /// How many pieces there were.
     pieces: u32,
+    /// How many bytes have their receipts.
+    done: u64,
     /// Where the next piece asks for answers.
     mark: u64,
     /// How many pieces have asked for none since.
@@ -133,6 +141,7 @@ impl<'a> Push<'a> {
             number: node.next_push(),
             sent: VecDeque::new(),
             pieces: 0,
+            done: 0,
             mark: MARK_BYTES,
             unmarked: 0,
             stored: BTreeSet::new(),
@@ -289,6 +298,9 @@ impl<'a> Push<'a> {
         match outcome {
             Ok(receipt) => {
                 progress(oldest.end);
+                let more = oldest.end.saturating_sub(self.done);
+                self.node.push_counts().bytes_sent.increment(more);
+                self.done += more;
                 self.resize(&receipt);
                 self.note(&receipt);
                 return Ok(());
@@ -409,12 +421,13 @@ impl<'a> Push<'a> {
 /// any more, for one that came later would begin the file anew.
 impl Drop for Push<'_> {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
         if self.is_over {
             return;
         }
+        self.node.push_counts().failed.increment(1);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         let (node, sent) = (self.node.clone(), std::mem::take(&mut self.sent));
         let word = self.head(Part::Abandoned).buffer();
         let options = self.options_of(false);

@@ -37,6 +37,7 @@ mod raw;
 mod readiness;
 mod renewals;
 mod restarts;
+mod scrapes;
 mod sibling_tree;
 mod signatures;
 mod splits;

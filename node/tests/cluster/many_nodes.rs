@@ -12,7 +12,7 @@ use crate::bed::{self, PATIENCE, eventually, now};
 
 pub(crate) struct Housed {
     pub(crate) node: Node,
-    exporter: Exporter,
+    pub(crate) exporter: Exporter,
 }
 
 impl Housed {
@@ -23,30 +23,60 @@ impl Housed {
     }
 
     pub(crate) async fn counter(&self, name: &str, label: &str) -> u64 {
-        let report = self.node.report().await.expect("running");
-        let text = self.exporter.render(&report);
+        let value = self.found(name, |line| line.contains(label)).await;
+        value.map_or(0, |value| value as u64)
+    }
+
+    /// The value of the series of this name that has these labels, if there is one.
+    pub(crate) async fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels.iter();
+        let labels: Vec<String> = labels.map(|(of, is)| format!("{of}=\"{is}\"")).collect();
+        let has_all = |line: &str| labels.iter().all(|label| line.contains(label));
+        self.found(name, has_all).await
+    }
+
+    async fn found(&self, name: &str, is_meant: impl Fn(&str) -> bool) -> Option<f64> {
+        let text = self.scraped().await;
+        let is_of = |line: &&str| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('{')) && is_meant(line)
+        };
+        let found = text.lines().find(is_of)?;
+        found.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// What a scrape of this node shows: metrics of it alone.
+    pub(crate) async fn scraped(&self) -> String {
+        let scrape = self.node.scrape().await.expect("running");
+        let text = self.exporter.render(&scrape);
         let node = format!("node=\"{}\"", self.node.name());
-        let metrics = text.lines().filter(|line| !line.starts_with('#'));
-        metrics.clone().for_each(|line| {
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
             assert!(
                 line.is_empty() || line.contains(&node),
                 "a stranger's: {line}"
             );
-        });
-        let wanted = |line: &&str| {
-            let rest = line.strip_prefix(name);
-            rest.is_some_and(|rest| rest.starts_with('{')) && line.contains(label)
-        };
-        let mut found = metrics.filter(wanted);
-        let value = found.next().and_then(|line| line.rsplit(' ').next());
-        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        }
+        text
     }
 }
 
 /// Start `count` nodes in one binary tree.
 pub(crate) fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
+    prepared(dir, count, |config, others| {
+        // The root is the first one, and each has two children.
+        let before = others.len().checked_sub(1);
+        config.parent = before.map(|before| others[before / 2].clone());
+    })
+}
+
+/// Start `count` nodes. Each is told of those before it before it starts.
+pub(crate) fn prepared(
+    dir: &std::path::Path,
+    count: usize,
+    adjust: impl Fn(&mut NodeConfig, &[Seed]),
+) -> Vec<Housed> {
     let authority = Authority::generate("test.local", Validity::days(1)).expect("an authority");
-    let mut all: Vec<Housed> = Vec::new();
+    let (mut all, mut seeds) = (Vec::new(), Vec::new());
     for number in 0..count {
         let name = format!("node-{number}");
         let home = dir.join(&name);
@@ -55,15 +85,13 @@ pub(crate) fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
         let mut config = NodeConfig::new(&name, &home, home.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
         config.profile = Profile::Fast;
-        config.parent = number.checked_sub(1).map(|before| {
-            let parent = &all[before / 2].node;
-            Seed {
-                name: parent.name().to_owned(),
-                address: parent.address().into(),
-            }
-        });
+        adjust(&mut config, &seeds);
         let exporter = Exporter::new(&name).expect("a recorder");
         let node = Node::start_recorded(config, exporter.recorder()).expect("started");
+        seeds.push(Seed {
+            name,
+            address: node.address().into(),
+        });
         all.push(Housed { node, exporter });
     }
     all

@@ -84,6 +84,20 @@ async fn every_series_of_a_busy_node_is_declared_and_explained() {
         let lines = text
             .lines()
             .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for usual in [
+            "process_resident_memory_bytes",
+            "process_virtual_memory_bytes",
+            "process_open_fds",
+            "process_max_fds",
+            "process_threads",
+            "process_start_time_seconds",
+            "binomesh_build_info",
+        ] {
+            let mut values = lines.clone().filter(|line| series(line).0 == usual);
+            let value = values.next().and_then(|line| line.rsplit(' ').next());
+            let value: f64 = value.and_then(|value| value.parse().ok()).unwrap_or(0.0);
+            assert!(value > 0.0, "{usual}: {value}");
+        }
         let wrong: Vec<String> = lines
             .filter_map(|line| undeclared(line, &declared))
             .collect();

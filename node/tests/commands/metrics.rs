@@ -8,10 +8,11 @@ use binomesh_overlay::quic::registry::{Declared, Label, Registry};
 
 const WRITE: &str = "BINOMESH_WRITE_DOCS";
 
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     "The transport",
     "The node in its cluster",
     "Messages, receipts, collectives",
+    "The neighbours of now",
     "The process",
 ];
 
@@ -19,7 +20,7 @@ fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
         What `/metrics` of a node shows. Each series has the label `node`, the node's name, besides those of its row. Counters whose labels\n\
-        are known beforehand begin at 0. This page is written from the code: `BINOMESH_WRITE_DOCS=1 cargo test -p binomesh --test commands metrics`.\n",
+        are known beforehand begin at 0. Series of a neighbour end with its link, at once. This page is written from the code: `BINOMESH_WRITE_DOCS=1 cargo test -p binomesh --test commands metrics`.\n",
     );
     for (part, registry) in PARTS.iter().zip(catalogue::ALL) {
         text.push_str(&section(part, registry));
@@ -87,7 +88,9 @@ fn names_follow_the_conventions_of_prometheus_and_are_explained() {
     for metric in catalogue::ALL.iter().flat_map(|registry| registry.metrics) {
         let description = metric.description();
         let name = description.name;
-        assert!(name.starts_with("binomesh_"), "{name}");
+        // What all programs tell of their process has the usual names.
+        let is_ours = name.starts_with("binomesh_") || name.starts_with("process_");
+        assert!(is_ours, "{name}");
         assert!(names.insert(name), "{name} twice");
         assert_eq!(
             name.ends_with("_total"),

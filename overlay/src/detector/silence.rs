@@ -60,6 +60,11 @@ impl<I: Id> Detector<I> {
         }
     }
 
+    /// The peers whose silence is watched.
+    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
+        self.silent.keys().copied()
+    }
+
     /// These were sent a beat, over links that are up.
     pub fn await_acknowledgement(&mut self, peers: impl Iterator<Item = I>) {
         for peer in peers {

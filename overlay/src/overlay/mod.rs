@@ -344,6 +344,12 @@ impl<I: Id> Overlay<I> {
         self.detector.look_can_wait()
     }
 
+    /// The peers whose silence would be noticed here: neighbours in tree and ring, and
+    /// those that an alarm is about.
+    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
+        self.detector.watched()
+    }
+
     /// The peers that are taken for down.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.down()

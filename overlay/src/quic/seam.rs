@@ -195,6 +195,18 @@ pub struct LinkReport {
     pub direction: Direction,
     /// The smoothed round-trip time.
     pub rtt: Duration,
+    /// How many bytes may be on their way before the peer acknowledges some.
+    pub congestion_window: u64,
+    /// The longest UDP payload that this path is known to carry.
+    pub mtu: u16,
+    /// UDP datagrams sent.
+    pub datagrams_out: u64,
+    /// QUIC packets that were taken for lost.
+    pub packets_lost: u64,
+    /// Times that the congestion window shrank.
+    pub congestion_events: u64,
+    /// Times that the path turned out to carry shorter packets than it had.
+    pub black_holes: u64,
     /// How long it is up.
     pub up_for: Duration,
     /// Frames received.

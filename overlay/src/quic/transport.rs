@@ -344,6 +344,15 @@ impl Transport {
         linked.collect()
     }
 
+    /// How many bytes wait for the peer for whom most wait, and how many may for each; one
+    /// frame always fits.
+    pub fn fullest_queue(&self) -> (usize, usize) {
+        let shared = self.shared();
+        let peers = shared.table.all();
+        let waiting = peers.iter().map(|peer| peer.depths().1);
+        (waiting.max().unwrap_or(0), shared.limits.queue_bytes)
+    }
+
     /// How many packets with acknowledgements have come over the link to `peer`;
     /// none without a link. Only the process at the other end can make them.
     pub fn acknowledgements(&self, peer: PeerId) -> Option<u64> {
@@ -384,13 +393,20 @@ impl Transport {
     fn link_report(&self, peer: &Peer, link: &Link) -> LinkReport {
         let (queued_frames, queued_bytes) = peer.depths();
         let traffic = &link.traffic;
+        let stats = link.connection.stats();
         LinkReport {
             peer: link.peer,
             name: link.name.clone(),
             boot: link.boot,
             address: handshake::seen(&link.connection),
             direction: link.direction,
-            rtt: link.connection.rtt(),
+            rtt: stats.path.rtt,
+            congestion_window: stats.path.cwnd,
+            mtu: stats.path.current_mtu,
+            datagrams_out: stats.udp_tx.datagrams,
+            packets_lost: stats.path.lost_packets,
+            congestion_events: stats.path.congestion_events,
+            black_holes: stats.path.black_holes_detected,
             up_for: self.shared().now().saturating_duration_since(link.up),
             frames_in: traffic.frames_in.load(Ordering::Relaxed),
             frames_out: traffic.frames_out.load(Ordering::Relaxed),

@@ -45,6 +45,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Down,
+        Self::Left,
+        Self::NoRoute,
+        Self::Epoch,
+        Self::Deadline,
+        Self::Draining,
+        Self::TooLarge,
+        Self::Window,
+        Self::Malformed,
+        Self::Summarised,
+        Self::Unsigned,
+        Self::Signature,
+        Self::Full,
+    ];
+
     /// The name used in receipts.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,163 @@
+//! How long it takes until a lost neighbour is noticed, the ring closes around it, and the
+//! node is settled again, for the metrics.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::PeerId;
+use tokio::time::Instant;
+
+use crate::catalogue;
+
+/// The outages that a node is in.
+#[derive(Debug)]
+pub(super) struct Outages {
+    /// When each watched neighbour gave its last sign of life.
+    heard: BTreeMap<PeerId, Instant>,
+    /// The neighbours in the ring when it was closed last.
+    ring: [Option<PeerId>; 2],
+    /// The first of those that has been called down since, and when.
+    gap: Option<(PeerId, Instant)>,
+    /// Since when the node is not settled.
+    unsettled: Option<Instant>,
+}
+
+impl Outages {
+    /// Of a node that starts now.
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            heard: BTreeMap::new(),
+            ring: [None; 2],
+            gap: None,
+            unsettled: Some(now),
+        }
+    }
+
+    /// Exactly these are watched. One that was not before counts as heard now.
+    pub(super) fn watch(&mut self, watched: impl Iterator<Item = PeerId>, now: Instant) {
+        let heard = |peer| (peer, self.heard.get(&peer).copied().unwrap_or(now));
+        self.heard = watched.map(heard).collect();
+    }
+
+    /// A sign of life.
+    pub(super) fn on_heard(&mut self, peer: PeerId, now: Instant) {
+        if let Some(heard) = self.heard.get_mut(&peer) {
+            *heard = now;
+        }
+    }
+
+    /// A peer is called down.
+    pub(super) fn on_down(&mut self, peer: PeerId, now: Instant) {
+        if let Some(heard) = self.heard.remove(&peer) {
+            let silent = now.saturating_duration_since(heard);
+            catalogue::DETECTION_SECONDS.get().record(silent);
+        }
+        if self.ring.contains(&Some(peer)) {
+            self.gap.get_or_insert((peer, now));
+        }
+    }
+
+    /// A peer that was called down is there again.
+    pub(super) fn on_up(&mut self, peer: PeerId) {
+        self.gap.take_if(|(down, _)| *down == peer);
+    }
+
+    /// The ring has closed, with these neighbours.
+    pub(super) fn on_relinked(&mut self, ring: [Option<PeerId>; 2], now: Instant) {
+        self.ring = ring;
+        if let Some((_, since)) = self.gap.take() {
+            let open = now.saturating_duration_since(since);
+            catalogue::RELINK_SECONDS.get().record(open);
+        }
+    }
+
+    /// The node is settled, or not.
+    pub(super) fn on_settled(&mut self, is_settled: bool, now: Instant) {
+        if !is_settled {
+            self.unsettled.get_or_insert(now);
+        } else if let Some(since) = self.unsettled.take() {
+            let unsettled = now.saturating_duration_since(since);
+            catalogue::CONVERGENCE_SECONDS.get().record(unsettled);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "admin"))]
+mod tests {
+    use std::time::Duration;
+
+    use metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    fn peer(n: u8) -> PeerId {
+        PeerId::from_bytes([n; 16])
+    }
+
+    /// The sum, in seconds, and the number of what a histogram was told while `work` was
+    /// done.
+    fn recorded(name: &str, work: impl FnOnce()) -> (f64, u64) {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        with_local_recorder(&recorder, work);
+        let text = recorder.handle().render();
+        let value = |suffix| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(suffix));
+            line.expect("recorded")
+        };
+        let (sum, count) = (value("_sum "), value("_count "));
+        (sum.parse().expect("a sum"), count.parse().expect("a count"))
+    }
+
+    #[test]
+    fn detection_is_counted_from_the_last_sign_of_life_of_who_was_watched() {
+        let start = super::super::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let took = recorded("binomesh_detection_seconds", || {
+            let mut outages = Outages::new(start);
+            outages.watch([peer(1), peer(2), peer(3)].into_iter(), start);
+            outages.on_heard(peer(1), at(2));
+            outages.on_heard(peer(9), at(2));
+            // Who is watched no more gives no signs, and is not silent for that.
+            outages.watch([peer(1), peer(2)].into_iter(), at(3));
+            for dead in [1, 2, 3, 9, 1] {
+                outages.on_down(peer(dead), at(5));
+            }
+        });
+        assert_eq!(took, (8.0, 2));
+    }
+
+    #[test]
+    fn relinking_is_counted_from_the_first_ring_neighbour_that_is_down() {
+        let start = super::super::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let took = recorded("binomesh_relink_seconds", || {
+            let mut outages = Outages::new(start);
+            outages.on_relinked([Some(peer(1)), Some(peer(2))], start);
+            // Of others the ring knows nothing, and who is back has left no gap.
+            outages.on_down(peer(7), at(1));
+            outages.on_relinked([Some(peer(1)), Some(peer(2))], at(2));
+            outages.on_down(peer(1), at(3));
+            outages.on_up(peer(1));
+            outages.on_relinked([Some(peer(3)), Some(peer(2))], at(4));
+            outages.on_down(peer(3), at(10));
+            outages.on_down(peer(2), at(12));
+            outages.on_relinked([Some(peer(4)), Some(peer(5))], at(14));
+        });
+        assert_eq!(took, (4.0, 1));
+    }
+
+    #[test]
+    fn convergence_is_counted_once_from_unsettled_to_settled() {
+        let start = super::super::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let took = recorded("binomesh_convergence_seconds", || {
+            let mut outages = Outages::new(start);
+            for (seconds, is_settled) in [(1, false), (2, true), (3, true), (5, false), (8, true)] {
+                outages.on_settled(is_settled, at(seconds));
+            }
+        });
+        assert_eq!(took, (5.0, 2));
+    }
+}

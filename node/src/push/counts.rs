@@ -1,0 +1,44 @@
+//! What a node counts of pushes. Those who push and those who take files run in tasks of
+//! their own, whose metrics may go elsewhere than the node's.
+
+use metrics::Counter;
+
+use crate::catalogue;
+
+/// The counters of one node, whoever counts.
+#[derive(Debug)]
+pub(crate) struct PushCounts {
+    /// All members have it.
+    pub(super) complete: Counter,
+    /// Some have not.
+    pub(super) incomplete: Counter,
+    /// It did not come to its end.
+    pub(super) failed: Counter,
+    /// Bytes of what this node pushes.
+    pub(super) bytes_sent: Counter,
+    /// Bytes of what others push.
+    pub(super) bytes_received: Counter,
+    /// Files that are here, whole.
+    pub(super) files_stored: Counter,
+    /// Files that nothing has come of here.
+    pub(super) files_failed: Counter,
+    /// Pieces that were not taken.
+    pub(super) pieces_refused: Counter,
+}
+
+impl PushCounts {
+    /// Those of the recorder that is current here and now.
+    pub(crate) fn of_this_node() -> Self {
+        let pushes = |outcome: &'static str| catalogue::PUSHES.with([outcome]);
+        Self {
+            complete: pushes("complete"),
+            incomplete: pushes("incomplete"),
+            failed: pushes("failed"),
+            bytes_sent: catalogue::PUSH_BYTES_SENT.get(),
+            bytes_received: catalogue::PUSH_BYTES_RECEIVED.get(),
+            files_stored: catalogue::FILES_STORED.get(),
+            files_failed: catalogue::FILES_FAILED.get(),
+            pieces_refused: catalogue::FILE_PIECES_REFUSED.get(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! How many bytes a relay holds, for whoever watches that it stays within its bounds.
+
+use binomesh_overlay::Id;
+
+use super::Relay;
+
+/// The bytes that wait in one place of a relay, and their bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Which place: `duties`, `messages`, `kept` or `unknown-epoch`.
+    pub name: &'static str,
+    /// How many bytes wait there.
+    pub bytes: usize,
+    /// The most that may.
+    pub bound: usize,
+}
+
+impl<I: Id> Relay<I> {
+    /// The bytes that duties for others hold, own open messages, those of them that are
+    /// kept for members that are away, and packets of an unknown epoch.
+    pub fn memory(&self) -> [Memory; 4] {
+        let memory = |name, bytes, bound| Memory { name, bytes, bound };
+        let config = &self.config;
+        let (_, kept) = self.open.keeping();
+        [
+            memory("duties", self.duties.bytes(), config.max_duty_bytes),
+            memory("messages", self.open.bytes(), config.max_message_bytes),
+            memory("kept", kept, config.max_kept_bytes),
+            memory("unknown-epoch", self.held.bytes(), config.max_held_bytes),
+        ]
+    }
+}
