@@ -11,6 +11,7 @@ use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags,
 use super::job::ExecFlags;
 use super::launch::LaunchFlags;
 use super::wait::WaitFlags;
+use crate::certificate::Role;
 use crate::client::Endpoint;
 use crate::graph::Graph;
 use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
@@ -153,16 +154,17 @@ pub(super) enum CaCommand {
         force: bool,
     },
     /// Certify a node: OUT/node.pem, OUT/node.key, OUT/ca.pem and OUT/crl.pem, and OUT/node.toml
-    /// if there is none.
-    #[command(after_help = "Example:
-  binomesh ca issue --dir ca --name node-7 --out node-7")]
+    /// if there is none; or a monitor, which reads metrics: OUT/monitor.pem, OUT/monitor.key and
+    /// OUT/ca.pem.
+    #[command(after_help = "Examples:
+  binomesh ca issue --dir ca --name node-7 --out node-7
+  binomesh ca issue --dir ca --monitor prometheus --out monitor")]
     Issue {
         /// The folder of the authority.
         #[arg(long)]
         dir: PathBuf,
-        /// The name of the node.
-        #[arg(long)]
-        name: String,
+        #[command(flatten)]
+        holder: Holder,
         /// How long the certificate is valid.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
@@ -173,20 +175,20 @@ pub(super) enum CaCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Revoke all certificates of a node and write the list of all that are revoked.
+    /// Revoke all certificates of a node or a monitor, and write the list of all that are revoked.
     #[command(
         after_help = "The nodes read the list, crl.pem beside their ca.pem, at their start and at SIGHUP.
 
-Example:
-  binomesh ca revoke --dir ca --name node-7 --out crl.pem"
+Examples:
+  binomesh ca revoke --dir ca --name node-7 --out crl.pem
+  binomesh ca revoke --dir ca --monitor prometheus --out crl.pem"
     )]
     Revoke {
         /// The folder of the authority.
         #[arg(long)]
         dir: PathBuf,
-        /// The name of the node.
-        #[arg(long)]
-        name: String,
+        #[command(flatten)]
+        holder: Holder,
         /// When the next list is due; this one holds on until there is another.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
@@ -221,6 +223,28 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Whose certificate is meant.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Holder {
+    /// The name of the node.
+    #[arg(long)]
+    name: Option<String>,
+    /// The name of the monitor: a program that reads metrics, such as Prometheus. It is no node.
+    #[arg(long, value_name = "NAME")]
+    monitor: Option<String>,
+}
+
+impl Holder {
+    /// What it is, and its name.
+    pub(super) fn named(&self) -> (Role, &str) {
+        match (&self.monitor, &self.name) {
+            (Some(monitor), _) => (Role::Monitor, monitor),
+            (None, name) => (Role::Node, name.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -527,7 +551,9 @@ mod tests {
              --grace-seconds 0 --timeout-seconds 120 --demo --json",
             "ca init --dir d",
             "ca issue --dir d --name n --valid-days 3 --out o",
+            "ca issue --dir d --monitor n --out o",
             "ca revoke --dir d --name n --out crl.pem",
+            "ca revoke --dir d --monitor n",
             "ca list --dir d --json",
             "run --config node.toml --watch-stdin",
             "run --launch auto",
@@ -576,6 +602,8 @@ mod tests {
             "subscribe --timeout-seconds 18446744073709551615",
             "leave --drain-seconds 18446744073709551615",
             "up --shape round",
+            "ca issue --dir d --out o",
+            "ca issue --dir d --name n --monitor n --out o",
             "up --router fastest",
             "broadcast --strategy best x",
             "broadcast --until-seconds 1 --timeout-seconds 1 x",
