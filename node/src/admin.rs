@@ -1,23 +1,28 @@
 //! The admin API: HTTP on a Unix socket that only its owner may use, and
-//! `/metrics`, `/healthz`, `/readyz` also on a loopback port.
+//! `/metrics`, `/healthz`, `/readyz` also on a port: of the loopback, or over TLS to those that
+//! are admitted.
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
+mod admission;
 pub(crate) mod collecting;
+mod gate;
 mod pushing;
 mod sending;
 mod serving;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::Counter;
+pub use admission::{Admission, AdmissionError, TokenProblem};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -42,6 +47,7 @@ use crate::settings::NodeConfig;
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
+use gate::{Gate, admitted};
 use pushing::push;
 use sending::{broadcast, reply, send};
 use serving::{Origin, Server};
@@ -58,6 +64,9 @@ pub enum AdminError {
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// Nobody could be admitted to the metrics port.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
     /// The metrics port cannot be bound.
     #[error("cannot bind {address} for metrics: {source}; choose another `metrics` address")]
     Metrics {
@@ -73,6 +82,7 @@ pub enum AdminError {
 pub struct Admin {
     socket: Option<SocketFile>,
     metrics: Option<SocketAddr>,
+    gate: Option<Arc<Gate>>,
     stop: CancellationToken,
     servers: Vec<JoinHandle<()>>,
     upkeep: JoinHandle<()>,
@@ -85,13 +95,15 @@ impl Admin {
         exporter: Exporter,
         config: &NodeConfig,
     ) -> Result<Self, AdminError> {
+        let admission = Admission::load(config)?;
+        let gate = admission.map(|one| Arc::new(Gate::new(one, exporter.recorder())));
         let stop = CancellationToken::new();
         let mut servers = Vec::new();
         let door = Door { node, exporter };
         let mut socket = None;
         if let Some(path) = &config.admin_socket {
             let (file, listener) = SocketFile::bind(path).await?;
-            servers.push(door.serve(listener, full(door.clone()), &stop));
+            servers.push(door.serve(listener, (full(door.clone()), None), &stop));
             socket = Some(file);
         }
         let mut metrics = None;
@@ -99,12 +111,17 @@ impl Admin {
             let failed = |source| AdminError::Metrics { address, source };
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             metrics = Some(listener.local_addr().map_err(failed)?);
-            servers.push(door.serve(listener, public(door.clone()), &stop));
+            let mut router = public(door.clone());
+            if let Some(gate) = &gate {
+                router = router.layer(from_fn_with_state(gate.clone(), admitted));
+            }
+            servers.push(door.serve(listener, (router, gate.clone()), &stop));
         }
         let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
         Ok(Self {
             socket,
             metrics,
+            gate,
             stop,
             servers,
             upkeep,
@@ -114,6 +131,21 @@ impl Admin {
     /// The bound metrics address.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Where metrics are to be read.
+    pub fn metrics_url(&self) -> Option<String> {
+        let scheme = if self.gate.is_some() { "https" } else { "http" };
+        let address = self.metrics?;
+        Some(format!("{scheme}://{address}/metrics"))
+    }
+
+    /// From now on the metrics port admits by these. Connections that others admitted end with
+    /// the request that runs.
+    pub fn renew(&self, admission: Option<Admission>) {
+        if let (Some(gate), Some(admission)) = (&self.gate, admission) {
+            gate.renew(admission);
+        }
     }
 
     /// Let open requests finish, briefly, and remove the socket.
@@ -144,7 +176,12 @@ struct Door {
 }
 
 impl Door {
-    fn serve<L>(&self, listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()>
+    fn serve<L>(
+        &self,
+        listener: L,
+        (router, gate): (Router, Option<Arc<Gate>>),
+        stop: &CancellationToken,
+    ) -> JoinHandle<()>
     where
         L: Listener,
         L::Addr: Origin,
@@ -158,12 +195,13 @@ impl Door {
             places: Places::new(CONNECTIONS),
             waits: counted(&catalogue::ADMIN_WAITS),
             crowded_out: counted(&catalogue::ADMIN_CROWDED_OUT),
+            gate,
         };
         tokio::spawn(server.run(stop.clone()))
     }
 }
 
-/// What strangers on the host may see.
+/// What strangers on the host, and those that the gate admits, may see.
 fn public(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
