@@ -7,6 +7,7 @@
 mod admission;
 pub(crate) mod collecting;
 mod gate;
+mod port;
 mod pushing;
 mod sending;
 mod serving;
@@ -33,7 +34,6 @@ use binomesh_overlay::quic::registry::Metric;
 use collecting::{collective, collectives};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -43,11 +43,12 @@ use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
 use crate::recorded::recording;
 use crate::report::{Delivery, GapView, Status};
-use crate::settings::NodeConfig;
+use crate::settings::{InvalidSetting, NodeConfig};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
 use gate::{Gate, admitted};
+pub use port::MetricsPort;
 use pushing::push;
 use sending::{broadcast, reply, send};
 use serving::{Origin, Server};
@@ -64,6 +65,9 @@ pub enum AdminError {
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
     /// Nobody could be admitted to the metrics port.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
@@ -89,14 +93,13 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serve `node` where `config` says.
+    /// Serve `node` where `config` says, and its metrics at `port`.
     pub async fn serve(
         node: Node,
         exporter: Exporter,
         config: &NodeConfig,
+        port: Option<MetricsPort>,
     ) -> Result<Self, AdminError> {
-        let admission = Admission::load(config)?;
-        let gate = admission.map(|one| Arc::new(Gate::new(one, exporter.recorder())));
         let stop = CancellationToken::new();
         let mut servers = Vec::new();
         let door = Door { node, exporter };
@@ -106,16 +109,17 @@ impl Admin {
             servers.push(door.serve(listener, (full(door.clone()), None), &stop));
             socket = Some(file);
         }
-        let mut metrics = None;
-        if let Some(address) = config.metrics {
-            let failed = |source| AdminError::Metrics { address, source };
-            let listener = TcpListener::bind(address).await.map_err(failed)?;
-            metrics = Some(listener.local_addr().map_err(failed)?);
+        let metrics = port.as_ref().map(|port| port.address);
+        let mut gate = None;
+        if let Some(port) = port {
+            let recorder = door.exporter.recorder();
+            let admission = port.admission;
+            gate = admission.map(|admission| Arc::new(Gate::new(admission, recorder)));
             let mut router = public(door.clone());
             if let Some(gate) = &gate {
                 router = router.layer(from_fn_with_state(gate.clone(), admitted));
             }
-            servers.push(door.serve(listener, (router, gate.clone()), &stop));
+            servers.push(door.serve(port.listener, (router, gate.clone()), &stop));
         }
         let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
         Ok(Self {
@@ -207,6 +211,7 @@ fn public(door: Door) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/v1/targets", get(targets))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(door)
@@ -259,6 +264,7 @@ fn full(door: Door) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/v1/targets", get(targets))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(door)
@@ -344,8 +350,8 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> Refusal {
-    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, push, messages, collective, collectives, leave; \
-                  the port only /metrics, /healthz, /readyz";
+    let remedy = "the Unix socket serves /v1/status, topology, targets, send, broadcast, reply, push, messages, collective, collectives, leave; \
+                  the port only /metrics, /healthz, /readyz, /v1/targets";
     Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
@@ -365,6 +371,10 @@ async fn status(State(door): State<Door>) -> Result<Response, Refusal> {
 
 async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
     Ok(Json(door.node.report().await?).into_response())
+}
+
+async fn targets(State(door): State<Door>) -> Result<Response, Refusal> {
+    Ok(Json(door.node.targets().await?).into_response())
 }
 
 #[derive(Debug, Deserialize)]

@@ -16,6 +16,7 @@ use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
 use crate::settings::Strategy;
 use crate::subscription::{OrderMetrics, Subscriber};
+use crate::targets::TargetGroup;
 use crate::topic::Topic;
 
 /// How many commands wait for the loop before the next is refused with
@@ -30,6 +31,11 @@ pub(crate) enum Command {
     Report {
         /// Gets the report.
         reply: oneshot::Sender<NodeReport>,
+    },
+    /// Say where metrics are to be read.
+    Targets {
+        /// Gets the targets.
+        reply: oneshot::Sender<Vec<TargetGroup>>,
     },
     /// Send to some members.
     Send {

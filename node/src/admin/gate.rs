@@ -152,3 +152,6 @@ fn remedy(reason: &str) -> &'static str {
         _ => "look for programs that connect and say nothing, and at the network between",
     }
 }
+
+#[cfg(all(test, feature = "ca"))]
+mod tests;

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags};
 use super::job::ExecFlags;
 use super::launch::LaunchFlags;
+use super::targets::TargetsFlags;
 use super::wait::WaitFlags;
 use crate::certificate::Role;
 use crate::client::Endpoint;
@@ -43,6 +44,8 @@ pub(super) enum Command {
     Status(LookFlags),
     /// Print the nodes' own tables.
     Topology(LookFlags),
+    /// Print where the metrics of the nodes are, for Prometheus.
+    Targets(TargetsFlags),
     /// Send a message to some nodes and print its receipt.
     Send(SendFlags),
     /// Send a message to all nodes and print its receipt.
@@ -281,7 +284,7 @@ pub(super) struct RunFlags {
     /// The socket of its admin API.
     #[arg(long)]
     pub(super) admin_socket: Option<PathBuf>,
-    /// The loopback address of its metrics.
+    /// The address of its metrics: on loopback, or see `metrics_tls` in deploy/node.toml.
     #[arg(long)]
     pub(super) metrics: Option<SocketAddr>,
     /// How eagerly it watches its neighbours.
@@ -565,6 +568,8 @@ mod tests {
             "wait --admin /run/s --members 3",
             "status --cluster d --node node-1 --json",
             "topology --admin /run/s --json",
+            "targets --admin http://127.0.0.1:9464 --out f",
+            "targets --cluster d --json",
             "send --cluster d --to a,b hello",
             "broadcast --cluster d --file f",
             "broadcast --cluster d --strategy sibling-tree hello",
@@ -602,6 +607,7 @@ mod tests {
             "subscribe --timeout-seconds 18446744073709551615",
             "leave --drain-seconds 18446744073709551615",
             "up --shape round",
+            "targets --cluster d --json --out f",
             "ca issue --dir d --out o",
             "ca issue --dir d --name n --monitor n --out o",
             "up --router fastest",

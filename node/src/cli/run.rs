@@ -15,7 +15,7 @@ use super::job::{Job, JobEnd};
 use super::launch::{LaunchFlags, check_stdin, name_of};
 use super::output::Output;
 use super::{Failure, runtime, service, start_log};
-use crate::admin::{Admin, Admission, AdmissionError};
+use crate::admin::{Admin, Admission, AdmissionError, MetricsPort};
 use crate::catalogue;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, Layers, bootstrap, load};
@@ -54,16 +54,18 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
     ended
 }
 
-async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
+async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     let recorder = exporter.recorder();
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
     let mut stop = Stop::new(config.watch_stdin, job.is_some())?;
+    let port = MetricsPort::bind(&mut config).await;
+    let port = port.map_err(Failure::failed)?;
     let node =
         Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
     let _files = receiver(&node, &config).await?;
-    let admin = Admin::serve(node.clone(), exporter, &config)
+    let admin = Admin::serve(node.clone(), exporter, &config, port)
         .await
         .map_err(Failure::failed)?;
     tracing::info!(name = node.name(), id = %node.id(), address = %node.address(), "listening");

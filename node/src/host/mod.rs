@@ -23,6 +23,7 @@ mod readiness;
 mod receipts;
 mod refusals;
 mod report;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -61,6 +62,7 @@ use outgoing::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
+use targets::LostMembers;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
@@ -134,6 +136,7 @@ struct Host {
     votes: Votes,
     answers: Answers,
     inventory: Inventory,
+    lost_members: LostMembers,
     /// The peers that the metrics have named as slow.
     once_slow: BTreeSet<String>,
     last_names: LastNames,
@@ -388,6 +391,9 @@ impl Host {
             Command::Report { reply } => {
                 self.record_stats();
                 let _ = reply.send(self.report());
+            }
+            Command::Targets { reply } => {
+                let _ = reply.send(self.targets());
             }
             Command::Subscribe { subscriber, reply } => {
                 if self.subscribers.admit(subscriber, &mut self.unclaimed) {

@@ -9,7 +9,7 @@ impl NodeConfig {
     }
 
     /// Beyond this host metrics are for those alone that prove who they are.
-    pub(super) fn check_metrics(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check_metrics(&self) -> Result<(), InvalidSetting> {
         let invalid = |key, value: String, expected| {
             Err(InvalidSetting {
                 key,
