@@ -1,23 +1,29 @@
 //! The admin API: HTTP on a Unix socket that only its owner may use, and
-//! `/metrics`, `/healthz`, `/readyz` also on a loopback port.
+//! `/metrics`, `/healthz`, `/readyz` also on a port: of the loopback, or over TLS to those that
+//! are admitted.
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
+mod admission;
 pub(crate) mod collecting;
+mod gate;
+mod port;
 mod pushing;
 mod sending;
 mod serving;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::Counter;
+pub use admission::{Admission, AdmissionError, TokenProblem};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -28,7 +34,6 @@ use binomesh_overlay::quic::registry::Metric;
 use collecting::{collective, collectives};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -38,10 +43,12 @@ use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
 use crate::recorded::recording;
 use crate::report::{Delivery, GapView, Status};
-use crate::settings::NodeConfig;
+use crate::settings::{InvalidSetting, NodeConfig};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
+use gate::{Gate, admitted};
+pub use port::MetricsPort;
 use pushing::push;
 use sending::{broadcast, reply, send};
 use serving::{Origin, Server};
@@ -58,6 +65,12 @@ pub enum AdminError {
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
+    /// Nobody could be admitted to the metrics port.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
     /// The metrics port cannot be bound.
     #[error("cannot bind {address} for metrics: {source}; choose another `metrics` address")]
     Metrics {
@@ -73,17 +86,19 @@ pub enum AdminError {
 pub struct Admin {
     socket: Option<SocketFile>,
     metrics: Option<SocketAddr>,
+    gate: Option<Arc<Gate>>,
     stop: CancellationToken,
     servers: Vec<JoinHandle<()>>,
     upkeep: JoinHandle<()>,
 }
 
 impl Admin {
-    /// Serve `node` where `config` says.
+    /// Serve `node` where `config` says, and its metrics at `port`.
     pub async fn serve(
         node: Node,
         exporter: Exporter,
         config: &NodeConfig,
+        port: Option<MetricsPort>,
     ) -> Result<Self, AdminError> {
         let stop = CancellationToken::new();
         let mut servers = Vec::new();
@@ -91,20 +106,26 @@ impl Admin {
         let mut socket = None;
         if let Some(path) = &config.admin_socket {
             let (file, listener) = SocketFile::bind(path).await?;
-            servers.push(door.serve(listener, full(door.clone()), &stop));
+            servers.push(door.serve(listener, (full(door.clone()), None), &stop));
             socket = Some(file);
         }
-        let mut metrics = None;
-        if let Some(address) = config.metrics {
-            let failed = |source| AdminError::Metrics { address, source };
-            let listener = TcpListener::bind(address).await.map_err(failed)?;
-            metrics = Some(listener.local_addr().map_err(failed)?);
-            servers.push(door.serve(listener, public(door.clone()), &stop));
+        let metrics = port.as_ref().map(|port| port.address);
+        let mut gate = None;
+        if let Some(port) = port {
+            let recorder = door.exporter.recorder();
+            let admission = port.admission;
+            gate = admission.map(|admission| Arc::new(Gate::new(admission, recorder)));
+            let mut router = public(door.clone());
+            if let Some(gate) = &gate {
+                router = router.layer(from_fn_with_state(gate.clone(), admitted));
+            }
+            servers.push(door.serve(port.listener, (router, gate.clone()), &stop));
         }
         let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
         Ok(Self {
             socket,
             metrics,
+            gate,
             stop,
             servers,
             upkeep,
@@ -114,6 +135,21 @@ impl Admin {
     /// The bound metrics address.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Where metrics are to be read.
+    pub fn metrics_url(&self) -> Option<String> {
+        let scheme = if self.gate.is_some() { "https" } else { "http" };
+        let address = self.metrics?;
+        Some(format!("{scheme}://{address}/metrics"))
+    }
+
+    /// From now on the metrics port admits by these. Connections that others admitted end with
+    /// the request that runs.
+    pub fn renew(&self, admission: Option<Admission>) {
+        if let (Some(gate), Some(admission)) = (&self.gate, admission) {
+            gate.renew(admission);
+        }
     }
 
     /// Let open requests finish, briefly, and remove the socket.
@@ -144,7 +180,12 @@ struct Door {
 }
 
 impl Door {
-    fn serve<L>(&self, listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()>
+    fn serve<L>(
+        &self,
+        listener: L,
+        (router, gate): (Router, Option<Arc<Gate>>),
+        stop: &CancellationToken,
+    ) -> JoinHandle<()>
     where
         L: Listener,
         L::Addr: Origin,
@@ -158,17 +199,19 @@ impl Door {
             places: Places::new(CONNECTIONS),
             waits: counted(&catalogue::ADMIN_WAITS),
             crowded_out: counted(&catalogue::ADMIN_CROWDED_OUT),
+            gate,
         };
         tokio::spawn(server.run(stop.clone()))
     }
 }
 
-/// What strangers on the host may see.
+/// What strangers on the host, and those that the gate admits, may see.
 fn public(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/v1/targets", get(targets))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(door)
@@ -221,6 +264,7 @@ fn full(door: Door) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/v1/targets", get(targets))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(door)
@@ -306,8 +350,8 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> Refusal {
-    let remedy = "the Unix socket serves /v1/status, topology, send, broadcast, reply, push, messages, collective, collectives, leave; \
-                  the port only /metrics, /healthz, /readyz";
+    let remedy = "the Unix socket serves /v1/status, topology, targets, send, broadcast, reply, push, messages, collective, collectives, leave; \
+                  the port only /metrics, /healthz, /readyz, /v1/targets";
     Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
@@ -327,6 +371,10 @@ async fn status(State(door): State<Door>) -> Result<Response, Refusal> {
 
 async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
     Ok(Json(door.node.report().await?).into_response())
+}
+
+async fn targets(State(door): State<Door>) -> Result<Response, Refusal> {
+    Ok(Json(door.node.targets().await?).into_response())
 }
 
 #[derive(Debug, Deserialize)]

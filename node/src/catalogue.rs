@@ -216,6 +216,8 @@ registry! {
         "times that the admin API had as many connections with requests as it serves";
     Counter ADMIN_CROWDED_OUT = "binomesh_admin_crowded_out_total"
         "connections to the admin API or the metrics port that had no request and made room for new ones";
+    Counter METRICS_REFUSED = "binomesh_metrics_refused_total" { "reason": labels::METRICS_REFUSALS }
+        "readers of metrics that were refused at a port with TLS";
 }
 
 /// All registries of a node, its transport's first.

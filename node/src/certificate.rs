@@ -5,6 +5,7 @@
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
 //! ```
 
+mod issued;
 mod job;
 mod ledger;
 
@@ -14,17 +15,18 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
-    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PKCS_ED25519, RevokedCertParams, SanType, SerialNumber, SigningKey,
+    DnType, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ED25519, RevokedCertParams,
+    SanType, SerialNumber,
 };
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use issued::leaf;
+pub use issued::{Issued, Role};
 pub use job::{JobAuthority, JobSecret, SecretError};
 pub use ledger::{Entry, Ledger};
 
-use crate::credentials::node_uri;
-use crate::settings::{InvalidName, check_name};
+use crate::settings::InvalidName;
 use crate::state::{check_replaceable, private_dir, replace, wall_clock_ms, wall_clock_seconds};
 
 /// How far a host's clock may lag and still accept a fresh certificate.
@@ -104,8 +106,8 @@ pub enum CertificateError {
     #[error("cannot read a certificate: {0}")]
     Unreadable(String),
     /// Nothing of that name is to be revoked.
-    #[error("no certificate of {0:?} was issued here; `binomesh ca list` names those that were")]
-    NeverIssued(String),
+    #[error("no certificate of the {role} {name:?} was issued here; `binomesh ca list` names those that were", role = .0.name(), name = .1)]
+    NeverIssued(Role, String),
     /// The certificate could not be signed.
     #[error("cannot make the certificate: {0}")]
     Signing(#[from] rcgen::Error),
@@ -199,14 +201,24 @@ impl Authority {
 
     /// Certify a node. The certificate ends no later than the authority's own.
     pub fn issue(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
+        self.issue_to(Role::Node, name, validity)
+    }
+
+    /// Certify a node or a monitor. The certificate ends no later than the authority's own.
+    pub fn issue_to(
+        &self,
+        role: Role,
+        name: &str,
+        validity: Validity,
+    ) -> Result<Issued, CertificateError> {
         let until = validity.until.min(self.until);
         if until < validity.until && until <= validity.from + SKEW_SECONDS {
             return Err(CertificateError::AuthorityExpired);
         }
         let from = validity.from;
         let validity = Validity { from, until };
-        let (domain, authority) = (&self.trust_domain, &self.certificate_pem);
-        leaf(&self.issuer, domain, authority, name, validity)
+        let authority = (&*self.trust_domain, &*self.certificate_pem);
+        leaf(&self.issuer, authority, (role, name), validity)
     }
 }
 
@@ -228,39 +240,6 @@ fn authority_params(
     let uri = format!("spiffe://{trust_domain}");
     params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
     Ok(params)
-}
-
-/// A new key for the node `name`, and its certificate.
-fn leaf<S: SigningKey>(
-    issuer: &Issuer<'_, S>,
-    trust_domain: &str,
-    authority_pem: &str,
-    name: &str,
-    validity: Validity,
-) -> Result<Issued, CertificateError> {
-    check_name(name)?;
-    if validity.until <= validity.from {
-        return Err(CertificateError::Validity(validity.from, validity.until));
-    }
-    let mut params = CertificateParams::default();
-    validity.set(&mut params)?;
-    params.distinguished_name = named(name);
-    params.is_ca = IsCa::ExplicitNoCa;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![
-        ExtendedKeyUsagePurpose::ServerAuth,
-        ExtendedKeyUsagePurpose::ClientAuth,
-    ];
-    let uri = node_uri(trust_domain, name);
-    params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
-    let key = KeyPair::generate_for(&PKCS_ED25519)?;
-    let certificate = params.signed_by(&key, issuer)?;
-    Ok(Issued {
-        certificate_pem: certificate.pem(),
-        key_pem: key.serialize_pem(),
-        authority_pem: authority_pem.to_owned(),
-    })
 }
 
 impl Authority {
@@ -292,34 +271,6 @@ impl Authority {
             key_identifier_method: KeyIdMethod::Sha256,
         };
         Ok(params.signed_by(&self.issuer)?.pem()?)
-    }
-}
-
-/// A node's certificate, its key, and the authority to believe others by.
-pub struct Issued {
-    /// The node's certificate.
-    pub certificate_pem: String,
-    /// Its key.
-    pub key_pem: String,
-    /// The authority's certificate.
-    pub authority_pem: String,
-}
-
-impl Issued {
-    /// Whether no file is in the way of [`Self::save`] without `force`.
-    pub fn check_room(dir: &Path) -> Result<(), CertificateError> {
-        check_room(dir, ["node.key", "node.pem", "ca.pem"])
-    }
-
-    /// Write `node.pem`, `node.key` and `ca.pem` to `dir`.
-    pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
-        // The certificate comes last: if another fails it is not handed out.
-        let files: [(&str, &str); 3] = [
-            ("ca.pem", &self.authority_pem),
-            ("node.key", &self.key_pem),
-            ("node.pem", &self.certificate_pem),
-        ];
-        save(dir, &files, force)
     }
 }
 

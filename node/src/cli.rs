@@ -18,6 +18,7 @@ mod output;
 mod push;
 mod run;
 mod service;
+mod targets;
 mod up;
 mod wait;
 
@@ -96,6 +97,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Topology(flags) => {
             let output = Output::stdout(flags.json);
             small_runtime()?.block_on(ask::topology(&flags.target, output))
+        }
+        Command::Targets(flags) => {
+            let output = Output::stdout(flags.json);
+            small_runtime()?.block_on(targets::targets(&flags, output))
         }
         Command::Send(flags) => small_runtime()?.block_on(ask::send(&flags)),
         Command::Broadcast(flags) => small_runtime()?.block_on(ask::broadcast(&flags)),

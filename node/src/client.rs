@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::command::{Due, SendError, SendOptions};
 use crate::report::{NodeReport, Receipt, Status};
 use crate::settings::{NodeConfig, Strategy};
+use crate::targets::TargetGroup;
 pub use collective::{CollectiveAnswer, CollectiveRequest, MemberValue};
 pub use events::{Events, SubscriptionEvent};
 pub use session::Session;
@@ -133,6 +134,11 @@ impl Client {
     /// The node's own tables.
     pub async fn topology(&self) -> Result<NodeReport, ClientError> {
         self.json(Method::GET, "/v1/topology", Bytes::new()).await
+    }
+
+    /// Where the metrics of the cluster's nodes are to be read.
+    pub async fn targets(&self) -> Result<Vec<TargetGroup>, ClientError> {
+        self.json(Method::GET, "/v1/targets", Bytes::new()).await
     }
 
     /// Send to all members.

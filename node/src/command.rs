@@ -17,6 +17,7 @@ use crate::report::{NodeReport, Receipt};
 use crate::scrape::Scrape;
 use crate::settings::Strategy;
 use crate::subscription::{OrderMetrics, Subscriber};
+use crate::targets::TargetGroup;
 use crate::topic::Topic;
 
 /// How many commands wait for the loop before the next is refused with
@@ -36,6 +37,11 @@ pub(crate) enum Command {
     Scrape {
         /// Gets it.
         reply: oneshot::Sender<Scrape>,
+    },
+    /// Say where metrics are to be read.
+    Targets {
+        /// Gets the targets.
+        reply: oneshot::Sender<Vec<TargetGroup>>,
     },
     /// Send to some members.
     Send {

@@ -16,7 +16,7 @@ use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 
 /// The fields whose text is parsed; all others are taken as they are, so that a
 /// node may be called `7`.
-const PARSED: [&str; 19] = [
+const PARSED: [&str; 20] = [
     "neighbours",
     "peers",
     "alone",
@@ -30,6 +30,7 @@ const PARSED: [&str; 19] = [
     "patience_rounds",
     "max_payload_bytes",
     "log_json",
+    "metrics_tls",
     "drain_seconds",
     "threads",
     "watch_stdin",
@@ -39,7 +40,7 @@ const PARSED: [&str; 19] = [
     "config",
 ];
 
-const TAKEN: [&str; 20] = [
+const TAKEN: [&str; 21] = [
     "bootstrap",
     "name",
     "bind",
@@ -57,6 +58,7 @@ const TAKEN: [&str; 20] = [
     "signatures",
     "admin_socket",
     "metrics",
+    "metrics_token_file",
     "push_dir",
     "log",
     "planted",
@@ -297,6 +299,9 @@ fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
     }
     if let Some(SecretSource::File(path)) = &mut config.job_secret {
         move_path("job_secret", path);
+    }
+    if let Some(path) = &mut config.metrics_token_file {
+        move_path("metrics_token_file", path);
     }
     if let Some(path) = &mut config.push_dir {
         move_path("push_dir", path);

@@ -122,6 +122,11 @@ pub fn node_uri(trust_domain: &str, name: &str) -> String {
     format!("spiffe://{trust_domain}/node/{name}")
 }
 
+/// What the URIs of all monitors begin with: programs that read metrics, and are no nodes.
+pub fn monitor_form(trust_domain: &str) -> String {
+    format!("spiffe://{trust_domain}/monitor/")
+}
+
 /// Credentials that cannot be used. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 #[error("`{key}` ({file}): {problem}; {remedy}", file = .file.display(), remedy = .problem.remedy())]

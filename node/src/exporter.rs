@@ -101,6 +101,12 @@ impl Exporter {
         recorder.handle().render()
     }
 
+    /// The text as of the last time, for tests of what counts by itself.
+    #[cfg(all(test, feature = "ca"))]
+    pub(crate) fn text(&self) -> String {
+        self.handle.render()
+    }
+
     /// Fold histograms from time to time; runs until dropped.
     pub async fn upkeep(self, clock: Clock) {
         loop {

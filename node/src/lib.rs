@@ -48,6 +48,7 @@ pub mod shape;
 #[cfg(feature = "admin")]
 pub mod socket;
 pub mod state;
+pub mod targets;
 pub mod topic;
 #[cfg(feature = "client")]
 pub mod verify;

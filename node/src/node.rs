@@ -28,6 +28,7 @@ use crate::state::{NodeState, StateError};
 use crate::subscription::{
     Callback, Hold, Listener, Message, OrderMetrics, Room, Subscriber, Subscription, subscription,
 };
+use crate::targets::TargetGroup;
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
 /// A running node. Clones are handles of the same node; when the last one is
@@ -286,6 +287,14 @@ impl Node {
         let (reply, scrape) = oneshot::channel();
         self.ask(Command::Scrape { reply }).await?;
         scrape.await.map_err(|_| Stopped)
+    }
+
+    /// Where metrics of the cluster's nodes are to be read: of the members, for a day of those
+    /// that were lost, and of those that are expected, as far as this node knows.
+    pub async fn targets(&self) -> Result<Vec<TargetGroup>, Stopped> {
+        let (reply, targets) = oneshot::channel();
+        self.ask(Command::Targets { reply }).await?;
+        targets.await.map_err(|_| Stopped)
     }
 
     /// Send to some members. Dropping the handle cancels nothing.

@@ -309,13 +309,18 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
     /// called down and those that the epoch does not count any more. Above the members
     /// that a roster names, only neighbours are counted.
     pub fn lost_count(&self) -> usize {
+        self.lost().len()
+    }
+
+    /// Who they are.
+    pub fn lost(&self) -> BTreeSet<I> {
         let mut lost: BTreeSet<I> = self.overlay.lost_members().collect();
         if let Some(roster) = self.relay.roster() {
             let is_vacant =
                 |peer: &I| roster.rank_of(*peer).is_some() && !self.overlay.has_left(*peer);
             lost.extend(self.overlay.down().filter(is_vacant));
         }
-        lost.len()
+        lost
     }
 
     /// Leave the overlay half in an arbitrary state, as a transient fault would.

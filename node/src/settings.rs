@@ -3,6 +3,7 @@
 mod bootstrap;
 pub(crate) mod folded;
 mod inventory;
+mod metrics;
 mod routing;
 #[cfg(feature = "ca")]
 mod secret;
@@ -137,9 +138,19 @@ pub struct NodeConfig {
     /// Where the admin API listens; nowhere if not given. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_socket: Option<PathBuf>,
-    /// Where metrics are served; must be a loopback address. Read by the daemon.
+    /// Where metrics are served: over plain HTTP on a loopback address, elsewhere with
+    /// `metrics_tls` or `metrics_token_file`. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
+    /// Serve metrics over TLS to those that show a certificate of `binomesh ca issue
+    /// --monitor NAME`; a node's own is none. Read by the daemon.
+    #[serde(default)]
+    pub metrics_tls: bool,
+    /// Serve metrics over TLS to those that show the token in this file, `Authorization:
+    /// Bearer TOKEN`: 16 to 4,096 visible characters, which other users must not be able to
+    /// read. Read by the daemon, and again at SIGHUP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_token_file: Option<PathBuf>,
     /// Which log lines to write, such as `info,binomesh=debug`. Read by the daemon.
     #[serde(default = "info")]
     pub log: String,
@@ -281,6 +292,8 @@ impl NodeConfig {
             max_payload_bytes: one_mebibyte(),
             admin_socket: None,
             metrics: None,
+            metrics_tls: false,
+            metrics_token_file: None,
             push_dir: None,
             log: info(),
             log_json: false,
@@ -345,11 +358,6 @@ impl NodeConfig {
         if !(1..=Self::MAX_THREADS).contains(&self.threads) {
             return invalid("threads", self.threads.to_string(), "1 to 64");
         }
-        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
-            let expected =
-                "a loopback address, such as 127.0.0.1:9464: metrics carry no authentication";
-            return invalid("metrics", address.to_string(), expected);
-        }
         if self.advertise.len() > MAX_ADDRESSES {
             let expected = "at most 4 addresses";
             return invalid("advertise", self.advertise.len().to_string(), expected);
@@ -368,6 +376,7 @@ impl NodeConfig {
         {
             return invalid("planted", bug.clone(), "the name of a planted bug");
         }
+        self.check_metrics()?;
         self.check_credentials()?;
         self.check_bootstrap()?;
         if let Some(parent) = self.parent.iter().find(|seed| seed.name == self.name) {

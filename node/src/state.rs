@@ -157,6 +157,11 @@ pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
 
 /// Write a file that only its owner may read, all of it or nothing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_as(path, bytes, 0o600)
+}
+
+/// Write a file of this mode, all of it or nothing.
+pub(crate) fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     check_replaceable(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -168,7 +173,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(mode)
         .open(&beside)?;
     file.write_all(bytes)?;
     file.sync_all()?;

@@ -3,6 +3,9 @@
 //! A connection without a request makes room for a new one, the oldest of whoever has most of
 //! them first; it is closed after a while anyhow. One with a request that runs, such as an open
 //! subscription, makes room for nobody: if there are only such, further ones wait.
+//!
+//! Behind a [`Gate`] a connection begins with TLS, which is within the same bounds: one that
+//! has not ended it yet has no request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,12 +22,18 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metrics::Counter;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::gate::Gate;
 
 /// How long a connection may go without a whole request head. A guess: scrapers that come
 /// every 15 s connect anew each time.
 const IDLE: Duration = Duration::from_secs(10);
+/// How long a connection over TLS may last: a certificate that ends, or is revoked by a list
+/// that comes late, goes on for no longer.
+const LIFE: Duration = Duration::from_secs(600);
 /// The longest request head in bytes, and what is read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
 
@@ -54,6 +63,8 @@ pub(super) struct Server<L> {
     pub(super) waits: Counter,
     /// Counts connections without a request that made room.
     pub(super) crowded_out: Counter,
+    /// Who is admitted, over TLS; anybody, over plain HTTP, if none.
+    pub(super) gate: Option<Arc<Gate>>,
 }
 
 impl<L> Server<L>
@@ -80,7 +91,13 @@ where
                 crowded_out: self.crowded_out.clone(),
                 stop: stop.clone(),
             };
-            connections.spawn(connection.run(io));
+            match &self.gate {
+                Some(gate) => {
+                    let (gate, from) = (gate.clone(), address.origin());
+                    connections.spawn(connection.run_behind(gate, io, from))
+                }
+                None => connections.spawn(connection.run(io, CancellationToken::new())),
+            };
         }
         drop(self.listener);
         while connections.join_next().await.is_some() {}
@@ -110,9 +127,40 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run<T>(self, io: T)
+    /// TLS first, and no longer than what admitted it is in force.
+    async fn run_behind<T>(self, gate: Arc<Gate>, io: T, from: Option<IpAddr>)
     where
-        T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let admission = gate.now();
+        let lost = self.place.lost();
+        let entered = tokio::select! {
+            entered = gate.enter(io, from, (&admission, IDLE)) => entered,
+            () = lost.cancelled() => return self.crowded_out.increment(1),
+            () = self.stop.cancelled() => return,
+        };
+        let Some(stream) = entered else { return };
+        let over = CancellationToken::new();
+        let serving = self.run(stream, over.clone());
+        let worn = async {
+            tokio::select! {
+                () = admission.outdated().cancelled() => {}
+                () = tokio::time::sleep(LIFE) => {}
+            }
+            over.cancel();
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = serving => {}
+            () = worn => {}
+        }
+    }
+
+    /// Until the client ends it, its place goes to another, or it is `over`: then a request
+    /// that runs is finished.
+    async fn run<T>(self, io: T, over: CancellationToken)
+    where
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let lost = self.place.lost();
         let (router, place) = (TowerToHyperService::new(self.router), self.place);
@@ -132,6 +180,7 @@ impl Connection {
             _ = serving.as_mut() => return,
             () = lost.cancelled() => return self.crowded_out.increment(1),
             () = self.stop.cancelled() => serving.as_mut().graceful_shutdown(),
+            () = over.cancelled() => serving.as_mut().graceful_shutdown(),
         }
         tokio::select! {
             _ = serving => {}
@@ -221,6 +270,7 @@ mod tests {
                 places: Places::new(connections),
                 waits: Counter::from_arc(waits.clone()),
                 crowded_out: Counter::from_arc(crowded_out.clone()),
+                gate: None,
             };
             Self {
                 address,

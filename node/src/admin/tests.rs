@@ -9,6 +9,7 @@ use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
 use crate::scrape::Scrape;
 use crate::subscription::{Message, OrderMetrics, Subscribers, Unclaimed};
+use crate::targets::{TargetGroup, TargetState};
 use crate::verify::tests::flawless;
 use binomesh_routing::packet::Confirmation;
 
@@ -37,6 +38,11 @@ fn scrape(report: &NodeReport) -> Scrape {
     }
 }
 
+fn target() -> TargetGroup {
+    let place = ("10.0.0.7:9464".to_owned(), true);
+    TargetGroup::new(("node-7", "test.local"), TargetState::Lost, place)
+}
+
 /// What the scripted loop was asked to send.
 type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 
@@ -49,6 +55,7 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
         answering(seat, move |command| match command {
             Command::Report { reply } => drop(reply.send(report.clone())),
             Command::Scrape { reply } => drop(reply.send(scrape(&report))),
+            Command::Targets { reply } => drop(reply.send(vec![target()])),
             Command::Subscribe { subscriber, reply } => {
                 assert!(subscribers.admit(subscriber, &mut Unclaimed::default()));
                 let _ = reply.send(OrderMetrics::of_this_node());
@@ -70,7 +77,9 @@ async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Reques
     config.admin_socket = Some(socket.clone());
     config.metrics = Some(([127, 0, 0, 1], 0).into());
     let exporter = Exporter::new("node-1").unwrap();
-    let admin = Admin::serve(node.clone(), exporter, &config).await.unwrap();
+    let metrics = MetricsPort::bind(&mut config).await.unwrap();
+    let admin = Admin::serve(node.clone(), exporter, &config, metrics);
+    let admin = admin.await.unwrap();
     let fixture = Fixture {
         client: Client::new(Endpoint::Unix(socket.clone())),
         port: Client::new(Endpoint::Tcp(admin.metrics_address().unwrap())),
@@ -150,6 +159,16 @@ async fn status_and_topology_are_the_report() {
     assert!(!fixture.socket.exists());
     let gone = fixture.client.status().await.unwrap_err();
     assert!(gone.is_unreachable(), "{gone}");
+}
+
+#[tokio::test]
+async fn targets_have_the_form_that_prometheus_takes() {
+    let (fixture, _) = fixture(sick()).await;
+    let expected = r#"[{"targets":["10.0.0.7:9464"],"labels":{"__scheme__":"https","cluster":"test.local","node":"node-7","state":"lost"}}]"#;
+    for client in [&fixture.client, &fixture.port] {
+        assert_eq!(client.text("/v1/targets").await.unwrap(), expected);
+        assert_eq!(client.targets().await.unwrap(), [target()]);
+    }
 }
 
 #[tokio::test]

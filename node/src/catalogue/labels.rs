@@ -358,3 +358,24 @@ pub(super) const DOCUMENTS: [Value; 3] = [
 ];
 
 pub(super) const RELOADS: [Value; 2] = [("ok", ""), ("failed", "the former ones stay")];
+
+/// Of the metrics port with TLS.
+pub(super) const METRICS_REFUSALS: [Value; 11] = [
+    ("no_certificate", ""),
+    (
+        "not_a_monitor",
+        "its certificate is of a node, or of something else",
+    ),
+    ("expired", ""),
+    ("not_yet_valid", ""),
+    ("revoked", ""),
+    ("unknown_authority", ""),
+    (
+        "bad_certificate",
+        "it cannot be read, or is not meant for this use",
+    ),
+    ("token", "the request had none, or another"),
+    ("timed_out", "the handshake was begun and not ended"),
+    ("tls", "TLS failed, such as of plain HTTP"),
+    ("broken", "the connection broke"),
+];

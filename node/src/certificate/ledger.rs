@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use x509_parser::prelude::GeneralName;
 
-use super::{Authority, CertificateError, Issued, Validity, private_dir, read, replace};
+use super::{Authority, CertificateError, Issued, Role, Validity, private_dir, read, replace};
 use crate::state::wall_clock_seconds;
 
 /// The memory of the authority in a folder.
@@ -24,8 +24,10 @@ pub struct Ledger {
 /// A certificate that was issued.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Entry {
-    /// The node's name.
+    /// The name of the node or monitor.
     pub name: String,
+    /// Which of the two it is.
+    pub role: Role,
     /// The certificate's serial number, hexadecimal.
     pub serial: String,
     /// Its first second since 1970.
@@ -72,19 +74,18 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Revoke every certificate of a node.
-    pub fn revoke(&self, name: &str) -> Result<(), CertificateError> {
+    /// Revoke every certificate of a node or a monitor.
+    pub fn revoke(&self, role: Role, name: &str) -> Result<(), CertificateError> {
         let mut found = false;
         for (pem, entry) in self.all("issued")? {
-            if entry.name == name {
+            if entry.role == role && entry.name == name {
                 self.write("revoked", &entry.serial, &pem)?;
                 found = true;
             }
         }
         if !found {
-            return Err(CertificateError::NeverIssued(
-                name.chars().take(64).collect(),
-            ));
+            let name = name.chars().take(64).collect();
+            return Err(CertificateError::NeverIssued(role, name));
         }
         Ok(())
     }
@@ -148,15 +149,21 @@ fn entry(certificate_pem: &str) -> Result<Entry, String> {
         .map_err(|error| error.to_string())?;
     let certificate = pem.parse_x509().map_err(|error| error.to_string())?;
     let names = certificate.subject_alternative_name().ok().flatten();
-    let uri = names.and_then(|names| match names.value.general_names.as_slice() {
-        [GeneralName::URI(uri)] => Some(*uri),
-        _ => None,
-    });
-    let name = uri.and_then(|uri| uri.rsplit_once("/node/"));
-    let (_, name) = name.ok_or("it names no node")?;
+    let names = names.map(|names| names.value.general_names.as_slice());
+    let mut uris = names
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|name| match name {
+            GeneralName::URI(uri) => Some(*uri),
+            _ => None,
+        });
+    let uri = uris.next().filter(|_| uris.next().is_none());
+    let named = uri.and_then(Role::of_uri);
+    let (role, name) = named.ok_or("it names neither a node nor a monitor")?;
     let serial = certificate.raw_serial().iter();
     Ok(Entry {
         name: name.to_owned(),
+        role,
         serial: serial.map(|byte| format!("{byte:02x}")).collect(),
         from: certificate.validity().not_before.timestamp(),
         until: certificate.validity().not_after.timestamp(),
@@ -179,10 +186,13 @@ mod tests {
             ledger.record(&issued).unwrap();
         }
         let revoke = |name| {
-            ledger.revoke(name)?;
+            ledger.revoke(Role::Node, name)?;
             ledger.revocation_list(&authority, Validity::days(1))
         };
-        assert!(matches!(revoke("d"), Err(CertificateError::NeverIssued(_))));
+        assert!(matches!(
+            revoke("d"),
+            Err(CertificateError::NeverIssued(..))
+        ));
         revoke("a").unwrap();
         let list = revoke("b").unwrap();
         let entries = ledger.list().unwrap();
@@ -209,6 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn a_monitor_is_listed_and_revoked_apart_from_a_node_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::generate("test.local", Validity::days(10)).unwrap();
+        let ledger = Ledger::of(dir.path());
+        for role in Role::ALL {
+            let issued = authority.issue_to(role, "a", Validity::days(1)).unwrap();
+            ledger.record(&issued).unwrap();
+        }
+        assert!(ledger.revoke(Role::Monitor, "b").is_err());
+        ledger.revoke(Role::Monitor, "a").unwrap();
+        let entries = ledger.list().unwrap();
+        let states: Vec<_> = entries.iter().map(|e| (e.role, e.revoked)).collect();
+        assert_eq!(states, [(Role::Node, false), (Role::Monitor, true)]);
+    }
+
+    #[test]
     fn nobody_is_let_in_again_by_a_file_that_cannot_be_read() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(10)).unwrap();
@@ -218,7 +244,7 @@ mod tests {
             ledger.record(&issued).unwrap();
         }
         let revoke = |name| {
-            ledger.revoke(name)?;
+            ledger.revoke(Role::Node, name)?;
             ledger.revocation_list(&authority, Validity::days(1))
         };
         revoke("a").unwrap();

@@ -32,17 +32,35 @@ fn a_saved_authority_issues_certificates_that_load() {
 }
 
 #[test]
-fn leaves_carry_one_uri_and_both_usages() {
+fn leaves_carry_one_uri_the_name_that_scrapers_verify_and_both_usages() {
     let issued = authority().issue("n", Validity::days(1)).unwrap();
     let pem = x509_parser::pem::parse_x509_pem(issued.certificate_pem.as_bytes()).unwrap();
     let leaf = pem.1.parse_x509().unwrap();
     let names = leaf.subject_alternative_name().unwrap().unwrap();
-    let expected = [GeneralName::URI("spiffe://test.local/node/n")];
+    let expected = [
+        GeneralName::URI("spiffe://test.local/node/n"),
+        GeneralName::DNSName("binomesh"),
+    ];
     assert_eq!(names.value.general_names, expected);
     let usage = leaf.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && usage.client_auth && !leaf.is_ca());
     let now = i64::try_from(wall_clock_ms() / 1000).unwrap();
     assert!(leaf.validity().not_before.timestamp() <= now - SKEW_SECONDS + 5);
+}
+
+#[test]
+fn a_monitor_is_a_client_by_a_uri_of_its_own_and_no_node() {
+    let issued = authority().issue_to(Role::Monitor, "n", Validity::days(1));
+    let issued = issued.unwrap();
+    let pem = x509_parser::pem::parse_x509_pem(issued.certificate_pem.as_bytes()).unwrap();
+    let leaf = pem.1.parse_x509().unwrap();
+    let names = leaf.subject_alternative_name().unwrap().unwrap();
+    let expected = [GeneralName::URI("spiffe://test.local/monitor/n")];
+    assert_eq!(names.value.general_names, expected);
+    let usage = leaf.extended_key_usage().unwrap().unwrap().value;
+    assert!(usage.client_auth && !usage.server_auth);
+    let (_dir, config) = saved(&issued, "n");
+    assert!(Credentials::load(&config).is_err(), "no node runs with it");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use clap::{Args, Parser, Subcommand};
 use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags};
 use super::job::ExecFlags;
 use super::launch::LaunchFlags;
+use super::targets::TargetsFlags;
 use super::wait::WaitFlags;
+use crate::certificate::Role;
 use crate::client::Endpoint;
 use crate::graph::Graph;
 use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
@@ -42,6 +44,8 @@ pub(super) enum Command {
     Status(LookFlags),
     /// Print the nodes' own tables.
     Topology(LookFlags),
+    /// Print where the metrics of the nodes are, for Prometheus.
+    Targets(TargetsFlags),
     /// Send a message to some nodes and print its receipt.
     Send(SendFlags),
     /// Send a message to all nodes and print its receipt.
@@ -153,16 +157,17 @@ pub(super) enum CaCommand {
         force: bool,
     },
     /// Certify a node: OUT/node.pem, OUT/node.key, OUT/ca.pem and OUT/crl.pem, and OUT/node.toml
-    /// if there is none.
-    #[command(after_help = "Example:
-  binomesh ca issue --dir ca --name node-7 --out node-7")]
+    /// if there is none; or a monitor, which reads metrics: OUT/monitor.pem, OUT/monitor.key and
+    /// OUT/ca.pem.
+    #[command(after_help = "Examples:
+  binomesh ca issue --dir ca --name node-7 --out node-7
+  binomesh ca issue --dir ca --monitor prometheus --out monitor")]
     Issue {
         /// The folder of the authority.
         #[arg(long)]
         dir: PathBuf,
-        /// The name of the node.
-        #[arg(long)]
-        name: String,
+        #[command(flatten)]
+        holder: Holder,
         /// How long the certificate is valid.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
@@ -173,20 +178,20 @@ pub(super) enum CaCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Revoke all certificates of a node and write the list of all that are revoked.
+    /// Revoke all certificates of a node or a monitor, and write the list of all that are revoked.
     #[command(
         after_help = "The nodes read the list, crl.pem beside their ca.pem, at their start and at SIGHUP.
 
-Example:
-  binomesh ca revoke --dir ca --name node-7 --out crl.pem"
+Examples:
+  binomesh ca revoke --dir ca --name node-7 --out crl.pem
+  binomesh ca revoke --dir ca --monitor prometheus --out crl.pem"
     )]
     Revoke {
         /// The folder of the authority.
         #[arg(long)]
         dir: PathBuf,
-        /// The name of the node.
-        #[arg(long)]
-        name: String,
+        #[command(flatten)]
+        holder: Holder,
         /// When the next list is due; this one holds on until there is another.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
@@ -223,6 +228,28 @@ Examples:
     },
 }
 
+/// Whose certificate is meant.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Holder {
+    /// The name of the node.
+    #[arg(long)]
+    name: Option<String>,
+    /// The name of the monitor: a program that reads metrics, such as Prometheus. It is no node.
+    #[arg(long, value_name = "NAME")]
+    monitor: Option<String>,
+}
+
+impl Holder {
+    /// What it is, and its name.
+    pub(super) fn named(&self) -> (Role, &str) {
+        match (&self.monitor, &self.name) {
+            (Some(monitor), _) => (Role::Monitor, monitor),
+            (None, name) => (Role::Node, name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "Flags override BINOMESH_* variables, which override the file.
@@ -257,7 +284,7 @@ pub(super) struct RunFlags {
     /// The socket of its admin API.
     #[arg(long)]
     pub(super) admin_socket: Option<PathBuf>,
-    /// The loopback address of its metrics.
+    /// The address of its metrics: on loopback, or see `metrics_tls` in deploy/node.toml.
     #[arg(long)]
     pub(super) metrics: Option<SocketAddr>,
     /// How eagerly it watches its neighbours.
@@ -527,7 +554,9 @@ mod tests {
              --grace-seconds 0 --timeout-seconds 120 --demo --json",
             "ca init --dir d",
             "ca issue --dir d --name n --valid-days 3 --out o",
+            "ca issue --dir d --monitor n --out o",
             "ca revoke --dir d --name n --out crl.pem",
+            "ca revoke --dir d --monitor n",
             "ca list --dir d --json",
             "run --config node.toml --watch-stdin",
             "run --launch auto",
@@ -539,6 +568,8 @@ mod tests {
             "wait --admin /run/s --members 3",
             "status --cluster d --node node-1 --json",
             "topology --admin /run/s --json",
+            "targets --admin http://127.0.0.1:9464 --out f",
+            "targets --cluster d --json",
             "send --cluster d --to a,b hello",
             "broadcast --cluster d --file f",
             "broadcast --cluster d --strategy sibling-tree hello",
@@ -576,6 +607,9 @@ mod tests {
             "subscribe --timeout-seconds 18446744073709551615",
             "leave --drain-seconds 18446744073709551615",
             "up --shape round",
+            "targets --cluster d --json --out f",
+            "ca issue --dir d --out o",
+            "ca issue --dir d --name n --monitor n --out o",
             "up --router fastest",
             "broadcast --strategy best x",
             "broadcast --until-seconds 1 --timeout-seconds 1 x",

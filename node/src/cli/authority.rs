@@ -6,7 +6,9 @@ use std::path::Path;
 use super::Failure;
 use super::arguments::CaCommand;
 use super::output::{Output, date, note};
-use crate::certificate::{Authority, CertificateError, Entry, Issued, JobSecret, Ledger, Validity};
+use crate::certificate::{
+    Authority, CertificateError, Entry, Issued, JobSecret, Ledger, Role, Validity,
+};
 use crate::state::{private_dir, replace};
 
 /// What a revocation list is called.
@@ -26,19 +28,23 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
             .map(|()| format!("{} holds the authority of {trust_domain}", dir.display())),
         CaCommand::Issue {
             dir,
-            name,
+            holder,
             valid_days,
             out,
             force,
-        } => issue((dir, name), Validity::days(*valid_days), (out, *force)),
+        } => {
+            let validity = Validity::days(*valid_days);
+            issue(dir, holder.named(), validity, (out, *force))
+        }
         CaCommand::Revoke {
             dir,
-            name,
+            holder,
             valid_days,
             out,
         } => {
             let out = out.clone().unwrap_or_else(|| dir.join(LIST));
-            revoke((dir, name), Validity::days(*valid_days), &out)
+            let validity = Validity::days(*valid_days);
+            revoke(dir, holder.named(), validity, &out)
         }
         CaCommand::List { dir, json } => return list(dir, *json),
         CaCommand::JobSecret { out, force } => return job_secret(out.as_deref(), *force),
@@ -49,41 +55,62 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
 
 /// What was handed out is remembered before, and what was refused is not.
 fn issue(
-    (dir, name): (&Path, &str),
+    dir: &Path,
+    (role, name): (Role, &str),
     validity: Validity,
     (out, force): (&Path, bool),
 ) -> Result<String, CertificateError> {
     let authority = Authority::load(dir)?;
-    let issued = authority.issue(name, validity)?;
+    let issued = authority.issue_to(role, name, validity)?;
     if !force {
-        Issued::check_room(out)?;
+        Issued::check_room(out, role)?;
     }
     let ledger = Ledger::of(dir);
     ledger.record(&issued)?;
-    let settings = out.join(SETTINGS);
-    let is_new = !settings.is_file();
     let handed_out = || {
         // The certificate and its key come last: without them the other files harm nobody.
-        if is_new {
-            written_into(out, &settings, &settings_of(name))?;
-        }
-        // Later lists take its place without other settings. None is promised, so it is not
-        // overdue before the authority ends.
-        let list = ledger.revocation_list(&authority, authority.rest())?;
-        written_into(out, &out.join(LIST), &list)?;
-        issued.save(out, force)
+        let next = match role {
+            Role::Node => prepared(out, name, (&authority, &ledger))?,
+            Role::Monitor => "nodes with `metrics_tls = true` show it their metrics".to_owned(),
+        };
+        issued.save_as(role, out, force)?;
+        Ok(next)
     };
-    if let Err(error) = handed_out() {
-        // If this fails too, the user needs the first error more.
-        let _ = ledger.forget(&issued);
-        return Err(error);
+    match handed_out() {
+        Ok(next) => {
+            let (out, role) = (out.display(), role.name());
+            Ok(format!(
+                "{out} holds the certificate of the {role} {name}; {next}"
+            ))
+        }
+        Err(error) => {
+            // If this fails too, the user needs the first error more.
+            let _ = ledger.forget(&issued);
+            Err(error)
+        }
     }
-    let (out, settings) = (out.display(), settings.display());
+}
+
+/// What a node needs besides its certificate: a revocation list, and settings unless it has
+/// some. Returns what can be done then.
+fn prepared(
+    out: &Path,
+    name: &str,
+    (authority, ledger): (&Authority, &Ledger),
+) -> Result<String, CertificateError> {
+    let settings = out.join(SETTINGS);
+    let is_new = !settings.is_file();
+    if is_new {
+        written_into(out, &settings, &settings_of(name))?;
+    }
+    // Later lists take its place without other settings. None is promised, so it is not
+    // overdue before the authority ends.
+    let list = ledger.revocation_list(authority, authority.rest())?;
+    written_into(out, &out.join(LIST), &list)?;
+    let settings = settings.display();
     Ok(match is_new {
-        true => format!(
-            "{out} holds the certificate of {name}; `binomesh run --config {settings}` starts it"
-        ),
-        false => format!("{out} holds the certificate of {name}; {settings} is as it was"),
+        true => format!("`binomesh run --config {settings}` starts it"),
+        false => format!("{settings} is as it was"),
     })
 }
 
@@ -107,17 +134,18 @@ admin_socket = "admin.sock"
 }
 
 fn revoke(
-    (dir, name): (&Path, &str),
+    dir: &Path,
+    (role, name): (Role, &str),
     validity: Validity,
     out: &Path,
 ) -> Result<String, CertificateError> {
     let authority = Authority::load(dir)?;
     let ledger = Ledger::of(dir);
-    ledger.revoke(name)?;
+    ledger.revoke(role, name)?;
     written(out, &ledger.revocation_list(&authority, validity)?)?;
-    let out = out.display();
+    let (out, role) = (out.display(), role.name());
     Ok(format!(
-        "{out} revokes {name}; put it beside ca.pem at all nodes, as {LIST}, and send each SIGHUP"
+        "{out} revokes the {role} {name}; put it beside ca.pem at all nodes, as {LIST}, and send each SIGHUP"
     ))
 }
 
@@ -142,7 +170,7 @@ fn failure(error: CertificateError) -> Failure {
     match error {
         CertificateError::Name(_)
         | CertificateError::TrustDomain(_)
-        | CertificateError::NeverIssued(_)
+        | CertificateError::NeverIssued(..)
         | CertificateError::Exists(_) => Failure::usage(error),
         _ => Failure::failed(error),
     }
@@ -173,6 +201,7 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
         output.line(&entry, |entry| {
             let Entry {
                 name,
+                role,
                 serial,
                 from,
                 until,
@@ -180,7 +209,8 @@ fn list(dir: &Path, json: bool) -> Result<(), Failure> {
             } = entry;
             let state = if *revoked { "revoked" } else { "issued" };
             let (from, until) = (date(*from), date(*until));
-            format!("{name:<20} {state:<8} from {from} until {until} serial {serial}")
+            let role = role.name();
+            format!("{name:<20} {role:<8} {state:<8} from {from} until {until} serial {serial}")
         })?;
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::job::{Job, JobEnd};
 use super::launch::{LaunchFlags, check_stdin, name_of};
 use super::output::Output;
 use super::{Failure, runtime, service, start_log};
-use crate::admin::Admin;
+use crate::admin::{Admin, Admission, AdmissionError, MetricsPort};
 use crate::catalogue;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, Layers, bootstrap, load};
@@ -54,16 +54,18 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
     ended
 }
 
-async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
+async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     let recorder = exporter.recorder();
     // Before anybody can know that this process is there to be signalled.
     let hangups = listen(SignalKind::hangup())?;
     let mut stop = Stop::new(config.watch_stdin, job.is_some())?;
+    let port = MetricsPort::bind(&mut config).await;
+    let port = port.map_err(Failure::failed)?;
     let node =
         Node::start_recorded(config.clone(), exporter.recorder()).map_err(Failure::failed)?;
     let _files = receiver(&node, &config).await?;
-    let admin = Admin::serve(node.clone(), exporter, &config)
+    let admin = Admin::serve(node.clone(), exporter, &config, port)
         .await
         .map_err(Failure::failed)?;
     tracing::info!(name = node.name(), id = %node.id(), address = %node.address(), "listening");
@@ -73,10 +75,7 @@ async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
         pid: std::process::id(),
         address: node.address(),
         admin_socket: config.admin_socket.clone().unwrap_or_default(),
-        metrics_url: admin
-            .metrics_address()
-            .map(|address| format!("http://{address}/metrics"))
-            .unwrap_or_default(),
+        metrics_url: admin.metrics_url().unwrap_or_default(),
     };
     let listening = Listening {
         event: "listening".to_owned(),
@@ -89,7 +88,7 @@ async fn serve(config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let drain = Duration::from_secs(config.drain_seconds);
     let outcome = tokio::select! {
         outcome = lived(&node, job, &mut stop, drain) => outcome,
-        never = renew(&node, &config, (hangups, recorder)) => match never {},
+        never = renew((&node, &admin), &config, (hangups, recorder)) => match never {},
         never = service::tell(&node) => match never {},
     };
     admin.stop().await;
@@ -175,7 +174,7 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 /// Read the credentials again at each SIGHUP, and make those of a job anew in time. Credentials
 /// that cannot be used are logged, and the node goes on with the former ones.
 async fn renew(
-    node: &Node,
+    running: (&Node, &Admin),
     config: &NodeConfig,
     (mut hangups, recorder): (Signal, SharedRecorder),
 ) -> Infallible {
@@ -186,7 +185,7 @@ async fn renew(
             Some(()) = hangups.recv() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        let renewed = renew_once(node, config.clone()).await;
+        let renewed = renew_once(running, config.clone()).await;
         let outcome = if renewed.is_ok() { "ok" } else { "failed" };
         recording(Some(&recorder), || {
             catalogue::CREDENTIAL_RELOADS.with([outcome]).increment(1);
@@ -207,14 +206,20 @@ async fn renew(
     }
 }
 
-async fn renew_once(node: &Node, config: NodeConfig) -> Result<(), String> {
+async fn renew_once((node, admin): (&Node, &Admin), config: NodeConfig) -> Result<(), String> {
+    let load = move || {
+        let credentials = Credentials::load(&config)?;
+        let admission = Admission::of(&config, &credentials)?;
+        Ok::<_, AdmissionError>((credentials, admission))
+    };
     // Files may be slow, and the node may have this thread alone.
-    let loaded = tokio::task::spawn_blocking(move || Credentials::load(&config));
-    let loaded = loaded.await.map_err(|panic| panic.to_string())?;
-    let credentials = loaded.map_err(|error| error.to_string())?;
-    node.renew(credentials)
-        .await
-        .map_err(|error| error.to_string())
+    let loaded = tokio::task::spawn_blocking(load).await;
+    let loaded = loaded.map_err(|panic| panic.to_string())?;
+    let (credentials, admission) = loaded.map_err(|error| error.to_string())?;
+    let renewed = node.renew(credentials).await;
+    renewed.map_err(|error| error.to_string())?;
+    admin.renew(admission);
+    Ok(())
 }
 
 /// Leave; give up when asked a second time, or when it takes too long.

@@ -62,15 +62,23 @@ impl Inventory {
 
     /// Who is expected, but for those that are members.
     pub(super) fn absent(&self, now: Instant, is_member: impl Fn(PeerId) -> bool) -> Vec<Absent> {
-        let away = self.names.iter().filter(|(id, _)| !is_member(**id));
-        let absent = away.map(|(id, name)| Absent {
-            name: name.clone(),
-            last_seen_seconds: self.last_seen(*id, now),
-            left: self.left.contains(id),
+        let absent = self.away(is_member).map(|(id, name)| Absent {
+            name: name.to_owned(),
+            last_seen_seconds: self.last_seen(id, now),
+            left: self.left.contains(&id),
         });
         let mut absent: Vec<Absent> = absent.collect();
         absent.sort_by(|a, b| a.name.cmp(&b.name));
         absent
+    }
+
+    /// Who is expected and is not there, by name.
+    pub(super) fn away(
+        &self,
+        is_there: impl Fn(PeerId) -> bool,
+    ) -> impl Iterator<Item = (PeerId, &str)> {
+        let all = self.names.iter().map(|(id, name)| (*id, name.as_str()));
+        all.filter(move |(id, _)| !is_there(*id))
     }
 
     fn last_seen(&self, peer: PeerId, now: Instant) -> Option<f64> {

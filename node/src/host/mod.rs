@@ -24,6 +24,7 @@ mod readiness;
 mod receipts;
 mod refusals;
 mod report;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -63,6 +64,7 @@ use outgoing::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
+use targets::LostMembers;
 
 /// Transport events handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
@@ -137,6 +139,7 @@ struct Host {
     votes: Votes,
     answers: Answers,
     inventory: Inventory,
+    lost_members: LostMembers,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
     /// What `placement` was made of.
@@ -398,6 +401,9 @@ impl Host {
             Command::Scrape { reply } => {
                 self.record_stats();
                 let _ = reply.send(self.scrape());
+            }
+            Command::Targets { reply } => {
+                let _ = reply.send(self.targets());
             }
             Command::Subscribe { subscriber, reply } => {
                 if self.subscribers.admit(subscriber, &mut self.unclaimed) {

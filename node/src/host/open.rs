@@ -22,6 +22,7 @@ use super::proof;
 use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
+use super::targets::{LostMembers, told};
 use crate::credentials::node_uri;
 use crate::expiry::Expiry;
 use crate::node::{Opened, Seat, StartError};
@@ -53,6 +54,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         identity,
         bind: vec![config.bind],
         advertised: config.advertise.clone(),
+        metrics: told(&config),
         boot: state.boot,
         node_secret: state.secret,
         is_spread: config.threads > 1,
@@ -114,6 +116,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         votes,
         answers: Answers::default(),
         inventory,
+        lost_members: LostMembers::default(),
         last_names: LastNames::default(),
         placement,
         shown: None,

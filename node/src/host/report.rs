@@ -109,6 +109,7 @@ impl Host {
     /// Copy the counters of the machines to the metrics.
     pub(super) fn record_stats(&mut self) {
         self.expiry.attend(wall_clock_seconds());
+        self.note_lost();
         self.record_collectives();
         self.record_queues();
         self.record_messages();

@@ -53,6 +53,7 @@ impl Forger {
             identity,
             bind: vec![([127, 0, 0, 1], 0).into()],
             advertised: Vec::new(),
+            metrics: None,
             boot: 1,
             node_secret: [7; 32],
             is_spread: false,
@@ -63,6 +64,7 @@ impl Forger {
             id: victim.id,
             name: victim.name.clone(),
             addresses: vec![victim.address],
+            metrics: None,
         };
         transport.add_contact(contact).expect("a contact");
         transport.connect(victim.id);

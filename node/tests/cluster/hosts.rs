@@ -1,7 +1,7 @@
 //! Hosts with a network of their own, as network namespaces.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -40,6 +40,13 @@ impl Host {
 
     /// Run a command of iproute2 in it; what it prints.
     pub(crate) async fn run(&self, line: &str) -> String {
+        let output = self.output(line).await;
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Run a command in it, which may fail.
+    pub(crate) async fn output(&self, line: &str) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("nsenter")
             .arg(format!("--net={}", self.namespace().display()))
@@ -47,10 +54,8 @@ impl Host {
             .args(line.split_whitespace())
             .env("PATH", format!("{path}:/usr/sbin:/sbin"))
             .output()
-            .await
-            .expect("nsenter (util-linux) runs");
-        assert!(output.status.success(), "{line}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+            .await;
+        output.expect("nsenter (util-linux) runs")
     }
 }
 

@@ -26,6 +26,7 @@ mod listeners;
 mod lives;
 mod many_nodes;
 mod metrics;
+mod monitors;
 mod names;
 mod ordered;
 #[cfg(feature = "planted")]

@@ -164,10 +164,12 @@ impl Shared {
         let addresses = vec![seen(&link.connection)];
         let mut book = self.book();
         if !book.is_authenticated(link.peer, &addresses) {
+            let metrics = book.metrics(link.peer);
             book.authenticate(Contact {
                 id: link.peer,
                 name: link.name.clone(),
                 addresses,
+                metrics,
             });
         }
     }

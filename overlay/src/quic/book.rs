@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::location::Location;
 use super::lookup::RESOLVED_MAX;
+use super::metrics_address::MetricsAddress;
 use crate::PeerId;
 
 /// The longest name of a peer, in bytes.
@@ -34,6 +35,8 @@ pub struct Contact {
     pub name: String,
     /// Where to dial it, the best first: one, and at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
+    /// Where its metrics are served, if it is known.
+    pub metrics: Option<MetricsAddress>,
 }
 
 impl Contact {
@@ -67,6 +70,8 @@ struct Entry {
     authenticated: Vec<SocketAddr>,
     /// The last heard first.
     hearsay: Vec<SocketAddr>,
+    /// By its own word if it has spoken, else what was heard last.
+    metrics: Option<MetricsAddress>,
     linked: bool,
     ended: Option<EndedDial>,
     used: u64,
@@ -178,6 +183,7 @@ impl Book {
         self.update(contact.id, |entry| {
             entry.name = contact.name;
             entry.authenticated = contact.addresses;
+            entry.metrics = contact.metrics;
             entry.linked = true;
         })
     }
@@ -189,6 +195,10 @@ impl Book {
         self.update(contact.id, |entry| {
             if entry.name.is_empty() && is_right {
                 entry.name = contact.name;
+            }
+            // Peers far away have no other word of it, and a restart may have changed it.
+            if !entry.linked && contact.metrics.is_some() {
+                entry.metrics = contact.metrics;
             }
             // The best of them is to be dialled first.
             contact
@@ -238,12 +248,19 @@ impl Book {
     pub(super) fn contact(&mut self, id: PeerId) -> Option<Contact> {
         let mut addresses = self.addresses(id);
         addresses.truncate(ADDRESSES_MAX);
-        let name = self.entries.get(&id)?.name.clone();
+        let entry = self.entries.get(&id)?;
+        let (name, metrics) = (entry.name.clone(), entry.metrics);
         (!addresses.is_empty()).then_some(Contact {
             id,
             name,
             addresses,
+            metrics,
         })
+    }
+
+    /// Where the metrics of this peer are, if it is known.
+    pub(super) fn metrics(&self, id: PeerId) -> Option<MetricsAddress> {
+        self.entries.get(&id)?.metrics
     }
 
     /// Whether the operator has named this peer.
@@ -335,6 +352,7 @@ mod tests {
             id: PeerId::from_bytes([id; 16]),
             name: format!("node-{id}"),
             addresses: vec![SocketAddr::from(([127, 0, 0, 1], port))],
+            metrics: None,
         }
     }
 
@@ -397,6 +415,38 @@ mod tests {
         assert_eq!(ports(&mut book, 1), [10, 66]);
         assert!(book.authenticate(contact(1, 11)));
         assert_eq!(ports(&mut book, 1), [11, 66]);
+    }
+
+    #[test]
+    fn what_a_linked_peer_says_of_its_metrics_stands_and_hearsay_is_replaced() {
+        let mut book = Book::new(4, FORM, Counter::noop());
+        let told = |port| {
+            let metrics = MetricsAddress {
+                ip: None,
+                port,
+                is_tls: false,
+            };
+            Contact {
+                metrics: Some(metrics),
+                ..contact(1, 10)
+            }
+        };
+        let id = told(1).id;
+        let port = |book: &mut Book| {
+            let contact = book.contact(id).expect("known");
+            contact.metrics.map(|metrics| metrics.port)
+        };
+        assert!(book.hear(told(1)) && book.hear(told(2)));
+        assert_eq!(port(&mut book), Some(2));
+        assert!(book.hear(contact(1, 10)));
+        assert_eq!(port(&mut book), Some(2), "who knows nothing says nothing");
+        assert!(book.authenticate(told(3)) && book.hear(told(4)));
+        assert_eq!(port(&mut book), Some(3));
+        assert!(book.authenticate(contact(1, 10)) && book.hear(told(4)));
+        assert_eq!(port(&mut book), None, "it serves none");
+        book.end_link(id, None, true);
+        assert!(book.hear(told(5)));
+        assert_eq!(port(&mut book), Some(5));
     }
 
     #[test]

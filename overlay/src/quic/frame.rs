@@ -302,6 +302,7 @@ mod tests {
             id: PeerId::of_uri(name),
             name: name.to_owned(),
             addresses: vec!["127.0.0.1:1".parse().expect("an address")],
+            metrics: None,
         }
     }
 

@@ -27,11 +27,13 @@ use serde::{Deserialize, Serialize};
 
 use super::book::ADDRESSES_MAX;
 use super::choice::Gone;
+use super::metrics_address::MetricsAddress;
 use super::notary::Notary;
 use crate::lives::BOOT_MAX;
 
-/// The version of all that is said here.
-const VERSION: u8 = 4;
+/// The version of all that is said here, and of the contacts in frames: nobody gets any before
+/// it has greeted.
+const VERSION: u8 = 5;
 /// The longest message after its header, in bytes: a statement of a life with the longest
 /// chain, and 1,024 bytes for all else.
 const MESSAGE_MAX: usize = 1024 + Notary::MAX_STATEMENT;
@@ -59,6 +61,8 @@ pub(super) struct Hello {
     pub(super) is_member: bool,
     /// Its signature for its boot, see [`Notary::sign_life`]; empty if it has none.
     pub(super) statement: Bytes,
+    /// Where the greeter serves its metrics, if others can use that.
+    pub(super) metrics: Option<MetricsAddress>,
 }
 
 impl Hello {

@@ -63,6 +63,7 @@ impl Handshake {
                 true => vec![seen(&self.connection)],
                 false => said,
             },
+            metrics: hello.metrics,
         };
         let limits = &shared.limits;
         let greeter = shared.life.greeter(id, &hello);
@@ -224,6 +225,7 @@ impl Shared {
             others: self.life.connections.to(to),
             is_member: own.is_member,
             statement: own.statement,
+            metrics: self.metrics_at,
         }
     }
 

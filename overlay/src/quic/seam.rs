@@ -13,6 +13,7 @@ use super::frame::PlainClass;
 use super::identity::Identity;
 use super::limits::Limits;
 use super::location::Location;
+use super::metrics_address::MetricsAddress;
 use crate::PeerId;
 
 /// What a transport is made from.
@@ -27,6 +28,8 @@ pub struct TransportConfig {
     /// those are unspecified, the address that each peer sees. Names are looked up here, at
     /// the start and again now and then, and others are told their addresses.
     pub advertised: Vec<Location>,
+    /// Where its metrics are served, as others are told.
+    pub metrics: Option<MetricsAddress>,
     /// The life of this process; greater than any before it, and at most
     /// [`crate::lives::BOOT_MAX`].
     pub boot: u64,

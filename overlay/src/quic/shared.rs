@@ -28,6 +28,7 @@ use super::life::Life;
 use super::limits::Limits;
 use super::lookup::Resolver;
 use super::metrics::Metrics;
+use super::metrics_address::MetricsAddress;
 use super::peer::{Link, Peer};
 use super::table::Table;
 use super::tls;
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     /// How often the identity was renewed.
     pub(super) renewals: AtomicU64,
     pub(super) advertised: Advertised,
+    pub(super) metrics_at: Option<MetricsAddress>,
     pub(super) resolver: Resolver,
     pub(super) table: Table,
     pub(super) book: Mutex<Book>,

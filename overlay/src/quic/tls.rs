@@ -13,8 +13,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     SignatureScheme,
@@ -39,7 +39,8 @@ pub(super) struct TlsConfigs {
 /// Build both roles from an identity that was checked.
 pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Arc::new(PeerVerifier::new(identity, provider.clone())?);
+    let form = &identity.subject.form;
+    let verifier = Arc::new(PeerVerifier::new(identity, form, provider.clone())?);
     let versions = [&rustls::version::TLS13];
 
     let mut client = rustls::ClientConfig::builder_with_provider(provider.clone())
@@ -51,20 +52,48 @@ pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
     client.resumption = rustls::client::Resumption::disabled();
     client.enable_early_data = false;
 
-    let mut server = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&versions)?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
-    server.alpn_protocols = vec![ALPN.to_vec()];
-    server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    server.send_tls13_tickets = 0;
-    server.max_early_data_size = 0;
-
+    let server = server(identity, provider, verifier, ALPN)?;
     let no_suite = |_| Error::General("no initial cipher suite".to_owned());
     Ok(TlsConfigs {
         client: Arc::new(QuicClientConfig::try_from(client).map_err(no_suite)?),
         server: Arc::new(QuicServerConfig::try_from(server).map_err(no_suite)?),
     })
+}
+
+/// A server with the node's certificate. Each connection is judged anew.
+fn server(
+    identity: &Identity,
+    provider: Arc<CryptoProvider>,
+    clients: Arc<dyn ClientCertVerifier>,
+    protocol: &[u8],
+) -> Result<rustls::ServerConfig, Error> {
+    let mut server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
+    server.alpn_protocols = vec![protocol.to_vec()];
+    server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
+    server.max_early_data_size = 0;
+    Ok(server)
+}
+
+impl Identity {
+    /// TLS for a server beside the links, such as one of metrics. `clients` is what the URIs of
+    /// those begin with that may connect: they are judged as peers are, by authority, validity
+    /// and revocation list. Without it anybody may, and shows no certificate.
+    pub fn server_config(
+        &self,
+        clients: Option<&str>,
+        protocol: &[u8],
+    ) -> Result<rustls::ServerConfig, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier: Arc<dyn ClientCertVerifier> = match clients {
+            Some(form) => Arc::new(PeerVerifier::new(self, form, provider.clone())?),
+            None => Arc::new(NoClientAuth),
+        };
+        server(self, provider, verifier, protocol)
+    }
 }
 
 /// Judges chains outside of a handshake, as the verifier does within.
@@ -74,7 +103,7 @@ pub(super) struct Judge(PeerVerifier);
 impl Judge {
     pub(super) fn new(identity: &Identity) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        PeerVerifier::new(identity, provider).map(Self)
+        PeerVerifier::new(identity, &identity.subject.form, provider).map(Self)
     }
 
     pub(super) fn judge(&self, chain: &[CertificateDer<'_>]) -> Result<(), Error> {
@@ -101,14 +130,14 @@ struct PeerVerifier {
     /// those of a cluster that changes from one to the next, and a list of one is no list of
     /// the other.
     authorities: Vec<Arc<dyn ClientCertVerifier>>,
-    /// What all members' URIs begin with.
+    /// What the URIs of those begin with that are accepted: of links, the members.
     form: String,
     hints: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl PeerVerifier {
-    fn new(identity: &Identity, provider: Arc<CryptoProvider>) -> Result<Self, Error> {
+    fn new(identity: &Identity, form: &str, provider: Arc<CryptoProvider>) -> Result<Self, Error> {
         let algorithms = provider.signature_verification_algorithms;
         let mut authorities: Vec<Arc<dyn ClientCertVerifier>> = Vec::new();
         for root in &identity.roots {
@@ -130,7 +159,7 @@ impl PeerVerifier {
         }
         let hints = authorities.iter().flat_map(|one| one.root_hint_subjects());
         Ok(Self {
-            form: identity.subject.form.clone(),
+            form: form.to_owned(),
             hints: hints.cloned().collect(),
             authorities,
             algorithms,

@@ -119,6 +119,7 @@ impl Transport {
             tasks: TaskTracker::new(),
             endpoints,
             advertised,
+            metrics_at: config.metrics,
             resolver: Resolver::default(),
             begun: clock.now(),
             clock,
@@ -265,6 +266,7 @@ impl Transport {
             id,
             name,
             addresses,
+            metrics: _,
         } = contact;
         let at = addresses.into_iter().map(Location::Address).collect();
         self.add_located(id, name, at)
@@ -331,6 +333,7 @@ impl Transport {
             id,
             name: shared.name.clone(),
             addresses: shared.advertised.addresses(),
+            metrics: shared.metrics_at,
         })
     }
 
@@ -495,6 +498,7 @@ mod tests {
             identity: identity(),
             bind: vec![([127, 0, 0, 1], 0).into()],
             advertised: Vec::new(),
+            metrics: None,
             boot: 1,
             node_secret: [7; 32],
             is_spread: false,

@@ -141,6 +141,7 @@ impl Authority {
             identity: self.identity(name),
             bind: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             advertised: Vec::new(),
+            metrics: None,
             boot: 1,
             // Both ways in most tests.
             is_spread: name.ends_with('b'),
@@ -199,6 +200,7 @@ impl Node {
             id,
             name: "configured".to_owned(),
             addresses: vec![address],
+            metrics: None,
         };
         self.transport.add_contact(contact).expect("room");
     }

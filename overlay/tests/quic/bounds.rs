@@ -117,6 +117,7 @@ async fn a_full_book_turns_contacts_away_or_forgets_the_oldest_hearsay() {
         id: id(name),
         name: name.to_owned(),
         addresses: vec![([127, 0, 0, 1], 9).into()],
+        metrics: None,
     };
     for name in ["x", "y"] {
         b.transport.add_contact(contact(name)).expect("room");

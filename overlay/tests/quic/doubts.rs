@@ -375,6 +375,7 @@ async fn an_answer_says_more_than_silence_at_another_address() {
         id: id("c"),
         name: "c".to_owned(),
         addresses: vec![b.address(), silent],
+        metrics: None,
     };
     a.transport.add_contact(contact).expect("room");
     a.transport.connect(id("c"));

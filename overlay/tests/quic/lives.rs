@@ -237,9 +237,9 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
     };
     // A Hello as in `hello`, with the greatest boots: ten bytes, the lowest bits first.
     let greatest = |lowest: u8| {
-        let mut bytes = vec![GREETING, 0, 18, 0, 0x80 | lowest];
+        let mut bytes = vec![GREETING, 0, 19, 0, 0x80 | lowest];
         bytes.extend([0xff; 8]);
-        bytes.extend([1, 1, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([1, 1, 0, 0, 0, 0, 0, 0, 0]);
         bytes
     };
     let (refused, _) = raw(&greatest(0x7f)).await;

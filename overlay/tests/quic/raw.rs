@@ -103,13 +103,13 @@ pub(crate) async fn knock(
 }
 
 /// The version of greetings.
-pub(crate) const GREETING: u8 = 4;
+pub(crate) const GREETING: u8 = 5;
 
 /// A well-formed Hello: version, length, and in postcard the variant, boot,
 /// attempt, no ended dial, none given up, no addresses, no other connections, no member, no
-/// statement.
-pub(crate) fn hello(boot: u8) -> [u8; 12] {
-    [GREETING, 0, 9, 0, boot, 1, 0, 0, 0, 0, 0, 0]
+/// statement, no metrics.
+pub(crate) fn hello(boot: u8) -> [u8; 13] {
+    [GREETING, 0, 10, 0, boot, 1, 0, 0, 0, 0, 0, 0, 0]
 }
 
 #[derive(Debug)]

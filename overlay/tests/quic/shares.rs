@@ -186,6 +186,7 @@ async fn an_address_that_is_silent_keeps_no_other_waiting() {
         id: a.id(),
         name: "hearsay".to_owned(),
         addresses,
+        metrics: None,
     };
     b.transport.add_contact(contact).expect("room");
     b.transport.connect(a.id());
@@ -208,6 +209,7 @@ async fn of_addresses_that_answer_wrongly_the_next_is_tried() {
         id: a.id(),
         name: "hearsay".to_owned(),
         addresses: vec![c.address(), a.address()],
+        metrics: None,
     };
     b.transport.add_contact(contact).expect("room");
     b.transport.connect(a.id());

@@ -1,0 +1,157 @@
+//! The gate of a metrics port that is open to other hosts: TLS first, then the token if there
+//! is one. Who is refused is counted by reason, and told in the log once for each.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use rustls::CertificateError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::server::TlsStream;
+
+use super::Refusal;
+use super::admission::Admission;
+use crate::catalogue;
+use crate::recorded::{SharedRecorder, recording};
+
+/// How clients are admitted now.
+pub(super) struct Gate {
+    now: RwLock<Admission>,
+    recorder: SharedRecorder,
+    /// The reasons that the log has told of since the credentials were read.
+    told: Mutex<BTreeSet<&'static str>>,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gate")
+    }
+}
+
+impl Gate {
+    pub(super) const fn new(admission: Admission, recorder: SharedRecorder) -> Self {
+        Self {
+            now: RwLock::new(admission),
+            recorder,
+            told: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    pub(super) fn now(&self) -> Admission {
+        let now = self.now.read();
+        now.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it goes by these.
+    pub(super) fn renew(&self, admission: Admission) {
+        let now = self.now.write();
+        let mut now = now.unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::replace(&mut *now, admission);
+        drop(now);
+        self.lock_told().clear();
+        former.outdated().cancel();
+    }
+
+    /// TLS with a client, within `patience`; none if it is refused.
+    pub(super) async fn enter<T>(
+        &self,
+        io: T,
+        from: Option<IpAddr>,
+        (admission, patience): (&Admission, Duration),
+    ) -> Option<TlsStream<T>>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let accepted = tokio::time::timeout(patience, admission.tls().accept(io));
+        match accepted.await {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => self.refuse(refusal(&error), from),
+            Err(_) => self.refuse("timed_out", from),
+        }
+        None
+    }
+
+    fn refuse(&self, reason: &'static str, from: Option<IpAddr>) {
+        recording(Some(&self.recorder), || {
+            catalogue::METRICS_REFUSED.with([reason]).increment(1);
+        });
+        if self.lock_told().insert(reason) {
+            let from = from.map(|ip| ip.to_string());
+            let remedy = remedy(reason);
+            tracing::warn!(
+                reason,
+                from,
+                remedy,
+                "refused a reader of metrics; told once"
+            );
+        }
+    }
+
+    fn lock_told(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers requests that have the token, if one is asked for.
+pub(super) async fn admitted(
+    State(gate): State<Arc<Gate>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION);
+    if gate.now().admits(given.map(HeaderValue::as_bytes)) {
+        return next.run(request).await;
+    }
+    gate.refuse("token", None);
+    let error = "the token is missing or wrong";
+    let response = Refusal::new(StatusCode::UNAUTHORIZED, error, remedy("token"));
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (challenge, response).into_response()
+}
+
+/// Why a TLS handshake came to nothing, in the words of the metric's label.
+fn refusal(error: &io::Error) -> &'static str {
+    use CertificateError::{
+        ApplicationVerificationFailure, Expired, ExpiredContext, NotValidYet, NotValidYetContext,
+        Revoked, UnknownIssuer,
+    };
+    let inner = error.get_ref();
+    match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::NoCertificatesPresented) => "no_certificate",
+        Some(rustls::Error::InvalidCertificate(problem)) => match problem {
+            ApplicationVerificationFailure => "not_a_monitor",
+            Expired | ExpiredContext { .. } => "expired",
+            NotValidYet | NotValidYetContext { .. } => "not_yet_valid",
+            Revoked => "revoked",
+            UnknownIssuer => "unknown_authority",
+            _ => "bad_certificate",
+        },
+        Some(_) => "tls",
+        None => "broken",
+    }
+}
+
+/// What to do about a refusal.
+fn remedy(reason: &str) -> &'static str {
+    match reason {
+        "token" => "send `Authorization: Bearer TOKEN` with what `metrics_token_file` holds",
+        "no_certificate" | "not_a_monitor" | "bad_certificate" => {
+            "give the scraper a certificate of `binomesh ca issue --monitor NAME`"
+        }
+        "expired" | "revoked" => "issue another with `binomesh ca issue --monitor NAME`",
+        "not_yet_valid" => "check the clocks of both hosts",
+        "unknown_authority" => "issue the certificate by the authority in the node's `ca` file",
+        "tls" => "scrape https:// with TLS 1.3, and give the scraper the cluster's ca.pem",
+        _ => "look for programs that connect and say nothing, and at the network between",
+    }
+}
+
+#[cfg(all(test, feature = "ca"))]
+mod tests;

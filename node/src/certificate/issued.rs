@@ -1,0 +1,155 @@
+//! Certificates of nodes and of monitors, and the files that they are handed out in.
+//!
+//! ```text
+//!   spiffe://DOMAIN/node/NAME      opens links, answers them, and serves metrics
+//!   spiffe://DOMAIN/monitor/NAME   reads metrics; no node opens or takes a link with it
+//! ```
+
+use std::path::Path;
+
+use rcgen::{
+    CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SanType, SignatureAlgorithm, SigningKey,
+};
+use serde::Serialize;
+
+use super::{CertificateError, Validity, check_room, named, save};
+use crate::credentials::{monitor_form, node_uri};
+use crate::settings::check_name;
+
+/// Whom a certificate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A member of the cluster.
+    Node,
+    /// A program that reads the metrics of nodes, such as Prometheus.
+    Monitor,
+}
+
+impl Role {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Node, Self::Monitor];
+
+    /// What it is called, and the files of its certificate and key.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Monitor => "monitor",
+        }
+    }
+
+    /// The URI in a certificate of this role.
+    pub(super) fn uri(self, trust_domain: &str, name: &str) -> String {
+        match self {
+            Self::Node => node_uri(trust_domain, name),
+            Self::Monitor => monitor_form(trust_domain) + name,
+        }
+    }
+
+    /// The role and the name that a URI stands for.
+    pub(super) fn of_uri(uri: &str) -> Option<(Self, &str)> {
+        let (domain, path) = uri.strip_prefix("spiffe://")?.split_once('/')?;
+        let (_, name) = path.split_once('/')?;
+        let is_it = |role: &Self| role.uri(domain, name) == uri;
+        let role = Self::ALL.into_iter().find(is_it)?;
+        check_name(name).ok().map(|()| (role, name))
+    }
+
+    /// Of its key. OpenSSL, and so curl, does not read the files of Ed25519 keys that are made
+    /// here: they hold the public half, too (RFC 5958).
+    fn algorithm(self) -> &'static SignatureAlgorithm {
+        match self {
+            Self::Node => &PKCS_ED25519,
+            Self::Monitor => &PKCS_ECDSA_P256_SHA256,
+        }
+    }
+
+    /// A monitor answers nobody.
+    fn usages(self) -> Vec<ExtendedKeyUsagePurpose> {
+        match self {
+            Self::Node => vec![
+                ExtendedKeyUsagePurpose::ServerAuth,
+                ExtendedKeyUsagePurpose::ClientAuth,
+            ],
+            Self::Monitor => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        }
+    }
+}
+
+/// A certificate, its key, and the authority to believe others by.
+pub struct Issued {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// Its key.
+    pub key_pem: String,
+    /// The authority's certificate.
+    pub authority_pem: String,
+}
+
+impl Issued {
+    /// Whether no file is in the way of saving it without `force`.
+    pub fn check_room(dir: &Path, role: Role) -> Result<(), CertificateError> {
+        let [certificate, key] = files(role);
+        check_room(dir, [&*key, &*certificate, "ca.pem"])
+    }
+
+    /// Write `node.pem`, `node.key` and `ca.pem` to `dir`.
+    pub fn save(&self, dir: &Path, force: bool) -> Result<(), CertificateError> {
+        self.save_as(Role::Node, dir, force)
+    }
+
+    /// The same, with files that are named by the role.
+    pub fn save_as(&self, role: Role, dir: &Path, force: bool) -> Result<(), CertificateError> {
+        let [certificate, key] = files(role);
+        // The certificate comes last: if another fails it is not handed out.
+        let files: [(&str, &str); 3] = [
+            ("ca.pem", &self.authority_pem),
+            (&key, &self.key_pem),
+            (&certificate, &self.certificate_pem),
+        ];
+        save(dir, &files, force)
+    }
+}
+
+/// The names of the files of a certificate and its key.
+fn files(role: Role) -> [String; 2] {
+    [".pem", ".key"].map(|end| role.name().to_owned() + end)
+}
+
+/// The name for which scrapers verify the certificate of any node, whatever its address: most
+/// of them verify a host's name, and addresses change.
+const SERVER_NAME: &str = "binomesh";
+
+/// A new key for somebody, and its certificate.
+pub(super) fn leaf<S: SigningKey>(
+    issuer: &Issuer<'_, S>,
+    (trust_domain, authority_pem): (&str, &str),
+    (role, name): (Role, &str),
+    validity: Validity,
+) -> Result<Issued, CertificateError> {
+    check_name(name)?;
+    if validity.until <= validity.from {
+        return Err(CertificateError::Validity(validity.from, validity.until));
+    }
+    let mut params = CertificateParams::default();
+    validity.set(&mut params)?;
+    params.distinguished_name = named(name);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = role.usages();
+    let uri = role.uri(trust_domain, name);
+    params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
+    if role == Role::Node {
+        let server_name = SanType::DnsName(SERVER_NAME.try_into()?);
+        params.subject_alt_names.push(server_name);
+    }
+    let key = KeyPair::generate_for(role.algorithm())?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok(Issued {
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
+        authority_pem: authority_pem.to_owned(),
+    })
+}

@@ -1,0 +1,208 @@
+//! Which nodes a scraper should ask, as far as this node knows: the members, for a day those that
+//! went without a goodbye, and whoever is expected. With the living alone the dead would
+//! vanish from the list, and nobody would notice.
+//!
+//! Addresses are what nodes say of themselves, over a link or through others. At most as many
+//! nodes as the roster and `expect` name, and the overlay's lost members.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::MetricsAddress;
+use tokio::time::Instant;
+
+use super::{Host, now};
+use crate::settings::NodeConfig;
+use crate::targets::{TargetGroup, TargetState, USUAL_PORT};
+
+/// For how long a member that went without a goodbye is a target. A guess: longer than any
+/// alert waits.
+const LOST_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// An address, and whether it is read over TLS.
+type Place = (String, bool);
+
+/// The members that went without a goodbye, with what was known of them then.
+#[derive(Debug, Default)]
+pub(super) struct LostMembers(BTreeMap<PeerId, Lost>);
+
+#[derive(Debug)]
+struct Lost {
+    since: Instant,
+    name: String,
+    place: Option<Place>,
+}
+
+impl LostMembers {
+    /// These are lost now; `known` tells the name and the place of one that was not before.
+    fn note(
+        &mut self,
+        lost: impl Iterator<Item = PeerId>,
+        now: Instant,
+        known: impl Fn(PeerId) -> (String, Option<Place>),
+    ) {
+        let mut before = std::mem::take(&mut self.0);
+        let noted = lost.map(|peer| {
+            let one = before.remove(&peer).unwrap_or_else(|| {
+                let (name, place) = known(peer);
+                let since = now;
+                Lost { since, name, place }
+            });
+            (peer, one)
+        });
+        self.0 = noted.collect();
+    }
+
+    /// Those that are lost for less than a day.
+    fn recent(&self, now: Instant) -> impl Iterator<Item = (PeerId, &Lost)> {
+        let is_recent = move |lost: &Lost| now.saturating_duration_since(lost.since) < LOST_FOR;
+        let all = self.0.iter().map(|(peer, lost)| (*peer, lost));
+        all.filter(move |(_, lost)| is_recent(lost))
+    }
+}
+
+/// Where the metrics of this node are, as others are told.
+pub(super) fn told(config: &NodeConfig) -> Option<MetricsAddress> {
+    let mut said = config.advertise.iter().filter_map(|at| at.address());
+    let is_advertised_here = said.next().is_some_and(|at| at.ip().is_loopback());
+    let is_local = config.bind.ip().is_loopback() || is_advertised_here;
+    MetricsAddress::of(config.metrics?, config.has_guarded_metrics(), is_local)
+}
+
+impl Host {
+    /// See which members are lost. To be called now and then: they are lost from the first time
+    /// on.
+    pub(super) fn note_lost(&mut self) {
+        let mut members = std::mem::take(&mut self.lost_members);
+        let known = |peer| (self.name_of(peer), self.place_of(peer));
+        members.note(self.peer.lost().into_iter(), now(), known);
+        self.lost_members = members;
+    }
+
+    /// The targets, by name. A member that serves no metrics is none.
+    pub(super) fn targets(&mut self) -> Vec<TargetGroup> {
+        self.note_lost();
+        let mut all: BTreeMap<String, TargetGroup> = BTreeMap::new();
+        let mut add = |name: String, state, place: Place| {
+            let group = TargetGroup::new((&name, &self.trust_domain), state, place);
+            all.entry(name).or_insert(group);
+        };
+        if let Some(place) = self.own_place() {
+            add(self.config.name.clone(), TargetState::Member, place);
+        }
+        let lost = &self.lost_members.0;
+        let members = self.members().into_iter();
+        for peer in members.filter(|peer| *peer != self.id && !lost.contains_key(peer)) {
+            if let Some(place) = self.place_of(peer) {
+                add(self.name_of(peer), TargetState::Member, place);
+            }
+        }
+        for (_, lost) in self.lost_members.recent(now()) {
+            if let Some(place) = lost.place.clone() {
+                add(lost.name.clone(), TargetState::Lost, place);
+            }
+        }
+        for (peer, name) in self.inventory.away(|peer| self.is_present(peer)) {
+            let place = self.place_of(peer);
+            let place = place.unwrap_or_else(|| self.likely_place(peer, name));
+            add(name.to_owned(), TargetState::Expected, place);
+        }
+        all.into_values().collect()
+    }
+
+    /// Who is a member, as far as it is known: in a cluster without rosters those with a link.
+    fn members(&self) -> Vec<PeerId> {
+        let roster = self.peer.relay().roster();
+        match roster.filter(|roster| roster.is_kept()) {
+            Some(roster) => roster.peers().iter().copied().flatten().collect(),
+            None => self.boots.keys().copied().collect(),
+        }
+    }
+
+    /// Whether a peer is a member and not lost.
+    fn is_present(&self, peer: PeerId) -> bool {
+        let roster = self.peer.relay().roster();
+        let has_rank = roster.is_some_and(|roster| roster.rank_of(peer).is_some());
+        let has_gone =
+            self.lost_members.0.contains_key(&peer) || self.peer.overlay().has_left(peer);
+        (has_rank || self.boots.contains_key(&peer)) && !has_gone
+    }
+
+    /// Where the metrics of a peer are, if it has said so.
+    fn place_of(&self, peer: PeerId) -> Option<Place> {
+        let (address, is_tls) = self.transport.contact(peer)?.metrics_at()?;
+        Some((address.to_string(), is_tls))
+    }
+
+    /// Where this node serves its own. Its name stands for a host that nobody has named.
+    fn own_place(&self) -> Option<Place> {
+        let bound = self.config.metrics?;
+        let hosts = [bound.ip(), self.address.ip()];
+        let host = hosts.into_iter().find(|ip| !ip.is_unspecified());
+        let address = match host {
+            Some(ip) => SocketAddr::new(ip.to_canonical(), bound.port()).to_string(),
+            None => format!("{}:{}", self.config.name, bound.port()),
+        };
+        Some((address, self.config.has_guarded_metrics()))
+    }
+
+    /// Where those of a host should be that has never been heard of: served as this node's, at
+    /// the address in the settings, or else at a host of its name.
+    fn likely_place(&self, peer: PeerId, name: &str) -> Place {
+        let port = self.config.metrics.map_or(USUAL_PORT, |at| at.port());
+        let contact = self.transport.contact(peer);
+        let at = contact.and_then(|contact| contact.addresses.first().copied());
+        let address = match at {
+            Some(at) => SocketAddr::new(at.ip(), port).to_string(),
+            None => format!("{name}:{port}"),
+        };
+        (address, self.config.has_guarded_metrics())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_lost_is_a_target_for_a_day_and_as_it_was_then() {
+        let peers = ["a", "b"].map(PeerId::of_uri);
+        let mut lost = LostMembers::default();
+        let began = now();
+        let known =
+            |place: &'static str| move |_| ("a".to_owned(), Some((place.to_owned(), false)));
+        lost.note(peers[..1].iter().copied(), began, known("before"));
+        let later = began + LOST_FOR / 2;
+        lost.note(peers.into_iter(), later, known("after"));
+        let places = |at| {
+            let recent = lost
+                .recent(at)
+                .map(|(peer, lost)| (peer, lost.place.clone()));
+            recent.collect::<BTreeMap<_, _>>()
+        };
+        let seen = places(later);
+        assert_eq!(seen.len(), 2);
+        assert_eq!(seen[&peers[0]], Some(("before".to_owned(), false)));
+        let second = places(began + LOST_FOR);
+        assert_eq!(second.into_keys().collect::<Vec<_>>(), [peers[1]]);
+        // One that is back is none any more, and is lost anew after that.
+        lost.note(std::iter::empty(), later, known("never"));
+        assert_eq!(lost.recent(later).count(), 0);
+    }
+
+    #[test]
+    fn a_node_on_the_loopback_of_its_host_tells_no_other_host() {
+        let mut config = NodeConfig::new("n", "c", "s");
+        assert_eq!(told(&config), None);
+        config.metrics = Some(([127, 0, 0, 1], 7).into());
+        assert_eq!(told(&config), None);
+        config.bind = ([127, 0, 0, 1], 0).into();
+        assert!(told(&config).is_some_and(|told| told.port == 7 && !told.is_tls));
+        config.bind = ([10, 0, 0, 1], 0).into();
+        config.metrics = Some(([10, 0, 0, 1], 7).into());
+        config.metrics_tls = true;
+        assert!(told(&config).is_some_and(|told| told.is_tls));
+    }
+}

@@ -1,0 +1,202 @@
+//! Who reads metrics from elsewhere, and where it finds them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use binomesh::certificate::{Authority, Role, Validity};
+use binomesh::client::Client;
+use binomesh::cluster::Cluster;
+
+use crate::bed::{self, Lone, counter, eventually, formed, member, ran, stop};
+use crate::hosts::{Host, two_hosts};
+use crate::raw;
+
+const REFUSED: &str = "binomesh_metrics_refused_total";
+const AT: &str = "10.99.0.1:9464";
+
+/// `curl` at a host, with more options; the answer, or nothing.
+async fn scraped(host: &Host, options: &str) -> Option<String> {
+    let curl = "curl -sS --noproxy * --max-time 20 -w %{http_code} --connect-to binomesh:9464:10.99.0.1:9464";
+    let url = "https://binomesh:9464/metrics";
+    let output = host.output(&format!("{curl} {options} {url}")).await;
+    println!("{options}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success() && text.ends_with("200")).then_some(text)
+}
+
+#[tokio::test]
+async fn a_scrape_from_another_host_needs_a_monitors_certificate_that_is_not_revoked() {
+    let _turn = bed::turn().await;
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
+    let hosts = two_hosts().await;
+    let mut node = Lone::prepare(dir.path(), "node-0", &authority);
+    node.namespace = Some(hosts[0].namespace());
+    node.config.bind = SocketAddr::from(([10, 99, 0, 1], 7700));
+    node.config.metrics = AT.parse().ok();
+    node.config.metrics_tls = true;
+    let started = node.start().await;
+    assert_eq!(started.metrics_url, format!("https://{AT}/metrics"));
+    let mut options = BTreeMap::new();
+    for (role, name) in [
+        (Role::Monitor, "stolen"),
+        (Role::Monitor, "good"),
+        (Role::Node, "node"),
+    ] {
+        let home = dir.path().join(format!("papers-{name}"));
+        let issued = authority.issue_to(role, name, Validity::days(1)).unwrap();
+        issued.save_as(role, &home, false).unwrap();
+        let (home, file) = (home.display(), role.name());
+        let papers =
+            format!("--cacert {home}/ca.pem --cert {home}/{file}.pem --key {home}/{file}.key");
+        options.insert(name, papers);
+    }
+    let elsewhere = &hosts[1];
+    let text = scraped(elsewhere, &options["good"])
+        .await
+        .expect("admitted");
+    assert!(text.contains("binomesh_rank{node=\"node-0\"}"), "{text}");
+    assert!(scraped(elsewhere, &options["stolen"]).await.is_some());
+    let client = node.client();
+    let ca = options["good"].split(" --cert").next().unwrap().to_owned();
+    for (options, reason) in [(&ca, "no_certificate"), (&options["node"], "not_a_monitor")] {
+        assert!(scraped(elsewhere, options).await.is_none(), "{reason}");
+        assert_eq!(counter(&client, REFUSED, &[reason]).await, 1);
+    }
+    let log = node.log();
+    let told = log
+        .lines()
+        .find(|line| line.contains("refused a reader of metrics"));
+    assert!(
+        told.is_some_and(|line| line.contains("--monitor NAME")),
+        "{log}"
+    );
+
+    let stolen = std::fs::read_to_string(dir.path().join("papers-stolen/monitor.pem")).unwrap();
+    let list = authority.revoke(&[&stolen], Validity::days(1)).unwrap();
+    std::fs::write(node.config.ca.with_file_name("crl.pem"), list).unwrap();
+    bed::signal(started.pid, "HUP");
+    eventually("the list is read", async || {
+        node.log().contains("credentials renewed").then_some(())
+    })
+    .await;
+    assert!(scraped(elsewhere, &options["stolen"]).await.is_none());
+    assert_eq!(counter(&client, REFUSED, &["revoked"]).await, 1);
+    assert!(scraped(elsewhere, &options["good"]).await.is_some());
+    assert_eq!(node.terminate().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_monitors_certificate_opens_no_link() {
+    let _turn = bed::turn().await;
+    let cluster = formed(bed::config(2)).await;
+    let node = member(&cluster, "node-0");
+    let issued = cluster
+        .authority()
+        .issue_to(Role::Monitor, "node-1", Validity::days(1));
+    let answer = raw::knock(Some(papers(&issued.unwrap())), node.address).await;
+    assert!(answer.is_err(), "{answer:?}");
+    let failures = "binomesh_transport_handshake_failures_total";
+    eventually("it is no peer", async || {
+        (counter(&node.client(), failures, &["not_a_peer"]).await == 1).then_some(())
+    })
+    .await;
+    stop(cluster).await;
+}
+
+fn papers(issued: &binomesh::certificate::Issued) -> raw::Papers {
+    use rustls_pki_types::pem::PemObject;
+    let chain = rustls_pki_types::CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes());
+    let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes());
+    (chain.unwrap(), key.unwrap())
+}
+
+/// Address and state of each target, by the node's name.
+async fn targets(client: &Client) -> Option<BTreeMap<String, (String, String)>> {
+    let groups = client.targets().await.ok()?;
+    let seen = groups.into_iter().map(|group| {
+        let label = |name: &str| group.labels[name].clone();
+        let place = (group.targets[0].clone(), label("state"));
+        (label("node"), place)
+    });
+    Some(seen.collect())
+}
+
+/// What each live node should list, with their own states.
+fn expected(cluster: &Cluster, state: &str) -> BTreeMap<String, (String, String)> {
+    let listed = cluster.members().map(|member| {
+        let address = member.metrics_url.trim_start_matches("http://");
+        let address = address.trim_end_matches("/metrics").to_owned();
+        (member.name.clone(), (address, state.to_owned()))
+    });
+    listed.collect()
+}
+
+#[tokio::test]
+async fn every_node_lists_members_the_lost_and_the_expected_but_not_those_that_left() {
+    let _turn = bed::turn().await;
+    let mut config = bed::config(12);
+    config.expect = "node-[0-10],ghost".parse().unwrap();
+    config.grace_seconds = 0;
+    let cluster = formed(config).await;
+    let port = |name: &str| {
+        expected(&cluster, "")[name]
+            .0
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    let agree = async |wanted: &BTreeMap<String, (String, String)>, gone: &[&str]| {
+        for member in cluster.members().filter(|one| !gone.contains(&&*one.name)) {
+            let mut wanted = wanted.clone();
+            let ghost = format!("ghost:{}", port(&member.name));
+            wanted.insert("ghost".to_owned(), (ghost, "expected".to_owned()));
+            let mut seen = None;
+            eventually("all nodes are targets of each", async || {
+                seen = targets(&member.client()).await;
+                (seen.as_ref() == Some(&wanted)).then_some(())
+            })
+            .await;
+        }
+    };
+    let mut wanted = expected(&cluster, "member");
+    agree(&wanted, &[]).await;
+    cluster.kill("node-7").await.unwrap();
+    wanted.get_mut("node-7").unwrap().1 = "lost".to_owned();
+    agree(&wanted, &["node-7"]).await;
+    // Both say goodbye; one of them ought to be there.
+    for leaver in ["node-10", "node-11"] {
+        assert_eq!(cluster.terminate(leaver).await.unwrap(), Some(0));
+    }
+    wanted.get_mut("node-10").unwrap().1 = "expected".to_owned();
+    wanted.remove("node-11");
+    agree(&wanted, &["node-7", "node-10", "node-11"]).await;
+
+    let file = cluster.dir().join("targets.json");
+    let dir = cluster.dir().display().to_string();
+    let out = file.display().to_string();
+    let output = ran(&["targets", "--cluster", &dir, "--out", &out], b"").await;
+    assert!(
+        output.status.success() && output.stdout.is_empty(),
+        "{output:?}"
+    );
+    let text = std::fs::read_to_string(&file).unwrap();
+    let groups: Vec<binomesh::targets::TargetGroup> = serde_json::from_str(&text).unwrap();
+    assert_eq!(groups.len(), 12);
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).unwrap());
+    assert_eq!(mode & 0o777, 0o644, "Prometheus is another user");
+    let url = member(&cluster, "node-3").metrics_url;
+    let url = url.trim_end_matches("/metrics");
+    let output = ran(&["targets", "--admin", url, "--json"], b"").await;
+    let groups: Vec<binomesh::targets::TargetGroup> =
+        serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (
+            groups.len(),
+            output.stdout.iter().filter(|b| **b == b'\n').count()
+        ),
+        (12, 1)
+    );
+    stop(cluster).await;
+}

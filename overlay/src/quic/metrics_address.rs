@@ -1,0 +1,117 @@
+//! Where a peer says that its metrics are served, for those that look for scrapers' targets.
+//!
+//! It travels in greetings and, as hearsay, with contacts. Nothing here connects to it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use super::book::{Contact, is_dialable, is_link_local};
+
+/// Where a peer says that its metrics are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MetricsAddress {
+    /// At which host; at that where the peer can be dialled if none.
+    pub ip: Option<IpAddr>,
+    /// At which port.
+    pub port: u16,
+    /// Whether over TLS.
+    pub is_tls: bool,
+}
+
+impl MetricsAddress {
+    /// What is to be told of a server bound to `bound`; none if no other host could use it.
+    /// Nodes that are linked over the loopback, as `is_local` says, share one host.
+    pub fn of(bound: SocketAddr, is_tls: bool, is_local: bool) -> Option<Self> {
+        let (ip, port) = (bound.ip().to_canonical(), bound.port());
+        let told = Self {
+            ip: (!ip.is_unspecified()).then_some(ip),
+            port,
+            is_tls,
+        };
+        let is_of_use = is_local || !ip.is_loopback();
+        (is_of_use && told.is_possible()).then_some(told)
+    }
+
+    /// Whether it names a host, if any, and a port.
+    pub(super) fn is_possible(&self) -> bool {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let at = SocketAddr::new(self.ip.unwrap_or(here), self.port);
+        is_dialable(&at) && !is_link_local(&at)
+    }
+}
+
+impl Contact {
+    /// Where its metrics are, as far as it is known and can be: a peer of another host has
+    /// none on the loopback of this one.
+    pub fn metrics_at(&self) -> Option<(SocketAddr, bool)> {
+        let said = self.metrics.filter(MetricsAddress::is_possible)?;
+        let home = self.addresses.first()?.ip().to_canonical();
+        let ip = said.ip.unwrap_or(home).to_canonical();
+        let is_right = !ip.is_loopback() || home.is_loopback();
+        is_right.then_some((SocketAddr::new(ip, said.port), said.is_tls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PeerId;
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    fn shown(home: &str, metrics: MetricsAddress) -> Option<(SocketAddr, bool)> {
+        let contact = Contact {
+            id: PeerId::of_uri("x"),
+            name: "x".to_owned(),
+            addresses: vec![at(home)],
+            metrics: Some(metrics),
+        };
+        contact.metrics_at()
+    }
+
+    #[test]
+    fn a_server_that_others_cannot_use_is_not_told() {
+        let of = |bound, is_local| MetricsAddress::of(at(bound), true, is_local);
+        let told = of("10.0.0.1:1", false).expect("told");
+        assert_eq!((told.ip, told.port), (Some([10, 0, 0, 1].into()), 1));
+        assert_eq!(of("[::]:1", false).expect("told").ip, None);
+        for bound in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(of(bound, false), None, "{bound}");
+            assert!(of(bound, true).is_some(), "{bound}");
+        }
+        assert_eq!(of("[fe80::1]:1", false), None, "it goes with an interface");
+        assert_eq!(of("10.0.0.1:0", false), None);
+    }
+
+    #[test]
+    fn what_others_say_is_shown_only_where_it_can_be() {
+        let (port, is_tls) = (9, true);
+        let told = |ip: Option<&str>| MetricsAddress {
+            ip: ip.map(|ip| ip.parse().expect("an address")),
+            port,
+            is_tls,
+        };
+        for (home, ip, expected) in [
+            ("10.0.0.1:1", None, Some("10.0.0.1:9")),
+            ("10.0.0.1:1", Some("10.0.0.2"), Some("10.0.0.2:9")),
+            ("[fd00::1]:1", None, Some("[fd00::1]:9")),
+            ("127.0.0.1:1", Some("127.0.0.1"), Some("127.0.0.1:9")),
+            ("10.0.0.1:1", Some("127.0.0.1"), None),
+            ("10.0.0.1:1", Some("::ffff:127.0.0.1"), None),
+            ("10.0.0.1:1", Some("0.0.0.0"), None),
+            ("10.0.0.1:1", Some("224.0.0.1"), None),
+            ("10.0.0.1:1", Some("fe80::1"), None),
+        ] {
+            let expected = expected.map(|text| (at(text), true));
+            assert_eq!(shown(home, told(ip)), expected, "{home} {ip:?}");
+        }
+        let none = MetricsAddress {
+            port: 0,
+            ..told(None)
+        };
+        assert_eq!(shown("10.0.0.1:1", none), None);
+    }
+}
