@@ -183,15 +183,17 @@ async fn receipts_are_counted_by_what_they_say() {
     assert_eq!(value(exceptions, &reason).await, Some(2.0));
     // One that reads and does not answer keeps the receipt outstanding.
     let inbox = all[1].node.subscribe(TopicFilter::all()).await;
-    let _silent = inbox.expect("room");
+    let mut inbox = inbox.expect("room");
     let subscribers = all[1].value("binomesh_subscribers", &[]).await;
     assert_eq!(subscribers, Some(1.0));
-    let asked = publish(options(Duration::from_secs(3)));
-    eventually("outstanding", async || {
-        let outstanding = value("binomesh_receipts_outstanding", &[]).await;
-        (outstanding == Some(1.0)).then_some(())
+    let asked = publish(options(Duration::from_secs(5)));
+    inbox.next().await.expect("running");
+    eventually("the relay is done with it", async || {
+        let open = value("binomesh_relay_open", &[("kind", "messages")]).await;
+        (open == Some(0.0)).then_some(())
     })
     .await;
+    assert_eq!(value("binomesh_receipts_outstanding", &[]).await, Some(1.0));
     asked.await.expect("accepted");
     assert_eq!(value("binomesh_receipts_outstanding", &[]).await, Some(0.0));
     assert_eq!(outcome("unacknowledged").await, Some(2.0));
