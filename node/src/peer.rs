@@ -243,7 +243,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         let bounds = collective::Config::default();
         Self {
             collectives: Collectives::new(overlay.me, overlay.boot, record, bounds),
-            mail: Mail::new(),
+            mail: Mail::new(relay.payload_max),
             relay: Relay::new(overlay.me, overlay.boot, relay),
             overlay: Overlay::new(overlay),
             relay_links: BTreeSet::new(),

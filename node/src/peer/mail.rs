@@ -17,10 +17,11 @@ const TOPIC: &str = "$collective";
 /// How many letters wait for the relay in a lane. Full: further ones are dropped and counted,
 /// and asked for again by whoever misses them.
 const MAX_WAITING: usize = 4096;
-/// How many messages a letter has at most, and the bytes to which others are added. Guesses:
-/// few enough to be quick, and a coordinator of 64 members asks each for what 64 have.
+/// How many messages a letter has at most, and the bytes to which others are added, unless
+/// payloads have to be shorter. Guesses: few enough to be quick, and a coordinator of 64
+/// members asks each for what 64 have.
 const MAX_TOGETHER: usize = 64;
-const MAX_TOGETHER_BYTES: usize = 32 << 10;
+const MAX_TOGETHER_BYTES: usize = 16 << 10;
 /// How many bytes they have together; beyond it likewise.
 const MAX_BYTES: usize = 64 << 20;
 /// How many members are remembered as slow: as many as a roster has.
@@ -65,15 +66,23 @@ pub(crate) fn is_of_collectives(topic: &Topic) -> bool {
     topic.as_str() == TOPIC
 }
 
-/// The messages about collectives in a delivery; what makes no sense is left out.
-pub(super) fn messages_of<I: Id + DeserializeOwned>(
-    delivery: &Delivery<I>,
-) -> impl Iterator<Item = Message<I>> + '_ {
+/// The messages about collectives in a delivery; what makes no sense, and what follows it in
+/// its letter, is left out.
+pub(super) fn messages_of<I: Id + DeserializeOwned>(delivery: &Delivery<I>) -> Vec<Message<I>> {
     let payloads = delivery.messages().map(|(_, _, payload)| payload);
-    payloads.filter_map(|payload| match postcard::take_from_bytes(&payload) {
-        Ok((message, [])) => Some(message),
-        _ => None,
-    })
+    payloads.flat_map(|payload| opened(&payload)).collect()
+}
+
+/// The messages in a letter.
+fn opened<I: Id + DeserializeOwned>(mut letter: &[u8]) -> Vec<Message<I>> {
+    let mut messages = Vec::new();
+    while messages.len() < MAX_TOGETHER
+        && let Ok((message, rest)) = postcard::take_from_bytes(letter)
+    {
+        messages.push(message);
+        letter = rest;
+    }
+    messages
 }
 
 /// What waits, and what is on its way.
@@ -88,12 +97,16 @@ pub(super) struct Mail<I> {
     ended: BTreeSet<u64>,
     /// Members that have not confirmed the last message to them in time.
     slow: BTreeSet<I>,
+    /// Up to how many bytes other messages are added to a letter.
+    together: usize,
     dropped: u64,
 }
 
 impl<I: Id + Serialize> Mail<I> {
-    pub(super) const fn new() -> Self {
+    /// For a relay that takes payloads of at most so many bytes.
+    pub(super) fn new(payload_max: usize) -> Self {
         Self {
+            together: MAX_TOGETHER_BYTES.min(payload_max),
             waiting: BTreeMap::new(),
             bytes: 0,
             open: BTreeMap::new(),
@@ -127,7 +140,8 @@ impl<I: Id + Serialize> Mail<I> {
         {
             return;
         }
-        let last = last.filter(|letter| letter.has_room(&payload));
+        let together = self.together;
+        let last = last.filter(|letter| letter.has_room(&payload, together));
         let fits = self.bytes + payload.len() <= MAX_BYTES;
         let bytes = payload.len();
         if let Some(last) = last.filter(|_| fits) {
@@ -277,9 +291,17 @@ impl<I: Id> Letter<I> {
         self.payloads.iter().map(Bytes::len).sum()
     }
 
-    /// Whether this message may go with the others.
-    fn has_room(&self, payload: &Bytes) -> bool {
-        self.payloads.len() < MAX_TOGETHER && self.len() + payload.len() <= MAX_TOGETHER_BYTES
+    /// Whether this message may go with the others, in so many bytes.
+    fn has_room(&self, payload: &Bytes, together: usize) -> bool {
+        self.payloads.len() < MAX_TOGETHER && self.len() + payload.len() <= together
+    }
+
+    /// All messages as one of the relay's: they take one place in its window.
+    fn payload(&self) -> Bytes {
+        match self.payloads.as_slice() {
+            [alone] => alone.clone(),
+            all => all.concat().into(),
+        }
     }
 
     /// To those of its receivers that are members.
@@ -298,7 +320,7 @@ impl<I: Id> Letter<I> {
         };
         Some(Publish {
             topic: Topic::new(TOPIC).ok()?,
-            payloads: Payloads::join(&self.payloads)?,
+            payloads: Payloads::from(self.payload()),
             destination,
             strategy: Strategy::Binomial,
             due: Due::Within(patience),
@@ -395,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_member_that_does_not_confirm_holds_up_no_other() {
-        let (mut mail, relay) = (Mail::new(), relay());
+        let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());
         mail.push(vec![1, 2], &message(1));
         assert_eq!(taken(&mut mail, &relay, 0), [[1, 2]]);
         assert!(mail.close(&receipt(1, &[1], &[2])));
@@ -417,7 +439,7 @@ mod tests {
 
     #[test]
     fn each_lane_has_its_packets_and_what_waits_is_bounded() {
-        let (mut mail, relay) = (Mail::new(), relay());
+        let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());
         for generation in 0..(MAX_WAITING * MAX_TOGETHER + 3) as u64 {
             mail.push(vec![1], &message(generation));
         }
@@ -431,7 +453,7 @@ mod tests {
     /// A coordinator that has hundreds of words for one member has one for another, too.
     #[test]
     fn what_waits_for_the_same_members_goes_together_and_once() {
-        let (mut mail, relay) = (Mail::new(), relay());
+        let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());
         for generation in 0..100 {
             mail.push(vec![1], &message(generation));
             mail.push(vec![1], &message(generation));
@@ -439,11 +461,24 @@ mod tests {
         mail.push(vec![2], &message(0));
         let mut all = Vec::new();
         while let Some((publish, sent)) = mail.next(0, &relay) {
-            all.push((sent.letter.to.clone(), publish.payloads.count()));
+            assert_eq!(publish.payloads.count(), 1, "one place in the window");
+            let messages = opened::<u32>(publish.payloads.bytes());
+            all.push((sent.letter.to.clone(), messages));
         }
+        let named = |from: u64, until: u64| (from..until).map(message).collect::<Vec<_>>();
         let together = MAX_TOGETHER as u64;
-        let expected = [(vec![1], together), (vec![1], 100 - together), (vec![2], 1)];
+        let expected = [
+            (vec![1], named(0, together)),
+            (vec![1], named(together, 100)),
+            (vec![2], named(0, 1)),
+        ];
         assert_eq!(all, expected);
         assert_eq!(mail.bytes, 0);
+        // Where payloads have to be short each goes alone.
+        let mut mail = Mail::new(10);
+        for generation in 0..3 {
+            mail.push(vec![1], &message(generation));
+        }
+        assert_eq!(taken(&mut mail, &relay, 0).len(), 3);
     }
 }

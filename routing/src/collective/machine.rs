@@ -31,9 +31,10 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     }
 
     /// Go on as another life of the same process, which remembers everything. Its timers go
-    /// on, too, and its callers wait on.
-    pub const fn begin_life(&mut self, boot: u64) {
+    /// on, too, and its callers wait on. Its links end.
+    pub fn begin_life(&mut self, boot: u64) {
         self.boot = boot;
+        self.tree.forget_links();
     }
 
     /// This member.

@@ -31,6 +31,9 @@ const WAITING: usize = 4096;
 /// Of how many rows of messages a member counts those that have passed it. Full: the oldest
 /// row is forgotten, and what is left of it waits for the timer.
 const ROWS: usize = 1024;
+/// How many linked peers are remembered: links that end because they are idle stay, as they
+/// are made again when a frame goes.
+const LINKED: usize = 4096;
 
 /// What members pass on to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -156,12 +159,26 @@ impl<I: Id> Tree<I> {
         self.view = Some(view);
     }
 
+    /// Of many peers only the neighbours in the graph are remembered.
     pub(super) fn link_up(&mut self, peer: I) {
-        self.linked.insert(peer);
+        if self.linked.len() >= LINKED
+            && let Some(view) = &self.view
+        {
+            let named = view.clockwise.iter().chain(&view.counterclockwise);
+            let neighbours: BTreeSet<I> = named.flatten().copied().collect();
+            self.linked.retain(|peer| neighbours.contains(peer));
+        }
+        if self.linked.len() < LINKED {
+            self.linked.insert(peer);
+        }
     }
 
     pub(super) fn link_down(&mut self, peer: I) {
         self.linked.remove(&peer);
+    }
+
+    pub(super) fn forget_links(&mut self) {
+        self.linked.clear();
     }
 
     fn population(&self) -> u32 {
@@ -547,6 +564,13 @@ mod tests {
         );
         tree.link_up(2);
         assert!(tree.down(6, &body(1)).is_some());
+        for stranger in 100..100 + 2 * LINKED as u32 {
+            tree.link_up(stranger);
+            assert!(tree.linked.len() <= LINKED);
+        }
+        assert_eq!(to(&mut tree), [2], "neighbours are remembered");
+        tree.forget_links();
+        assert!(to(&mut tree).is_empty());
     }
 
     #[test]
