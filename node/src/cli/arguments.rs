@@ -676,17 +676,31 @@ mod tests {
         found
     }
 
+    /// How many commands a document has, all of which parse.
+    fn parsed(path: &std::path::Path) -> usize {
+        let text = std::fs::read_to_string(path).expect("readable");
+        let commands = commands(&text);
+        for words in &commands {
+            let parsed = Arguments::try_parse_from(words);
+            let path = path.display();
+            assert!(parsed.is_ok(), "{path}: {words:?}: {}", parsed.unwrap_err());
+        }
+        commands.len()
+    }
+
     #[test]
     fn the_commands_of_the_guides_parse() {
-        for name in ["operations", "deploy"] {
-            let path = format!("{}/../docs/{name}.md", env!("CARGO_MANIFEST_DIR"));
-            let text = std::fs::read_to_string(&path).expect("readable");
-            let commands = commands(&text);
-            assert!(commands.len() > 5, "{name}: {commands:?}");
-            for words in commands {
-                let parsed = Arguments::try_parse_from(&words);
-                assert!(parsed.is_ok(), "{name}: {words:?}: {}", parsed.unwrap_err());
-            }
+        let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        for name in ["operations.md", "deploy.md"] {
+            assert!(parsed(&docs.join(name)) > 5, "{name}");
+        }
+        let runbooks = std::fs::read_dir(docs.join("runbooks")).expect("readable");
+        let runbooks: Vec<PathBuf> = runbooks
+            .map(|entry| entry.expect("readable").path())
+            .collect();
+        assert!(runbooks.len() > 16);
+        for path in runbooks {
+            assert!(parsed(&path) > 0, "{}", path.display());
         }
     }
 }
