@@ -19,6 +19,16 @@ pub struct MetricsAddress {
     pub is_tls: bool,
 }
 
+/// What a peer says of its metrics in one of its lives. Another word counts more only if it is
+/// of a newer life, so a restart can move or withdraw the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MetricsWord {
+    /// The life that it speaks of.
+    pub boot: u64,
+    /// Where its metrics are in that life; nowhere, for others, if none.
+    pub at: Option<MetricsAddress>,
+}
+
 impl MetricsAddress {
     /// What is to be told of a server bound to `bound`; none if no other host could use it.
     /// Nodes that are linked over the loopback, as `is_local` says, share one host.
@@ -55,7 +65,7 @@ impl Contact {
     /// none on the loopback of this one. Nodes serve plain HTTP on the loopback alone; a scraper
     /// that believed anything else would send its token to whoever listens.
     pub fn metrics_at(&self) -> Option<(SocketAddr, bool)> {
-        let said = self.metrics?;
+        let said = self.metrics?.at?;
         let home = self.addresses.first()?.ip().to_canonical();
         let ip = said.ip.unwrap_or(home).to_canonical();
         let is_of_its_host = !ip.is_loopback() || home.is_loopback();
@@ -79,7 +89,10 @@ mod tests {
             id: PeerId::of_uri("x"),
             name: "x".to_owned(),
             addresses: vec![at(home)],
-            metrics: Some(metrics),
+            metrics: Some(MetricsWord {
+                boot: 1,
+                at: Some(metrics),
+            }),
         };
         contact.metrics_at()
     }
