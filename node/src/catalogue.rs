@@ -92,7 +92,7 @@ registry! {
     Histogram RECEIPT_SECONDS = "binomesh_receipt_seconds" [unit: Unit::Seconds]
         "time from a message of this node to its receipt";
     Counter RECEIPTS = "binomesh_receipts_total" { "outcome": labels::RECEIPTS }
-        "receipts of messages of this node";
+        "messages of this node that are done, by what their receipts say";
     Counter RECEIPT_EXCEPTIONS = "binomesh_receipt_exceptions_total" { "reason": labels::EXCEPTIONS }
         "members that receipts name as not reached, or as not having confirmed as was asked";
     Gauge RECEIPTS_OUTSTANDING = "binomesh_receipts_outstanding"

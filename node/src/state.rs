@@ -6,9 +6,9 @@
 //!   boot     the number of the last life
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -160,24 +160,31 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_as(path, bytes, 0o600)
 }
 
-/// Write a file of this mode, all of it or nothing.
+/// Write a file of this mode, all of it or nothing, whoever else writes it at the same time: the
+/// last one stands. A process that is killed meanwhile may leave `FILE.HEX.new` behind.
 pub(crate) fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     check_replaceable(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    name.push(format!(".{:016x}.new", u64::from_le_bytes(random_bytes()?)));
     let beside = path.with_file_name(name);
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(mode)
+        .mode(0o600)
         .open(&beside)?;
+    let replaced = fill(file, bytes, mode).and_then(|()| fs::rename(&beside, path));
+    if replaced.is_err() {
+        // What went wrong first is told.
+        let _ = fs::remove_file(&beside);
+    }
+    replaced
+}
+
+/// The mode is set after the file is made: then the umask has no say in it.
+fn fill(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()
 }
 
 /// Bytes from the operating system's generator.
@@ -209,8 +216,6 @@ pub(crate) fn wall_clock_seconds() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -270,6 +275,33 @@ mod tests {
         let boot = clone.boot;
         drop(clone);
         assert!(NodeState::open(dir.path()).unwrap().boot > boot);
+    }
+
+    #[test]
+    fn a_file_that_many_replace_at_once_is_whole_and_has_the_mode_asked_for() {
+        const WRITERS: u8 = 4;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("targets.json");
+        // Of another run, which is not done yet.
+        let others = dir.path().join("targets.json.new");
+        fs::write(&others, "half").unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..8 {
+                        replace_as(path, &[writer; 1 << 16], 0o666).unwrap();
+                        let read = fs::read(path).unwrap();
+                        assert_eq!(read, [read[0]; 1 << 16]);
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read(&others).unwrap(), b"half");
+        // No usual umask lets others write.
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o666);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

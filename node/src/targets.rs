@@ -14,8 +14,8 @@ pub(crate) const USUAL_PORT: u16 = 9464;
 pub struct TargetGroup {
     /// Its address: `host:port`.
     pub targets: Vec<String>,
-    /// `node`, its name; `cluster`, the trust domain; `state`, see [`TargetState`]; and
-    /// `__scheme__` if it is read over TLS.
+    /// `node`, its name; `cluster`, the trust domain; [`TargetGroup::STATE`]; and `__scheme__`
+    /// if it is read over TLS.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -41,6 +41,10 @@ impl fmt::Display for TargetState {
 }
 
 impl TargetGroup {
+    /// The label of its [`TargetState`]. Scrapers drop labels of this form after relabelling: as
+    /// one that stays it would make `up` another series when a member is lost.
+    pub const STATE: &str = "__meta_binomesh_state";
+
     /// A node and the address where its metrics are, over TLS or not.
     pub fn new(
         (node, cluster): (&str, &str),
@@ -51,7 +55,7 @@ impl TargetGroup {
         let mut labels = BTreeMap::from([
             label("node", node),
             label("cluster", cluster),
-            label("state", &state.to_string()),
+            label(Self::STATE, &state.to_string()),
         ]);
         if is_tls {
             labels.extend([label("__scheme__", "https")]);

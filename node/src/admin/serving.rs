@@ -32,8 +32,11 @@ use super::gate::Gate;
 /// every 15 s connect anew each time.
 const IDLE: Duration = Duration::from_secs(10);
 /// How long a connection over TLS may last: a certificate that ends, or is revoked by a list
-/// that comes late, goes on for no longer.
+/// that comes late, goes on for no longer, but for an answer that is under way.
 const LIFE: Duration = Duration::from_secs(600);
+/// How long an answer that is under way may last after that. A guess: longer than scrapers wait
+/// for one as a rule. Whoever does not read it would stay for ever.
+const LAST: Duration = Duration::from_secs(10);
 /// The longest request head in bytes, and what is read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
 
@@ -127,7 +130,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// TLS first, and no longer than what admitted it is in force.
+    /// TLS first, and no longer than what admitted it is in force, but for [`LAST`].
     async fn run_behind<T>(self, gate: Arc<Gate>, io: T, from: Option<IpAddr>)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -148,7 +151,7 @@ impl Connection {
                 () = tokio::time::sleep(LIFE) => {}
             }
             over.cancel();
-            std::future::pending().await
+            tokio::time::sleep(LAST).await;
         };
         tokio::select! {
             () = serving => {}

@@ -164,7 +164,7 @@ async fn status_and_topology_are_the_report() {
 #[tokio::test]
 async fn targets_have_the_form_that_prometheus_takes() {
     let (fixture, _) = fixture(sick()).await;
-    let expected = r#"[{"targets":["10.0.0.7:9464"],"labels":{"__scheme__":"https","cluster":"test.local","node":"node-7","state":"lost"}}]"#;
+    let expected = r#"[{"targets":["10.0.0.7:9464"],"labels":{"__meta_binomesh_state":"lost","__scheme__":"https","cluster":"test.local","node":"node-7"}}]"#;
     for client in [&fixture.client, &fixture.port] {
         assert_eq!(client.text("/v1/targets").await.unwrap(), expected);
         assert_eq!(client.targets().await.unwrap(), [target()]);

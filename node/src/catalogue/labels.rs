@@ -242,8 +242,8 @@ pub(super) const QUEUES: [Value; 7] = [
     ),
 ];
 
-/// The worst that a receipt says of anybody, the worst last.
-pub(super) const RECEIPTS: [Value; 5] = [
+/// The worst that a receipt says of anybody, the worst last; or that there is none.
+pub(super) const RECEIPTS: [Value; 6] = [
     (
         "confirmed",
         "all members have the message, and have confirmed as was asked",
@@ -260,6 +260,10 @@ pub(super) const RECEIPTS: [Value; 5] = [
     (
         "unconfirmed",
         "of some it is not known whether they have it",
+    ),
+    (
+        "not_sent",
+        "no receipt: it has waited for its turn until its time was over, or in vain",
     ),
 ];
 

@@ -19,7 +19,7 @@ use crate::admin::{Admin, Admission, AdmissionError, MetricsPort};
 use crate::catalogue;
 use crate::cluster::{Listening, Member};
 use crate::config::{Layer, Layers, bootstrap, load};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, CredentialsError};
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::push::{Into, Receiver};
@@ -172,7 +172,8 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 }
 
 /// Read the credentials again at each SIGHUP, and make those of a job anew in time. Credentials
-/// that cannot be used are logged, and the node goes on with the former ones.
+/// that cannot be used are logged, and the node goes on with the former ones; of a token for the
+/// metrics port alone, only that port does.
 async fn renew(
     running: (&Node, &Admin),
     config: &NodeConfig,
@@ -198,27 +199,44 @@ async fn renew(
                 tracing::info!("credentials renewed");
                 pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
             }
-            Err(error) => {
-                tracing::error!(%error, "credentials not renewed, going on as before");
+            Err(problem) => {
+                match problem {
+                    NotRenewed::Refused(error) => {
+                        tracing::error!(error, "credentials not renewed, going on as before");
+                    }
+                    NotRenewed::MetricsPort(error) => tracing::error!(
+                        %error,
+                        "links go by the new credentials, the metrics port by the former ones"
+                    ),
+                }
                 pause = if is_job { NEXT_TRY } else { Duration::MAX };
             }
         }
     }
 }
 
-async fn renew_once((node, admin): (&Node, &Admin), config: NodeConfig) -> Result<(), String> {
+/// Why not all was renewed.
+enum NotRenewed {
+    /// Nothing changed.
+    Refused(String),
+    /// Links go by the new credentials: a bad token keeps no revocation list from them.
+    MetricsPort(AdmissionError),
+}
+
+async fn renew_once((node, admin): (&Node, &Admin), config: NodeConfig) -> Result<(), NotRenewed> {
     let load = move || {
         let credentials = Credentials::load(&config)?;
-        let admission = Admission::of(&config, &credentials)?;
-        Ok::<_, AdmissionError>((credentials, admission))
+        let admission = Admission::of(&config, &credentials);
+        Ok::<_, CredentialsError>((credentials, admission))
     };
+    let refused = |error: &dyn ToString| NotRenewed::Refused(error.to_string());
     // Files may be slow, and the node may have this thread alone.
     let loaded = tokio::task::spawn_blocking(load).await;
-    let loaded = loaded.map_err(|panic| panic.to_string())?;
-    let (credentials, admission) = loaded.map_err(|error| error.to_string())?;
+    let loaded = loaded.map_err(|panic| refused(&panic))?;
+    let (credentials, admission) = loaded.map_err(|error| refused(&error))?;
     let renewed = node.renew(credentials).await;
-    renewed.map_err(|error| error.to_string())?;
-    admin.renew(admission);
+    renewed.map_err(|error| refused(&error))?;
+    admin.renew(admission.map_err(NotRenewed::MetricsPort)?);
     Ok(())
 }
 

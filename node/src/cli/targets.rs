@@ -21,7 +21,7 @@ const READABLE: u32 = 0o644;
 #[command(
     after_help = "The form is that of Prometheus' file_sd_configs. The same is at /v1/targets of each node's
 metrics port, for http_sd_configs. Listed are the members, those that were lost within a day,
-and the hosts that `expect` names.
+and the hosts that `expect` names; the label __meta_binomesh_state says which, to relabeling alone.
 
 Examples:
   binomesh targets --admin /run/binomesh/admin.sock

@@ -14,6 +14,7 @@ use binomesh_overlay::PeerId;
 use tokio::time::Instant;
 
 use super::answer::Answers;
+use super::outage::Outages;
 use super::receipts::LastNames;
 use super::{Host, now, open};
 use crate::catalogue;
@@ -100,6 +101,7 @@ impl Host {
         self.round_trips.clear();
         self.dial_failures.clear();
         self.beat = Duration::ZERO;
+        self.outages = Outages::new(now());
         self.may_look_wait = None;
         self.answers = Answers::default();
         self.last_names = LastNames::default();

@@ -61,6 +61,12 @@ impl Outages {
         self.gap.take_if(|(down, _)| *down == peer);
     }
 
+    /// A peer is called down no longer: whether the ring closes around it shows no more. It may be
+    /// back without a word, and the next change of the ring be hours away.
+    pub(super) fn on_expired(&mut self, peer: PeerId) {
+        self.gap.take_if(|(down, _)| *down == peer);
+    }
+
     /// The ring has closed, with these neighbours.
     pub(super) fn on_relinked(&mut self, ring: [Option<PeerId>; 2], now: Instant) {
         self.ring = ring;
@@ -146,6 +152,24 @@ mod tests {
             outages.on_relinked([Some(peer(4)), Some(peer(5))], at(14));
         });
         assert_eq!(took, (4.0, 1));
+    }
+
+    #[test]
+    fn a_verdict_that_expires_leaves_no_gap() {
+        let start = super::super::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let took = recorded("binomesh_relink_seconds", || {
+            let mut outages = Outages::new(start);
+            outages.on_relinked([Some(peer(1)); 2], start);
+            outages.on_down(peer(1), at(3));
+            outages.on_expired(peer(7));
+            outages.on_relinked([Some(peer(2)); 2], at(4));
+            outages.on_down(peer(2), at(10));
+            outages.on_expired(peer(2));
+            // The other has come back, and hours later there is a third.
+            outages.on_relinked([Some(peer(2)), Some(peer(3))], at(10_000));
+        });
+        assert_eq!(took, (1.0, 1));
     }
 
     #[test]

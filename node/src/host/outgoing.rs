@@ -276,7 +276,7 @@ impl Host {
         }
         let mut is_less = false;
         while let Some(message) = self.messages.remove_overdue() {
-            let _ = message.outgoing.reply.send(Err(message.because));
+            tell_not_sent(message.outgoing.reply, message.because);
             is_less = true;
         }
         if is_less && !self.messages.waiting.is_empty() {
@@ -383,9 +383,7 @@ impl Host {
                     };
                     self.messages.open.insert(sequence, open);
                 }
-                Err(error) => {
-                    let _ = outgoing.reply.send(Err(error.clone()));
-                }
+                Err(error) => tell_not_sent(outgoing.reply, error.clone()),
             }
         }
     }
@@ -442,6 +440,13 @@ impl Host {
             Destination::Name(name) => id_of(&self.trust_domain, name),
         }
     }
+}
+
+/// A message that has waited will get no receipt.
+fn tell_not_sent(reply: Reply, because: SendError) {
+    catalogue::RECEIPTS.with(["not_sent"]).increment(1);
+    // Whoever asked may have gone.
+    let _ = reply.send(Err(because));
 }
 
 #[cfg(test)]

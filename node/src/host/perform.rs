@@ -93,6 +93,7 @@ impl Host {
                 catalogue::PEERS_UP.get().increment(1);
             }
             overlay::Event::Expired(peer) => {
+                self.outages.on_expired(*peer);
                 tracing::debug!(peer = %self.name_of(*peer), "peer is no longer called down");
                 catalogue::VERDICTS_EXPIRED.get().increment(1);
             }

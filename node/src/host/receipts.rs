@@ -17,6 +17,9 @@ use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
 use crate::subscription::{Message, Offered};
 
+/// The reason of a member that has the message and has not answered.
+const NO_ANSWER: &str = "no-answer";
+
 /// Names as they were used last: the next receipt or delivery has the same, as a rule.
 #[derive(Default)]
 pub(super) struct LastNames {
@@ -108,7 +111,7 @@ impl Host {
         if nameless > 0 {
             receipt.unacknowledged.push(Unacknowledged {
                 name: format!("{nameless} members whose names are not known"),
-                reason: "no-answer".to_owned(),
+                reason: NO_ANSWER.to_owned(),
             });
         }
         for peer in settled.reached {
@@ -120,7 +123,7 @@ impl Host {
                     continue;
                 }
                 Some(Heard::Not(reason)) => reason,
-                None => "no-answer",
+                None => NO_ANSWER,
             };
             receipt.unacknowledged.push(Unacknowledged {
                 name,
@@ -138,7 +141,7 @@ impl Host {
             .replies
             .sort_by_key(|reply| std::cmp::Reverse(reply.count));
         receipt.elapsed_seconds = (now() - settled.since).as_secs_f64();
-        count(&receipt);
+        count(&receipt, nameless);
         let _ = settled.reply.send(Ok(receipt));
     }
 
@@ -180,7 +183,7 @@ impl Host {
                 ..common.clone()
             };
             if open.confirmation == Confirmation::Relayed {
-                count(&own);
+                count(&own, 0);
                 told.push((open.reply, own));
                 continue;
             }
@@ -310,8 +313,9 @@ impl Host {
     }
 }
 
-/// Count a receipt that is being told.
-fn count(receipt: &Receipt) {
+/// Count a receipt that is being told. If there are `nameless` members who have not answered,
+/// one line stands for all of them.
+fn count(receipt: &Receipt, nameless: usize) {
     catalogue::RECEIPT_SECONDS
         .get()
         .record(receipt.elapsed_seconds);
@@ -334,5 +338,34 @@ fn count(receipt: &Receipt) {
         catalogue::RECEIPT_EXCEPTIONS
             .with([reason.clone()])
             .increment(1);
+    }
+    let others = nameless.saturating_sub(1) as u64;
+    catalogue::RECEIPT_EXCEPTIONS
+        .with([NO_ANSWER])
+        .increment(others);
+}
+
+#[cfg(all(test, feature = "admin"))]
+mod tests {
+    use metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    #[test]
+    fn members_without_a_name_count_one_by_one() {
+        let silent = |name: &str| Unacknowledged {
+            name: name.to_owned(),
+            reason: NO_ANSWER.to_owned(),
+        };
+        let receipt = Receipt {
+            unacknowledged: vec![silent("5 members whose names are not known"), silent("a")],
+            ..Receipt::default()
+        };
+        let recorder = PrometheusBuilder::new().build_recorder();
+        with_local_recorder(&recorder, || count(&receipt, 5));
+        let text = recorder.handle().render();
+        let line = "binomesh_receipt_exceptions_total{reason=\"no-answer\"} 6";
+        assert!(text.lines().any(|one| one == line), "{text}");
     }
 }

@@ -1,5 +1,7 @@
 //! Certificates that end while a node runs.
 
+use std::os::unix::fs::PermissionsExt;
+
 use binomesh::Seed;
 use binomesh::certificate::{Authority, Validity};
 use binomesh::report::Status;
@@ -66,6 +68,50 @@ async fn the_list_of_one_authority_is_missed_although_there_is_another() {
         node.log().contains("credentials renewed").then_some(())
     })
     .await;
+    assert_eq!(node.terminate().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_bad_token_for_metrics_keeps_no_new_certificate_from_the_links() {
+    let _turn = bed::turn().await;
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("test.local", Validity::days(30)).unwrap();
+    let mut node = Lone::prepare(dir.path(), "node-0", &authority);
+    let home = node.config.certificate.parent().unwrap().to_owned();
+    let token = home.join("metrics.token");
+    let written = |text: &str| {
+        std::fs::write(&token, text).unwrap();
+        std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
+    };
+    written("a-token-of-the-test");
+    node.config.metrics = Some(([127, 0, 0, 1], 0).into());
+    node.config.metrics_token_file = Some(token.clone());
+    let pid = node.start().await.pid;
+    let client = node.client();
+    let reloads = async |outcome: &str| {
+        let name = "binomesh_credential_reloads_total";
+        bed::counter(&client, name, &[outcome]).await
+    };
+    for (text, outcome, days) in [("short", "failed", 2), ("a-token-of-the-test", "ok", 3)] {
+        written(text);
+        let validity = Validity::days(days);
+        let issued = authority.issue("node-0", validity).unwrap();
+        issued.save(&home, true).unwrap();
+        bed::signal(pid, "HUP");
+        eventually("its links have the new certificate", async || {
+            (ends(&client.status().await.ok()?) == Some(validity.until)).then_some(())
+        })
+        .await;
+        eventually("the reload is counted", async || {
+            (reloads(outcome).await == 1).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(reloads("failed").await, 1);
+    let log = node.log();
+    let mut lines = log.lines().filter(|line| line.contains("ERROR"));
+    let told = lines.find(|line| line.contains("the metrics port by the former ones"));
+    assert!(told.expect(&log).contains("metrics.token"), "{log}");
     assert_eq!(node.terminate().await, Some(0));
 }
 

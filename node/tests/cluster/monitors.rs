@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use binomesh::certificate::{Authority, Role, Validity};
 use binomesh::client::Client;
 use binomesh::cluster::Cluster;
+use binomesh::targets::TargetGroup;
 
 use crate::bed::{self, Lone, counter, eventually, formed, member, ran, stop};
 use crate::hosts::{Host, two_hosts};
@@ -118,7 +119,7 @@ async fn targets(client: &Client) -> Option<BTreeMap<String, (String, String)>> 
     let groups = client.targets().await.ok()?;
     let seen = groups.into_iter().map(|group| {
         let label = |name: &str| group.labels[name].clone();
-        let place = (group.targets[0].clone(), label("state"));
+        let place = (group.targets[0].clone(), label(TargetGroup::STATE));
         (label("node"), place)
     });
     Some(seen.collect())
@@ -184,15 +185,14 @@ async fn every_node_lists_members_the_lost_and_the_expected_but_not_those_that_l
         "{output:?}"
     );
     let text = std::fs::read_to_string(&file).unwrap();
-    let groups: Vec<binomesh::targets::TargetGroup> = serde_json::from_str(&text).unwrap();
+    let groups: Vec<TargetGroup> = serde_json::from_str(&text).unwrap();
     assert_eq!(groups.len(), 12);
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&file).unwrap());
     assert_eq!(mode & 0o777, 0o644, "Prometheus is another user");
     let url = member(&cluster, "node-3").metrics_url;
     let url = url.trim_end_matches("/metrics");
     let output = ran(&["targets", "--admin", url, "--json"], b"").await;
-    let groups: Vec<binomesh::targets::TargetGroup> =
-        serde_json::from_slice(&output.stdout).unwrap();
+    let groups: Vec<TargetGroup> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (
             groups.len(),

@@ -141,6 +141,18 @@ async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
     .await;
     assert_eq!(all[1].value("binomesh_rank", &[]).await, Some(-1.0));
     assert_eq!(all[1].value("binomesh_epoch", &[]).await, Some(0.0));
+
+    // What waits in vain for a place is outstanding first, and counted then.
+    let options = SendOptions {
+        due: Due::Within(Duration::from_millis(100)),
+        ..SendOptions::default()
+    };
+    assert!(all[1].node.publish("a word", options).await.is_err());
+    let label = [("outcome", "not_sent")];
+    let lost = all[1].value("binomesh_receipts_total", &label).await;
+    assert_eq!(lost, Some(1.0));
+    let outstanding = all[1].value("binomesh_receipts_outstanding", &[]).await;
+    assert_eq!(outstanding, Some(0.0));
     stopped(&all).await;
 
     let mut epochs = BTreeSet::new();

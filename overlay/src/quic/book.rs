@@ -6,6 +6,9 @@
 //! one word of hearsay replace another: the first that was heard stays, whoever
 //! speaks after it. A wrong address costs a refused dial, never a wrong peer: the
 //! certificate decides.
+//!
+//! A word on metrics goes by lives: hearsay of a newer life replaces that of an older one,
+//! and what a peer says over a link replaces all hearsay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::location::Location;
 use super::lookup::RESOLVED_MAX;
-use super::metrics_address::MetricsAddress;
+use super::metrics_address::MetricsWord;
 use crate::PeerId;
+use crate::lives::BOOT_MAX;
 
 /// The longest name of a peer, in bytes.
 pub const NAME_MAX: usize = 128;
@@ -35,17 +39,23 @@ pub struct Contact {
     pub name: String,
     /// Where to dial it, the best first: one, and at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
-    /// Where its metrics are served, if it is known.
-    pub metrics: Option<MetricsAddress>,
+    /// What it says of its metrics, if that is known.
+    pub metrics: Option<MetricsWord>,
 }
 
 impl Contact {
-    /// Whether name and addresses are within their bounds and can be dialled.
+    /// Whether name, life and addresses are within their bounds, and these can be dialled.
     pub fn is_within_bounds(&self) -> bool {
         self.name.len() <= NAME_MAX
+            && self.metrics.is_none_or(|word| word.boot <= BOOT_MAX)
             && (1..=ADDRESSES_MAX).contains(&self.addresses.len())
             && self.addresses.iter().all(is_dialable)
     }
+}
+
+/// Whether a word on metrics is of a newer life than the one known. Who has no word says nothing.
+fn is_newer(told: Option<MetricsWord>, known: Option<MetricsWord>) -> bool {
+    told.map(|word| word.boot) > known.map(|word| word.boot)
 }
 
 /// Whether an address names one host and port.
@@ -70,8 +80,8 @@ struct Entry {
     authenticated: Vec<SocketAddr>,
     /// The last heard first.
     hearsay: Vec<SocketAddr>,
-    /// By its own word if it has spoken, else what was heard last.
-    metrics: Option<MetricsAddress>,
+    /// Its own word over the last link, or hearsay of a newer life than any before.
+    metrics: Option<MetricsWord>,
     linked: bool,
     ended: Option<EndedDial>,
     used: u64,
@@ -196,8 +206,8 @@ impl Book {
             if entry.name.is_empty() && is_right {
                 entry.name = contact.name;
             }
-            // Peers far away have no other word of it, and a restart may have changed it.
-            if !entry.linked && contact.metrics.is_some() {
+            // Peers far away have no other word of it. Who is linked speaks for itself.
+            if !entry.linked && is_newer(contact.metrics, entry.metrics) {
                 entry.metrics = contact.metrics;
             }
             // The best of them is to be dialled first.
@@ -258,8 +268,8 @@ impl Book {
         })
     }
 
-    /// Where the metrics of this peer are, if it is known.
-    pub(super) fn metrics(&self, id: PeerId) -> Option<MetricsAddress> {
+    /// What this peer says of its metrics, if that is known.
+    pub(super) fn metrics(&self, id: PeerId) -> Option<MetricsWord> {
         self.entries.get(&id)?.metrics
     }
 
@@ -343,6 +353,7 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
+    use super::super::metrics_address::MetricsAddress;
     use super::*;
 
     const FORM: &str = "spiffe://test/node/";
@@ -418,35 +429,50 @@ mod tests {
     }
 
     #[test]
-    fn what_a_linked_peer_says_of_its_metrics_stands_and_hearsay_is_replaced() {
+    fn a_word_on_metrics_gives_way_to_one_of_a_newer_life_and_to_the_peers_own() {
         let mut book = Book::new(4, FORM, Counter::noop());
-        let told = |port| {
-            let metrics = MetricsAddress {
-                ip: None,
-                port,
-                is_tls: false,
-            };
-            Contact {
-                metrics: Some(metrics),
-                ..contact(1, 10)
-            }
+        let said = |boot, port: Option<u16>| Contact {
+            metrics: Some(MetricsWord {
+                boot,
+                at: port.map(|port| MetricsAddress {
+                    ip: None,
+                    port,
+                    is_tls: false,
+                }),
+            }),
+            ..contact(1, 10)
         };
-        let id = told(1).id;
+        let id = contact(1, 10).id;
         let port = |book: &mut Book| {
             let contact = book.contact(id).expect("known");
-            contact.metrics.map(|metrics| metrics.port)
+            contact.metrics.and_then(|word| word.at).map(|at| at.port)
         };
-        assert!(book.hear(told(1)) && book.hear(told(2)));
-        assert_eq!(port(&mut book), Some(2));
+        let after_hearing = |book: &mut Book, boot, told| {
+            assert!(book.hear(said(boot, told)));
+            port(book)
+        };
+        assert_eq!(after_hearing(&mut book, 5, Some(1)), Some(1));
+        assert_eq!(after_hearing(&mut book, 5, Some(2)), Some(1), "same life");
+        assert_eq!(after_hearing(&mut book, 4, None), Some(1), "an older one");
         assert!(book.hear(contact(1, 10)));
-        assert_eq!(port(&mut book), Some(2), "who knows nothing says nothing");
-        assert!(book.authenticate(told(3)) && book.hear(told(4)));
-        assert_eq!(port(&mut book), Some(3));
-        assert!(book.authenticate(contact(1, 10)) && book.hear(told(4)));
-        assert_eq!(port(&mut book), None, "it serves none");
+        assert_eq!(port(&mut book), Some(1), "who knows nothing says nothing");
+        assert_eq!(after_hearing(&mut book, 6, None), None, "it is withdrawn");
+        assert_eq!(after_hearing(&mut book, 7, Some(3)), Some(3));
+
+        // Its own word ends all lies, also one of a life that never was.
+        assert_eq!(after_hearing(&mut book, BOOT_MAX, Some(66)), Some(66));
+        assert!(book.authenticate(said(8, Some(4))));
+        assert_eq!(port(&mut book), Some(4));
+        assert_eq!(after_hearing(&mut book, 9, Some(66)), Some(4), "linked");
         book.end_link(id, None, true);
-        assert!(book.hear(told(5)));
-        assert_eq!(port(&mut book), Some(5));
+        assert_eq!(after_hearing(&mut book, 8, Some(66)), Some(4), "its word");
+        assert_eq!(after_hearing(&mut book, 8, None), Some(4), "its word");
+        assert_eq!(after_hearing(&mut book, 9, Some(5)), Some(5));
+        assert!(book.authenticate(said(10, None)));
+        assert_eq!(port(&mut book), None, "it serves none any more");
+
+        assert!(said(BOOT_MAX, None).is_within_bounds());
+        assert!(!said(BOOT_MAX + 1, None).is_within_bounds());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::greeting::{Farewell, Greeting, Hello, Refusal};
 use super::identity::{Subject, valid_for};
 use super::life::Entered;
 use super::link::{self, Greeted, MAX_QUESTIONS};
+use super::metrics_address::MetricsWord;
 use super::peer::{Link, Peer, Standing, Unsettled};
 use crate::PeerId;
 
@@ -63,7 +64,10 @@ impl Handshake {
                 true => vec![seen(&self.connection)],
                 false => said,
             },
-            metrics: hello.metrics,
+            metrics: Some(MetricsWord {
+                boot: hello.boot,
+                at: hello.metrics,
+            }),
         };
         let limits = &shared.limits;
         let greeter = shared.life.greeter(id, &hello);

@@ -19,6 +19,16 @@ pub struct MetricsAddress {
     pub is_tls: bool,
 }
 
+/// What a peer says of its metrics in one of its lives. Another word counts more only if it is
+/// of a newer life, so a restart can move or withdraw the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MetricsWord {
+    /// The life that it speaks of.
+    pub boot: u64,
+    /// Where its metrics are in that life; nowhere, for others, if none.
+    pub at: Option<MetricsAddress>,
+}
+
 impl MetricsAddress {
     /// What is to be told of a server bound to `bound`; none if no other host could use it.
     /// Nodes that are linked over the loopback, as `is_local` says, share one host.
@@ -35,21 +45,33 @@ impl MetricsAddress {
 
     /// Whether it names a host, if any, and a port.
     pub(super) fn is_possible(&self) -> bool {
-        let here = IpAddr::from([127, 0, 0, 1]);
-        let at = SocketAddr::new(self.ip.unwrap_or(here), self.port);
-        is_dialable(&at) && !is_link_local(&at)
+        self.is_possible_at(self.ip.unwrap_or(IpAddr::from([127, 0, 0, 1])))
+    }
+
+    /// Whether metrics can be served at this host. An address that goes with an interface names
+    /// no host to others; services of clouds have such addresses too, and are no nodes.
+    fn is_possible_at(&self, host: IpAddr) -> bool {
+        let at = SocketAddr::new(host.to_canonical(), self.port);
+        let goes_with_an_interface = match at.ip() {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(_) => is_link_local(&at),
+        };
+        is_dialable(&at) && !goes_with_an_interface
     }
 }
 
 impl Contact {
     /// Where its metrics are, as far as it is known and can be: a peer of another host has
-    /// none on the loopback of this one.
+    /// none on the loopback of this one. Nodes serve plain HTTP on the loopback alone; a scraper
+    /// that believed anything else would send its token to whoever listens.
     pub fn metrics_at(&self) -> Option<(SocketAddr, bool)> {
-        let said = self.metrics.filter(MetricsAddress::is_possible)?;
+        let said = self.metrics?.at?;
         let home = self.addresses.first()?.ip().to_canonical();
         let ip = said.ip.unwrap_or(home).to_canonical();
-        let is_right = !ip.is_loopback() || home.is_loopback();
-        is_right.then_some((SocketAddr::new(ip, said.port), said.is_tls))
+        let is_of_its_host = !ip.is_loopback() || home.is_loopback();
+        let is_guarded = said.is_tls || ip.is_loopback();
+        (said.is_possible_at(ip) && is_of_its_host && is_guarded)
+            .then_some((SocketAddr::new(ip, said.port), said.is_tls))
     }
 }
 
@@ -67,7 +89,10 @@ mod tests {
             id: PeerId::of_uri("x"),
             name: "x".to_owned(),
             addresses: vec![at(home)],
-            metrics: Some(metrics),
+            metrics: Some(MetricsWord {
+                boot: 1,
+                at: Some(metrics),
+            }),
         };
         contact.metrics_at()
     }
@@ -83,13 +108,14 @@ mod tests {
             assert!(of(bound, true).is_some(), "{bound}");
         }
         assert_eq!(of("[fe80::1]:1", false), None, "it goes with an interface");
+        assert_eq!(of("169.254.1.1:1", false), None, "so does it");
         assert_eq!(of("10.0.0.1:0", false), None);
     }
 
     #[test]
     fn what_others_say_is_shown_only_where_it_can_be() {
-        let (port, is_tls) = (9, true);
-        let told = |ip: Option<&str>| MetricsAddress {
+        let port = 9;
+        let told = |ip: Option<&str>, is_tls| MetricsAddress {
             ip: ip.map(|ip| ip.parse().expect("an address")),
             port,
             is_tls,
@@ -103,14 +129,23 @@ mod tests {
             ("10.0.0.1:1", Some("::ffff:127.0.0.1"), None),
             ("10.0.0.1:1", Some("0.0.0.0"), None),
             ("10.0.0.1:1", Some("224.0.0.1"), None),
+            ("10.0.0.1:1", Some("::ffff:0.0.0.0"), None),
             ("10.0.0.1:1", Some("fe80::1"), None),
+            ("10.0.0.1:1", Some("169.254.169.254"), None),
+            ("10.0.0.1:1", Some("::ffff:169.254.169.254"), None),
+            ("169.254.0.1:1", None, None),
+            ("[fe80::1]:1", None, None),
         ] {
             let expected = expected.map(|text| (at(text), true));
-            assert_eq!(shown(home, told(ip)), expected, "{home} {ip:?}");
+            assert_eq!(shown(home, told(ip, true)), expected, "{home} {ip:?}");
+            // Over plain HTTP only on the loopback.
+            let expected = expected.filter(|(at, _)| at.ip().is_loopback());
+            let expected = expected.map(|(at, _)| (at, false));
+            assert_eq!(shown(home, told(ip, false)), expected, "{home} {ip:?}");
         }
         let none = MetricsAddress {
             port: 0,
-            ..told(None)
+            ..told(None, true)
         };
         assert_eq!(shown("10.0.0.1:1", none), None);
     }

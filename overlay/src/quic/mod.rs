@@ -77,7 +77,7 @@ pub use frame::{Class, Frame, Merge, PlainClass, RefusedFrame, SlotKey};
 pub use identity::{Identity, IdentityError, ListId, ListIssuer, Subject, SubjectError, is_name};
 pub use limits::Limits;
 pub use location::{InvalidLocation, Location};
-pub use metrics_address::MetricsAddress;
+pub use metrics_address::{MetricsAddress, MetricsWord};
 pub use notary::{Forged, Notary, NotaryError};
 pub use places::{Place, Places};
 pub use seam::{BindError, ContactError, LinkReport, SendError, TransportConfig, TransportEvent};

@@ -24,6 +24,7 @@ use super::life::Life;
 use super::location::Location;
 use super::lookup::Resolver;
 use super::metrics::Metrics;
+use super::metrics_address::MetricsWord;
 use super::peer::{Link, Peer};
 use super::queue::Full;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
@@ -333,7 +334,10 @@ impl Transport {
             id,
             name: shared.name.clone(),
             addresses: shared.advertised.addresses(),
-            metrics: shared.metrics_at,
+            metrics: Some(MetricsWord {
+                boot: shared.life.boot(),
+                at: shared.metrics_at,
+            }),
         })
     }
 

@@ -68,6 +68,7 @@ impl Bed {
     fn serve<L: Listener<Addr = SocketAddr>>(&self, listener: L) {
         let router = Router::new()
             .route("/", get(async || "short\n"))
+            .route("/long", get(async || vec![0_u8; 1 << 20]))
             .layer(from_fn_with_state(self.gate.clone(), admitted));
         let server = Server {
             listener,
@@ -335,4 +336,32 @@ async fn a_connection_does_not_last_as_long_as_its_client_likes() {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
     assert!((100..200).contains(&answers), "{answers}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_answer_does_not_stay() {
+    let bed = Bed::new(8, by_certificate).await;
+    let (sender, pipes) = mpsc::unbounded_channel();
+    bed.serve(Pipes(pipes));
+    let monitor = bed.issued(Role::Monitor);
+    // Others are admitted from now on, or the connection is too old.
+    for (is_renewed, most) in [(true, 15), (false, 620)] {
+        let (here, there) = tokio::io::duplex(1 << 12);
+        sender.send(there).unwrap();
+        let mut stream = bed.connected(Some(&monitor), here).await.unwrap();
+        let head = b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).await.unwrap();
+        if is_renewed {
+            bed.renew();
+        }
+        let mut seconds = 0;
+        while bed.places.taken() > 0 {
+            assert!(seconds < most, "it stays for {seconds} s");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            seconds += 1;
+        }
+        assert!(seconds >= 9, "it has time to read: {seconds} s");
+    }
 }
