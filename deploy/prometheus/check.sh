@@ -14,7 +14,7 @@ fail() {
 
 for tool in promtool python3; do command -v "$tool" >/dev/null || fail "there is no $tool"; done
 
-# What is shipped, for rules as they are and for a test that cannot wait.
+# Scale 1 is the shipped form. Scale 20 is for the live test of the gate.
 for scale in 1 20; do
     python3 "$here/render.py" "$scale" "$work/$scale"
     # Promtool looks for these files.

@@ -137,7 +137,7 @@ impl Admin {
         self.metrics
     }
 
-    /// Where metrics are to be read.
+    /// The URL of the metrics at the address that was bound. An unspecified address stays in it.
     pub fn metrics_url(&self) -> Option<String> {
         let scheme = if self.gate.is_some() { "https" } else { "http" };
         let address = self.metrics?;

@@ -1,7 +1,7 @@
 //! The metrics of one node for Prometheus, with a recorder of its own.
 //!
-//! What is said of single neighbours has a recorder per scrape, so that a neighbour's series
-//! end with it.
+//! Each scrape has its own recorder for single neighbours. The series of a neighbour that is
+//! gone are absent from the next scrape.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

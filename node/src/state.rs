@@ -282,7 +282,7 @@ mod tests {
         const WRITERS: u8 = 4;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("targets.json");
-        // Of another run, which is not done yet.
+        // A half-written file of another program, under a name that is easily chosen.
         let others = dir.path().join("targets.json.new");
         fs::write(&others, "half").unwrap();
         std::thread::scope(|scope| {

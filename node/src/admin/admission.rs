@@ -41,7 +41,7 @@ pub enum AdmissionError {
     Token {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem with the file, and its remedy.
         problem: TokenProblem,
     },
     /// There can be no TLS with these credentials.

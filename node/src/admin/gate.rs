@@ -99,7 +99,8 @@ impl Gate {
     }
 }
 
-/// Answers requests that have the token, if one is asked for.
+/// A request passes if its token is right, or if no token is set. Any other is refused and
+/// counted.
 pub(super) async fn admitted(
     State(gate): State<Arc<Gate>>,
     request: Request,

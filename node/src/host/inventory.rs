@@ -72,7 +72,7 @@ impl Inventory {
         absent
     }
 
-    /// Who is expected and is not there, by name.
+    /// The expected peers that are not there, each with its name.
     pub(super) fn away(
         &self,
         is_there: impl Fn(PeerId) -> bool,

@@ -350,7 +350,7 @@ impl Host {
                 {
                     return;
                 }
-                // Beats are of this class, and they alone tell that a neighbour lives.
+                // Beats are of this class. A neighbour whose frames of it stop is called down.
                 if class == PlainClass::Maintenance {
                     self.outages.on_heard(peer, now());
                 }

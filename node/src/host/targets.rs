@@ -81,7 +81,8 @@ impl Host {
         self.lost_members = members;
     }
 
-    /// The targets, by name. A member that serves no metrics is none.
+    /// The targets, sorted by name. A member is left out while this node knows no usable
+    /// metrics address of it.
     pub(super) fn targets(&mut self) -> Vec<TargetGroup> {
         self.note_lost();
         let mut all: BTreeMap<String, TargetGroup> = BTreeMap::new();

@@ -66,8 +66,8 @@ pub(crate) fn is_of_collectives(topic: &Topic) -> bool {
     topic.as_str() == TOPIC
 }
 
-/// The messages about collectives in a delivery; what makes no sense, and what follows it in
-/// its letter, is left out.
+/// The messages about collectives in a delivery. A letter is read up to its first malformed
+/// message.
 pub(super) fn messages_of<I: Id + DeserializeOwned>(delivery: &Delivery<I>) -> Vec<Message<I>> {
     let payloads = delivery.messages().map(|(_, _, payload)| payload);
     payloads.flat_map(|payload| opened(&payload)).collect()
@@ -450,7 +450,8 @@ mod tests {
         assert_eq!(taken(&mut mail, &relay, 50).len(), 1);
     }
 
-    /// A coordinator that has hundreds of words for one member has one for another, too.
+    /// Member 1 gets 100 messages, each queued twice, and member 2 gets one. Three letters hold
+    /// them all.
     #[test]
     fn what_waits_for_the_same_members_goes_together_and_once() {
         let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());

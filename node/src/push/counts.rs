@@ -1,5 +1,5 @@
-//! What a node counts of pushes. Those who push and those who take files run in tasks of
-//! their own, whose metrics may go elsewhere than the node's.
+//! The counters of pushes. Pushes and receptions run in tasks of their own, which may have
+//! another recorder than the node, so the node's counters are fetched beforehand.
 
 use metrics::Counter;
 

@@ -8,7 +8,7 @@ impl NodeConfig {
         self.metrics_tls || self.metrics_token_file.is_some()
     }
 
-    /// Beyond this host metrics are for those alone that prove who they are.
+    /// Metrics beyond this host need `metrics_tls` or a token.
     pub(crate) fn check_metrics(&self) -> Result<(), InvalidSetting> {
         let invalid = |key, value: String, expected| {
             Err(InvalidSetting {

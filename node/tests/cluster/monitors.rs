@@ -125,7 +125,7 @@ async fn targets(client: &Client) -> Option<BTreeMap<String, (String, String)>> 
     Some(seen.collect())
 }
 
-/// What each live node should list, with their own states.
+/// Address and state of every node that was started, by name.
 fn expected(cluster: &Cluster, state: &str) -> BTreeMap<String, (String, String)> {
     let listed = cluster.members().map(|member| {
         let address = member.metrics_url.trim_start_matches("http://");

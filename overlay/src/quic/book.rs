@@ -39,7 +39,7 @@ pub struct Contact {
     pub name: String,
     /// Where to dial it, the best first: one, and at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
-    /// What it says of its metrics, if that is known.
+    /// The known word on its metrics, its own or hearsay.
     pub metrics: Option<MetricsWord>,
 }
 
@@ -268,7 +268,7 @@ impl Book {
         })
     }
 
-    /// What this peer says of its metrics, if that is known.
+    /// The known word on this peer's metrics, its own or hearsay.
     pub(super) fn metrics(&self, id: PeerId) -> Option<MetricsWord> {
         self.entries.get(&id)?.metrics
     }

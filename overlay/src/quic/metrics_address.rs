@@ -19,8 +19,9 @@ pub struct MetricsAddress {
     pub is_tls: bool,
 }
 
-/// What a peer says of its metrics in one of its lives. Another word counts more only if it is
-/// of a newer life, so a restart can move or withdraw the address.
+/// The word on a peer's metrics in one of its lives. Hearsay replaces it only if it is of a
+/// newer life; the peer's own word over a link always does. So a restart can move or withdraw
+/// the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MetricsWord {
     /// The life that it speaks of.

@@ -16,8 +16,8 @@ pub struct Memory {
 }
 
 impl<I: Id> Relay<I> {
-    /// The bytes that duties for others hold, own open messages, those of them that are
-    /// kept for members that are away, and packets of an unknown epoch.
+    /// The bytes in four places: duties for others, own open messages, the part of these that
+    /// is kept for absent members, and packets of an unknown epoch.
     pub fn memory(&self) -> [Memory; 4] {
         let memory = |name, bytes, bound| Memory { name, bytes, bound };
         let config = &self.config;

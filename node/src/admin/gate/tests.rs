@@ -285,7 +285,7 @@ async fn half_open_handshakes_keep_nobody_out() {
     assert!(bed.places.taken() <= 2, "{}", bed.places.taken());
 }
 
-/// Time goes on when nothing else happens.
+/// The clock is paused. It jumps to the next timer when no task can run.
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_is_not_ended_is_ended_and_counted() {
     let bed = Bed::new(8, by_certificate).await;
