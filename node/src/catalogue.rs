@@ -185,7 +185,8 @@ registry! {
 }
 
 registry! {
-    /// The process: what it takes, its credentials, its log, and who asks it.
+    /// The process: its resources, credentials and log, and the clients of its admin API and
+    /// metrics port.
     pub PROCESS:
     Gauge BUILD_INFO = "binomesh_build_info" { "version": ANY }
         "1, with the version of the program";
