@@ -2,8 +2,8 @@
 //!
 //! A metric is declared once, in a registry: name, kind, labels, unit, meaning. Its handles
 //! are made from the declaration alone, so none is without a meaning. A registry describes
-//! its metrics to a recorder and has its counters begin at 0, and documents are written
-//! from it.
+//! its metrics to a recorder and has its counters and histograms begin at 0, and documents
+//! are written from it.
 //!
 //! ```
 //! binomesh_overlay::registry! {
@@ -146,8 +146,8 @@ pub trait Declared: Sync {
     /// The name of its kind in Prometheus.
     fn kind(&self) -> &'static str;
 
-    /// Describe it to the current recorder, and if it is a counter whose series are known
-    /// beforehand, have them begin at 0: the first event is an increase then.
+    /// Describe it to the current recorder. A counter or histogram whose series are known
+    /// beforehand begins at 0, so that Prometheus sees its first event as an increase.
     fn begin(&self);
 }
 
@@ -165,7 +165,7 @@ impl<K: Kind, const N: usize> Declared for Metric<K, N> {
             name, unit, help, ..
         } = self.description;
         with_recorder(|recorder| K::describe(recorder, name.into(), unit, help.into()));
-        if K::NAME != Counter::NAME {
+        if K::NAME == Gauge::NAME {
             return;
         }
         let mut series: Vec<Vec<&'static str>> = vec![Vec::new()];
