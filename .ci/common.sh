@@ -27,7 +27,7 @@ fail() {
 packages() {
     local missing=() package command
     for package in jq chromium spin valgrind nftables iproute2 slurm-wlm munge openmpi-bin dnsmasq-base \
-        curl procps python3-venv systemd prometheus; do
+        curl procps python3-venv systemd prometheus faketime; do
         case $package in
         nftables) command=nft ;;
         iproute2) command=ip ;;

@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod check;
 pub mod collectives;
 pub mod converge;
+pub mod dashboards;
 pub mod evolution;
 pub mod faults;
 pub mod figures;
@@ -76,6 +77,8 @@ pub enum Command {
     Evolution(evolution::Evolution),
     /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
     Figures(figures::Figures),
+    /// Draw the dashboards for Grafana from a Prometheus, as one HTML page.
+    Dashboards(dashboards::Dashboards),
 }
 
 impl Arguments {
@@ -99,6 +102,7 @@ impl Arguments {
             Command::Reschedule(reschedule) => reschedule.run(),
             Command::Evolution(evolution) => evolution.run(),
             Command::Figures(figures) => figures.run(),
+            Command::Dashboards(dashboards) => dashboards.run(),
         };
         match finding {
             Ok(Finding::Good) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! The laboratory of Binomesh: the overlay's own machines in a flat arena of a
 //! million processes and in a model checker, with the commands that print what
-//! they find. Beside them stand the graphs that the overlay is compared with.
+//! they find. Beside them stand the graphs that the overlay is compared with, and what
+//! draws the dashboards of a real cluster.
 //!
 //! Nothing here re-implements a protocol: the rules that run are those of
 //! `binomesh-overlay`, line for line.
@@ -13,6 +14,7 @@
 pub mod arena;
 pub mod checker;
 pub mod command;
+pub mod dashboards;
 pub mod figure;
 pub mod hosts;
 pub mod parallel;

@@ -204,6 +204,9 @@ registry! {
         "threads of the process";
     Gauge PROCESS_START = "process_start_time_seconds" [unit: Unit::Seconds]
         "when the process began, in seconds since 1970";
+    Gauge CREDENTIAL_BEGIN = "binomesh_credential_begin_timestamp_seconds" { "document": labels::DOCUMENTS }
+        [unit: Unit::Seconds]
+        "since when the document of this kind that ends first holds, in seconds since 1970";
     Gauge CREDENTIAL_END = "binomesh_credential_end_timestamp_seconds" { "document": labels::DOCUMENTS }
         [unit: Unit::Seconds]
         "when the document of this kind that ends first will end, in seconds since 1970";

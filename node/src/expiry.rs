@@ -134,8 +134,12 @@ impl Expiry {
             }
         }
         for (term, ..) in &self.terms {
-            let end = catalogue::CREDENTIAL_END.with([term.document.clone()]);
-            end.set(term.until as f64);
+            for (gauge, time) in [
+                (&catalogue::CREDENTIAL_BEGIN, term.from),
+                (&catalogue::CREDENTIAL_END, term.until),
+            ] {
+                gauge.with([term.document.clone()]).set(time as f64);
+            }
         }
     }
 }

@@ -58,6 +58,12 @@ def growing(then, before, after):
     return lambda at, former: before * min(at, then) + after * max(0, at - then)
 
 
+def issued(life, labels=None):
+    """Documents that end when they do, and are issued for so many seconds."""
+    begun = lambda at, former: former if former == "_" else int(float(former)) - life
+    return (LEFT, labels or {}, begun, {"__name__": BEGUN})
+
+
 def slow(kind, samples):
     """What node-1 tells of node-6. There is no such series while nobody is slow."""
     labels = {"__name__": "binomesh_slow_peer", "peer": "node-6", "kind": kind}
@@ -76,26 +82,28 @@ def two_epochs(series):
 
 FOURTEEN_DAYS = 14 * 86_400
 LEFT = "binomesh_credential_end_timestamp_seconds"
+BEGUN = "binomesh_credential_begin_timestamp_seconds"
 REFUSED = "binomesh_transport_handshake_failures_total"
 STRANGER = {"node": "node-0", "reason": "unknown_authority"}
 DUTIES = {"node": "node-1", "queue": "duties"}
 SEND_BUFFER = "binomesh_transport_socket_send_buffer_bytes"
 
-# The certificates of a cluster of `binomesh up` hold for a week, so these are there throughout.
-THROUGHOUT = {"BinomeshWatchdog": 1, "BinomeshCertificateEnds": 16}
-KILLED = {"BinomeshNodeDown": 1, "BinomeshClusterNotWhole": 1, "BinomeshCertificateEnds": 14}
+THROUGHOUT = {"BinomeshWatchdog": 1}
+KILLED = {"BinomeshNodeDown": 1, "BinomeshClusterNotWhole": 1}
 PUSHED = {"BinomeshPushesFail": 1}
 
 # What fires at which second of the recording, and how often: these, and no other. Node-5 is
 # killed at 2:00, a push is refused at 3:00, node-6 is stopped from 4:30 to 5:50, the network is
 # parted from 6:30 to 9:00, a subscriber stops reading at 10:00, a reload fails at 10:35.
+# The recording is older than BEGUN; the certificates of a cluster of `binomesh up` hold for a week.
+MOMENT_CHANGES = [issued(7 * 86_400)]
 MOMENTS = {
     "settled": (105, THROUGHOUT),
-    "half a minute after a death": (165, THROUGHOUT | {"BinomeshCertificateEnds": 14}),
+    "half a minute after a death": (165, THROUGHOUT),
     "after a death and a refused push": (255, THROUGHOUT | KILLED | PUSHED),
     "one more is stopped for a minute": (
         345,
-        THROUGHOUT | KILLED | PUSHED | {"BinomeshNodeDown": 2, "BinomeshCertificateEnds": 12},
+        THROUGHOUT | KILLED | PUSHED | {"BinomeshNodeDown": 2},
     ),
     "two minutes after a partition": (
         540,
@@ -333,8 +341,31 @@ CASES = [
         changes=[
             (LEFT, {}, always(FOURTEEN_DAYS + 86_400)),
             (LEFT, {"node": "node-4", "document": "certificate"}, always(FOURTEEN_DAYS + 20 * 15)),
+            issued(90 * 86_400),
         ],
-        not_when={"it is renewed": [(LEFT, {}, always(FOURTEEN_DAYS + 86_400))]},
+        not_when={"it is renewed": [(LEFT, {}, always(FOURTEEN_DAYS + 86_400)), issued(90 * 86_400)]},
+    ),
+    # For a week, so that less than a third of it is left from the second minute on.
+    case(
+        "BinomeshCertificateEnds",
+        "warning",
+        [of("node-4", document="certificate")],
+        "The certificate of node-4 ends.",
+        "The certificate of node node-4 ends in 2.3 days. After that its links are cut.",
+        21,
+        after="1m",
+        changes=[
+            (LEFT, {}, always(FOURTEEN_DAYS)),
+            (LEFT, {"node": "node-4", "document": "certificate"}, always(0.33 * 7 * 86_400 + 20 * 15)),
+            issued(30 * 86_400),
+            issued(7 * 86_400, {"node": "node-4", "document": "certificate"}),
+        ],
+        not_when={
+            "more than a third is left": [
+                (LEFT, {}, always(FOURTEEN_DAYS - 86_400)),
+                issued(30 * 86_400),
+            ],
+        },
     ),
     case(
         "BinomeshRevocationListOverdue",

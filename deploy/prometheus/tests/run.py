@@ -168,7 +168,7 @@ def tests_of(case):
 
 def moments():
     """What fires while a recording runs, and nothing else."""
-    from cases import MOMENTS, WHOLE
+    from cases import MOMENT_CHANGES, MOMENTS, WHOLE
 
     whole = {"alert": "moments", "recording": "cluster", "part": WHOLE}
     expected = [
@@ -183,7 +183,7 @@ def moments():
         }
         for at, firing in MOMENTS.values()
     ]
-    return test_of("all alerts", "as recorded", input_of(whole, []), []) | {
+    return test_of("all alerts", "as recorded", input_of(whole, MOMENT_CHANGES), []) | {
         "promql_expr_test": expected
     }
 
@@ -216,8 +216,7 @@ def alerts():
 def planted(name, rule):
     """Changes of one rule, or of the recording rule that it reads, each in words."""
     moved = lambda by: lambda found: f"{found[1]}{int(found[2]) * {'s': 1, 'm': 60, 'h': 3600}[found[3]] + by}s"
-    threshold = re.search(r"(?:[<>]=?|==) (-?[\d.]+)\n", rule)
-    if threshold:
+    for threshold in re.finditer(r"(?:[<>]=?|==) (-?[\d.]+)\n", rule):
         value = float(threshold[1])
         others = (value - 2, value + 2) if abs(value) <= 5 and value == int(value) else (value * 0.5, value * 1.5)
         for other in others:

@@ -1,0 +1,247 @@
+//! A panel as a picture or as text.
+
+use plotters::prelude::*;
+
+use super::Thresholds;
+use super::answer::Event;
+use super::prometheus::{Series, Window};
+use crate::figure::chart::{COLOURS, DrawingError};
+
+const WIDTH: u32 = 600;
+const HEIGHT: u32 = 240;
+const FONT: (&str, i32) = ("sans-serif", 15);
+const INK: RGBColor = RGBColor(34, 34, 34);
+const EVENT: RGBColor = RGBColor(196, 22, 42);
+
+/// A value with its unit, which is one of Grafana's.
+pub fn text_of(value: f64, unit: &str) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    match unit {
+        "s" => in_seconds(value),
+        "bytes" => scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
+        "Bps" => scaled(value, 1000.0, &["B/s", "kB/s", "MB/s", "GB/s"]),
+        "percentunit" => format!("{} %", rounded(value * 100.0)),
+        _ => scaled(value, 1000.0, &["", "k", "M", "G", "T"]),
+    }
+}
+
+fn in_seconds(value: f64) -> String {
+    let (size, unit) = match value.abs() {
+        size if size >= 172_800.0 => (86_400.0, "d"),
+        size if size >= 7_200.0 => (3_600.0, "h"),
+        size if size >= 120.0 => (60.0, "min"),
+        size if size >= 1.0 || size == 0.0 => (1.0, "s"),
+        size if size >= 1e-3 => (1e-3, "ms"),
+        _ => (1e-6, "µs"),
+    };
+    format!("{} {unit}", rounded(value / size))
+}
+
+fn scaled(value: f64, factor: f64, units: &[&str]) -> String {
+    let (mut value, mut units) = (value, units.iter().peekable());
+    let mut unit = units.next().copied().unwrap_or_default();
+    while value.abs() >= factor && units.peek().is_some() {
+        value /= factor;
+        unit = units.next().copied().unwrap_or_default();
+    }
+    format!("{} {unit}", rounded(value)).trim_end().to_owned()
+}
+
+/// Three digits, or all before the point.
+fn rounded(value: f64) -> f64 {
+    let digits = 2 - value.abs().max(1e-9).log10().floor() as i32;
+    let factor = 10_f64.powi(digits.clamp(0, 9));
+    (value * factor).round() / factor
+}
+
+/// The colour of a value: that of the highest threshold it has reached.
+pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
+    let reached = thresholds.steps.iter();
+    let reached = reached.filter(|step| step.value.is_none_or(|from| value >= from));
+    match reached.last().map(|step| step.color.as_str()) {
+        Some("red") => "#c4162a",
+        Some("orange") => "#a84d00",
+        Some("yellow") => "#806000",
+        Some("green") => "#2b7a3d",
+        _ => "#1f60c4",
+    }
+}
+
+/// The colour of the curve at a place of the legend.
+pub fn colour_at(place: usize) -> RGBColor {
+    COLOURS[place % COLOURS.len()]
+}
+
+/// Curves over time, with a line at each event; nothing if they have no value.
+pub fn chart(
+    series: &[(String, Series)],
+    unit: &str,
+    window: Window,
+    events: &[Event],
+) -> Result<Option<String>, DrawingError> {
+    let values = series.iter().flat_map(|(_, one)| &one.points);
+    let values = values
+        .map(|(_, value)| *value)
+        .filter(|value| value.is_finite());
+    let Some(highest) = values.clone().reduce(f64::max) else {
+        return Ok(None);
+    };
+    let lowest = values.fold(0.0, f64::min);
+    let highest = if highest > lowest {
+        highest + (highest - lowest) * 0.05
+    } else {
+        lowest + 1.0
+    };
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        root.fill(&WHITE)?;
+        // Times count back from the end.
+        let back = |time: f64| time - window.end;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(8)
+            .margin_right(16)
+            .x_label_area_size(28)
+            .y_label_area_size(76)
+            .build_cartesian_2d(back(window.start)..0.0, lowest..highest)?;
+        chart
+            .configure_mesh()
+            .x_labels(6)
+            .y_labels(5)
+            .x_label_formatter(&|time| match *time {
+                0.0 => "now".to_owned(),
+                time => in_seconds(time).replace('-', "−"),
+            })
+            .y_label_formatter(&|value| text_of(*value, unit))
+            .bold_line_style(RGBColor(226, 226, 226))
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK)
+            .label_style(FONT.into_font().color(&INK))
+            .draw()?;
+        for event in events {
+            let at = back(event.time);
+            chart.draw_series(DashedLineSeries::new(
+                [(at, lowest), (at, highest)],
+                4,
+                3,
+                EVENT.stroke_width(1),
+            ))?;
+        }
+        for (place, (_, one)) in series.iter().enumerate() {
+            let colour = colour_at(place);
+            for run in runs(&one.points, window.step) {
+                let run: Vec<_> = run
+                    .iter()
+                    .map(|(time, value)| (back(*time), *value))
+                    .collect();
+                if let [alone] = run[..] {
+                    chart.draw_series([Circle::new(alone, 2, colour.filled())])?;
+                } else {
+                    chart.draw_series(LineSeries::new(run, colour.stroke_width(2)))?;
+                }
+            }
+        }
+        root.present()?;
+    }
+    Ok(Some(svg))
+}
+
+/// Points without a gap between them. A value that is no number is a gap.
+fn runs(points: &[(f64, f64)], step: f64) -> Vec<Vec<(f64, f64)>> {
+    let mut runs: Vec<Vec<(f64, f64)>> = Vec::new();
+    for point in points.iter().filter(|(_, value)| value.is_finite()) {
+        match runs.last_mut() {
+            Some(run) if run.last().is_some_and(|last| point.0 - last.0 < step * 1.5) => {
+                run.push(*point);
+            }
+            _ => runs.push(vec![*point]),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dashboards::Threshold;
+
+    #[test]
+    fn values_have_the_units_of_grafana() {
+        for (value, unit, text) in [
+            (0.0, "short", "0"),
+            (1_234.0, "short", "1.23 k"),
+            (0.5, "percentunit", "50 %"),
+            (1_572_864.0, "bytes", "1.5 MiB"),
+            (2_500_000.0, "Bps", "2.5 MB/s"),
+            (0.0042, "s", "4.2 ms"),
+            (0.000_25, "s", "250 µs"),
+            (90.0, "s", "90 s"),
+            (-600.0, "s", "-10 min"),
+            (864_000.0, "s", "10 d"),
+            (f64::NAN, "s", "–"),
+        ] {
+            assert_eq!(text_of(value, unit), text, "{value} {unit}");
+        }
+    }
+
+    #[test]
+    fn a_value_has_the_colour_of_the_highest_threshold_that_it_reached() {
+        let step = |color: &str, value| Threshold {
+            color: color.to_owned(),
+            value,
+        };
+        let steps = vec![step("green", None), step("red", Some(2.0))];
+        let thresholds = Thresholds { steps };
+        assert_eq!(colour_of(1.9, &thresholds), "#2b7a3d");
+        assert_eq!(colour_of(2.0, &thresholds), "#c4162a");
+    }
+
+    #[test]
+    fn a_curve_is_broken_at_gaps_and_at_values_that_are_no_numbers() {
+        let points = [
+            (1.0, 1.0),
+            (2.0, f64::NAN),
+            (3.0, 1.0),
+            (4.0, 2.0),
+            (9.0, 1.0),
+        ];
+        let runs = runs(&points, 1.0);
+        assert_eq!(
+            runs,
+            [
+                vec![(1.0, 1.0)],
+                vec![(3.0, 1.0), (4.0, 2.0)],
+                vec![(9.0, 1.0)]
+            ]
+        );
+    }
+
+    #[test]
+    fn curves_without_a_value_are_no_chart() {
+        let window = Window {
+            start: 0.0,
+            end: 10.0,
+            step: 1.0,
+        };
+        let with = |points| {
+            let labels = Default::default();
+            [("one".to_owned(), Series { labels, points })]
+        };
+        let none = chart(&with(vec![(1.0, f64::NAN)]), "s", window, &[]).expect("it draws");
+        assert_eq!(none, None);
+        let event = Event {
+            time: 3.0,
+            text: "Down".to_owned(),
+        };
+        let points = vec![(1.0, 1.0), (2.0, 4.0)];
+        let drawn = chart(&with(points), "s", window, &[event]).expect("it draws");
+        let drawn = drawn.expect("a chart");
+        assert!(
+            drawn.contains("-10 s") || drawn.contains("−10 s"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("polyline"), "{drawn}");
+    }
+}

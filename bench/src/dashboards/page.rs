@@ -1,0 +1,193 @@
+//! One page with all dashboards, which needs nothing else.
+
+use std::collections::BTreeSet;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Variables;
+use super::answer::{AnsweredDashboard, AnsweredPanel, Event};
+use super::draw::{chart, colour_at, colour_of, text_of};
+use super::prometheus::Window;
+use crate::figure::chart::DrawingError;
+
+/// How many series the legend of a chart names, and a panel of numbers shows.
+const NAMED: usize = 12;
+/// How many rows a table has.
+const ROWS: usize = 256;
+/// How many alerts are listed.
+const EVENTS: usize = 100;
+
+const STYLE: &str = "
+:root { color: #222; background: #f4f5f5; font: 15px/1.45 system-ui, sans-serif; }
+body { max-width: 1500px; margin: 0 auto; padding: 0 12px 48px; }
+h1 { margin: 20px 0 4px; } h2 { margin: 36px 0 8px; } h3 { grid-column: 1 / -1; margin: 12px 0 0; font-size: 1rem; }
+nav a { margin-right: 16px; }
+.panels { display: grid; gap: 10px; grid-template-columns: repeat(24, minmax(0, 1fr)); }
+.panel { background: #fff; border: 1px solid #d8d9da; border-radius: 4px; padding: 8px 10px; min-width: 0; }
+@media (max-width: 900px) { .panel { grid-column: 1 / -1 !important; } }
+.panel h4 { margin: 0; font-size: .9375rem; } .small { color: #555; font-size: .8125rem; margin: 2px 0 6px; }
+svg { display: block; width: 100%; height: auto; }
+.legend { list-style: none; margin: 4px 0 0; padding: 0; font-size: .8125rem; display: flex; flex-wrap: wrap; gap: 2px 16px; }
+.legend i { display: inline-block; width: 14px; height: 3px; margin-right: 6px; vertical-align: middle; }
+.numbers { display: flex; flex-wrap: wrap; gap: 8px; }
+.number { color: #fff; border-radius: 4px; padding: 8px 12px; flex: 1; text-align: center; }
+.number b { display: block; font-size: 1.6rem; line-height: 1.2; }
+.none { color: #666; padding: 24px 0; text-align: center; }
+.scroll { overflow: auto; max-height: 320px; } table { border-collapse: collapse; font-size: .8125rem; width: 100%; }
+th, td { text-align: left; padding: 3px 12px 3px 0; border-bottom: 1px solid #e3e3e3; white-space: nowrap; }
+.event { color: #c4162a; }
+";
+
+/// The whole page, as of the end of the window.
+pub fn page(
+    dashboards: &[AnsweredDashboard],
+    variables: &Variables,
+    window: Window,
+    from: &str,
+) -> Result<String, DrawingError> {
+    let sections: Result<Vec<Markup>, _> =
+        dashboards.iter().map(|one| section(one, window)).collect();
+    let sections = sections?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Binomesh: dashboards" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Binomesh" }
+                p.small {
+                    "The last " (text_of(variables.range_seconds as f64, "s")) " of " (from) ", cluster "
+                    code { (variables.cluster) } ", node " code { (variables.node) } "."
+                }
+                nav { @for one in dashboards { a href={ "#" (anchor(&one.title)) } { (one.title) } } }
+                @for section in sections { (section) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn anchor(title: &str) -> String {
+    title
+        .to_lowercase()
+        .replace(|sign: char| !sign.is_ascii_alphanumeric(), "-")
+}
+
+fn section(dashboard: &AnsweredDashboard, window: Window) -> Result<Markup, DrawingError> {
+    let panels = dashboard.panels.iter();
+    let panels: Result<Vec<Markup>, _> = panels
+        .map(|one| panel(one, window, &dashboard.events))
+        .collect();
+    let panels = panels?;
+    Ok(html! {
+        h2 id=(anchor(&dashboard.title)) { (dashboard.title) }
+        @if !dashboard.events.is_empty() { (events(&dashboard.events, window)) }
+        div.panels { @for panel in panels { (panel) } }
+    })
+}
+
+fn events(events: &[Event], window: Window) -> Markup {
+    html! {
+        details {
+            summary.event { (events.len()) " alerts began to fire" }
+            ul { @for event in events.iter().take(EVENTS) {
+                li { (text_of(window.end - event.time, "s")) " ago: " (event.text) }
+            } }
+            @if events.len() > EVENTS { p.small { "and " (events.len() - EVENTS) " more" } }
+        }
+    }
+}
+
+fn panel(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup, DrawingError> {
+    let panel = &one.panel;
+    if panel.kind == "row" {
+        return Ok(html! { h3 { (panel.title) } });
+    }
+    let content = match panel.kind.as_str() {
+        _ if !one.is_answered() => html! { p.none { "no such series" } },
+        "stat" => numbers(one),
+        "table" => table(one),
+        "timeseries" => curves(one, window, events)?,
+        kind => html! { p.none { "panels of type " (kind) " are not drawn" } },
+    };
+    Ok(html! {
+        div.panel style={ "grid-column: span " (panel.grid_pos.w.clamp(1, 24)) } {
+            h4 { (panel.title) }
+            p.small { (panel.description) }
+            (content)
+        }
+    })
+}
+
+fn numbers(one: &AnsweredPanel) -> Markup {
+    let defaults = &one.panel.field_config.defaults;
+    html! {
+        div.numbers { @for (name, series) in one.series.iter().take(NAMED) {
+            @let value = series.points.last().map_or(f64::NAN, |(_, value)| *value);
+            div.number style={ "background: " (colour_of(value, &defaults.thresholds)) } {
+                b { (text_of(value, &defaults.unit)) } (name)
+            }
+        } }
+        (more(one))
+    }
+}
+
+fn more(one: &AnsweredPanel) -> Markup {
+    html! { @if one.series.len() > NAMED { p.small { "and " (one.series.len() - NAMED) " more" } } }
+}
+
+fn curves(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup, DrawingError> {
+    let unit = &one.panel.field_config.defaults.unit;
+    let Some(image) = chart(&one.series, unit, window, events)? else {
+        return Ok(html! { p.none { "no value in this time" } });
+    };
+    Ok(html! {
+        div role="img" aria-label=(one.panel.title) { (PreEscaped(inline(&image))) }
+        ul.legend { @for (place, (name, series)) in one.series.iter().take(NAMED).enumerate() {
+            @let last = series.points.last().map_or(f64::NAN, |(_, value)| *value);
+            @let plotters::style::RGBColor(red, green, blue) = colour_at(place);
+            li { i style={ "background: rgb(" (red) "," (green) "," (blue) ")" } {} (name) ": " (text_of(last, unit)) }
+        } }
+        (more(one))
+    })
+}
+
+/// A picture in a page needs no namespace.
+fn inline(image: &str) -> String {
+    image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
+}
+
+/// The labels of each series, and its value unless the dashboard hides it.
+fn table(one: &AnsweredPanel) -> Markup {
+    let options = one.panel.transformations.iter().map(|one| &one.options);
+    let is_hidden = |column: &str| {
+        let mut options = options.clone();
+        options.any(|options| options.exclude_by_name.get(column) == Some(&true))
+    };
+    let columns: BTreeSet<&String> = one
+        .series
+        .iter()
+        .flat_map(|(_, one)| one.labels.keys())
+        .collect();
+    let columns: Vec<&String> = columns
+        .into_iter()
+        .filter(|column| !is_hidden(column))
+        .collect();
+    let unit = &one.panel.field_config.defaults.unit;
+    html! {
+        div.scroll { table {
+            thead { tr { @for column in &columns { th { (column) } } @if !is_hidden("Value") { th { "value" } } } }
+            tbody { @for (_, series) in one.series.iter().take(ROWS) { tr {
+                @for column in &columns { td { (series.labels.get(*column).map_or("", String::as_str)) } }
+                @if !is_hidden("Value") {
+                    td { (text_of(series.points.last().map_or(f64::NAN, |(_, value)| *value), unit)) }
+                }
+            } } }
+        } }
+        @if one.series.len() > ROWS { p.small { "and " (one.series.len() - ROWS) " more" } }
+    }
+}

@@ -1,0 +1,246 @@
+//! Queries of a Prometheus server.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::net::TcpStream;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest answer that is read.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// A Prometheus server without TLS.
+#[derive(Debug, Clone)]
+pub struct Prometheus {
+    host: String,
+    port: u16,
+    path: String,
+}
+
+/// A text that is no address of a Prometheus server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no address of a Prometheus; expected http://HOST:PORT, without TLS")]
+pub struct InvalidAddress(String);
+
+impl FromStr for Prometheus {
+    type Err = InvalidAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidAddress(text.to_owned());
+        let uri: Uri = text.parse().map_err(|_| invalid())?;
+        match (uri.scheme_str(), uri.host(), uri.query()) {
+            (Some("http"), Some(host), None) if !host.is_empty() => Ok(Self {
+                host: host.to_owned(),
+                port: uri.port_u16().unwrap_or(80),
+                path: uri.path().trim_end_matches('/').to_owned(),
+            }),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+impl std::fmt::Display for Prometheus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}:{}{}", self.host, self.port, self.path)
+    }
+}
+
+/// A query without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// Nobody answers there.
+    #[error("cannot reach Prometheus at http://{address}: {reason}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It does not answer so.
+    #[error("what http://{address} answers is no answer of Prometheus: {reason}")]
+    Garbled {
+        /// Where.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It refused the query.
+    #[error("Prometheus refuses {query:?}: {reason}")]
+    Refused {
+        /// The query.
+        query: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A series of an answer: its labels, and values with their times in seconds since 1970.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Its labels, its name as `__name__` among them.
+    pub labels: BTreeMap<String, String>,
+    /// From the oldest to the newest. A value may be infinite or no number.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The time that is asked for, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// From here.
+    pub start: f64,
+    /// Until here.
+    pub end: f64,
+    /// How far the points are apart.
+    pub step: f64,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    error: Option<String>,
+    data: Option<Data>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    result: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    metric: BTreeMap<String, String>,
+    value: Option<(f64, String)>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+}
+
+impl From<Row> for Series {
+    fn from(row: Row) -> Self {
+        let points = row.value.into_iter().chain(row.values);
+        // Prometheus writes NaN, +Inf and -Inf, which all parse.
+        let points = points.filter_map(|(time, value)| Some((time, value.parse().ok()?)));
+        Self {
+            labels: row.metric,
+            points: points.collect(),
+        }
+    }
+}
+
+impl Prometheus {
+    /// What holds at a time.
+    pub async fn at(&self, query: &str, time: f64) -> Result<Vec<Series>, QueryError> {
+        let time = time.to_string();
+        self.ask("query", &[("query", query), ("time", &time)])
+            .await
+    }
+
+    /// What held over a time.
+    pub async fn over(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
+        let [start, end, step] = [window.start, window.end, window.step].map(|n| n.to_string());
+        let fields = [
+            ("query", query),
+            ("start", &start),
+            ("end", &end),
+            ("step", &step),
+        ];
+        self.ask("query_range", &fields).await
+    }
+
+    async fn ask(&self, what: &str, fields: &[(&str, &str)]) -> Result<Vec<Series>, QueryError> {
+        let address = format!("{}:{}", self.host, self.port);
+        let body = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(fields)
+            .finish();
+        let text = match tokio::time::timeout(TIMEOUT, self.post(what, body)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(reason)) => return Err(QueryError::Unreachable { address, reason }),
+            Err(_) => {
+                let reason = format!("no answer within {} s", TIMEOUT.as_secs());
+                return Err(QueryError::Unreachable { address, reason });
+            }
+        };
+        let answer: Answer = serde_json::from_slice(&text).map_err(|error| {
+            let (address, reason) = (address.clone(), error.to_string());
+            QueryError::Garbled { address, reason }
+        })?;
+        match (answer.data, answer.error) {
+            (Some(data), _) => Ok(data.result.into_iter().map(Series::from).collect()),
+            (None, Some(reason)) => {
+                let query = fields.first().map_or("", |(_, query)| *query).to_owned();
+                Err(QueryError::Refused { query, reason })
+            }
+            (None, None) => Err(QueryError::Garbled {
+                address,
+                reason: "it has neither data nor an error".to_owned(),
+            }),
+        }
+    }
+
+    /// The body of an answer, whatever its status is: refusals are JSON, too.
+    async fn post(&self, what: &str, body: String) -> Result<Bytes, String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let host = self.host.trim_matches(['[', ']']);
+        let stream = TcpStream::connect((host, self.port)).await;
+        let stream = TokioIo::new(stream.map_err(|error| text(&error))?);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
+            .await
+            .map_err(|error| text(&error))?;
+        let request = hyper::Request::post(format!("{}/api/v1/{what}", self.path))
+            .header(HOST, format!("{}:{}", self.host, self.port))
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| text(&error))?;
+        let answered = async {
+            let response = sender.send_request(request).await;
+            let body = response.map_err(|error| text(&error))?.into_body();
+            let body = Limited::new(body, MAX_ANSWER).collect().await;
+            Ok(body.map_err(|error| error.to_string())?.to_bytes())
+        };
+        tokio::select! {
+            biased;
+            answer = answered => answer,
+            Err(error) = connection => Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_with_a_port_and_without_tls() {
+        let prometheus: Prometheus = "http://[::1]:9090/prom/".parse().expect("an address");
+        assert_eq!(
+            (&*prometheus.host, prometheus.port, &*prometheus.path),
+            ("[::1]", 9090, "/prom")
+        );
+        for other in [
+            "",
+            "127.0.0.1:9090",
+            "https://host:1",
+            "http://host:1/?q=2",
+            "http://:1",
+        ] {
+            let refused = other.parse::<Prometheus>();
+            assert_eq!(refused.unwrap_err(), InvalidAddress(other.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_series_has_its_values_with_their_times() {
+        let row = r#"{"metric": {"node": "a"}, "values": [[1, "0.5"], [2.5, "NaN"], [3, "+Inf"]]}"#;
+        let series = Series::from(serde_json::from_str::<Row>(row).expect("a row"));
+        assert_eq!(series.labels["node"], "a");
+        assert_eq!(series.points[0], (1.0, 0.5));
+        assert!(series.points[1].1.is_nan());
+        assert_eq!(series.points[2], (3.0, f64::INFINITY));
+    }
+}

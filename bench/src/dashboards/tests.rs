@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::answer::{AnsweredDashboard, AnsweredPanel, Event, answer};
+use super::page::page;
+use super::prometheus::{Prometheus, QueryError, Series};
+use super::*;
+
+fn shipped() -> Vec<Dashboard> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/grafana/dashboards");
+    read(&folder).expect("the dashboards are read")
+}
+
+fn variables() -> Variables {
+    Variables {
+        cluster: "blue".to_owned(),
+        node: "node-[0-3]".to_owned(),
+        scrape_seconds: 15,
+        range_seconds: 600,
+    }
+}
+
+#[test]
+fn no_variable_of_grafana_is_left_in_the_shipped_queries() {
+    let dashboards = shipped();
+    assert_eq!(dashboards.len(), 3);
+    let queries = dashboards.iter().flat_map(|one| &one.panels);
+    let queries: Vec<_> = queries.flat_map(|panel| &panel.targets).collect();
+    assert!(queries.len() > 50);
+    for query in queries {
+        let filled = variables().fill(&query.expr);
+        assert!(!filled.contains('$'), "{filled}");
+    }
+    let rate = variables().fill("rate(x{node=~\"$node\"}[$__rate_interval]) + y[$__range]");
+    assert_eq!(rate, "rate(x{node=~\"node-[0-3]\"}[60s]) + y[600s]");
+}
+
+#[test]
+fn the_shipped_panels_are_of_kinds_that_are_drawn() {
+    let dashboards = shipped();
+    for panel in dashboards.iter().flat_map(|one| &one.panels) {
+        let kind = panel.kind.as_str();
+        assert!(
+            ["row", "stat", "timeseries", "table"].contains(&kind),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_without_dashboards_and_a_file_that_is_none_are_errors_with_their_paths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = read(folder.path()).unwrap_err();
+    assert!(matches!(&error, DashboardError::Empty(path) if path == folder.path()));
+    let file = folder.path().join("broken.json");
+    std::fs::write(&file, "{\"title\": 1}").expect("a file");
+    let error = read(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("broken.json is no dashboard of Grafana"),
+        "{error}"
+    );
+    let error = read(&file).unwrap_err().to_string();
+    assert!(
+        error.contains("cannot read") && error.contains("broken.json"),
+        "{error}"
+    );
+}
+
+/// Each panel of a dashboard with a series of the same two points.
+fn answered(dashboard: &Dashboard, end: f64) -> AnsweredDashboard {
+    let series = Series {
+        labels: BTreeMap::from([("node".to_owned(), "<node-0>".to_owned())]),
+        points: vec![(end - 2.0, 3.0), (end - 1.0, 4.0)],
+    };
+    let panels = dashboard.panels.iter().map(|panel| AnsweredPanel {
+        panel: panel.clone(),
+        series: match panel.title.as_str() {
+            "Overlays" => Vec::new(),
+            _ => vec![("<node-0>".to_owned(), series.clone())],
+        },
+    });
+    AnsweredDashboard {
+        title: dashboard.title.clone(),
+        panels: panels.collect(),
+        events: vec![Event {
+            time: end - 60.0,
+            text: "BinomeshNodeDown node-3".to_owned(),
+        }],
+    }
+}
+
+#[test]
+fn the_page_has_every_panel_and_refers_to_nothing_outside() {
+    let dashboards = shipped();
+    let window = variables().window(1_000_000.0);
+    let all: Vec<_> = dashboards
+        .iter()
+        .map(|one| answered(one, window.end))
+        .collect();
+    let text = page(&all, &variables(), window, "http://prometheus").expect("a page");
+    for panel in dashboards.iter().flat_map(|one| &one.panels) {
+        let title = maud::html! { (panel.title) }.into_string();
+        assert!(text.contains(&title), "{title}");
+    }
+    assert!(text.contains("60 s ago: BinomeshNodeDown node-3"));
+    assert!(text.contains("&lt;node-0&gt;") && !text.contains("<node-0>"));
+    assert_eq!(text.matches("no such series").count(), 1);
+    let outside = ["src=", "url(", "<script", "<link", "href=\"http"];
+    assert!(outside.iter().all(|one| !text.contains(one)));
+}
+
+#[test]
+fn a_window_ends_at_a_whole_step_and_has_at_most_240_points() {
+    for range_seconds in [15, 600, 3_600, 86_400, 31_536_000] {
+        let variables = Variables {
+            range_seconds,
+            ..variables()
+        };
+        let window = variables.window(1_000_003.7);
+        assert!((window.end - window.start) / window.step <= 240.0);
+        assert_eq!(window.end % window.step, 0.0);
+        assert!(window.end <= 1_000_003.7 && window.end > 1_000_003.7 - window.step);
+    }
+}
+
+/// A server that answers every request so, and the requests that it has read.
+async fn server(answer: &'static str) -> Prometheus {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await;
+            assert!(request.starts_with(b"POST /api/v1/query"), "{read:?}");
+            let length = answer.len();
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}");
+            stream.write_all(text.as_bytes()).await.expect("it is read");
+        }
+    });
+    format!("http://{address}").parse().expect("an address")
+}
+
+#[tokio::test]
+async fn what_prometheus_answers_is_shown_and_what_it_refuses_is_told() {
+    let dashboard = &shipped()[0];
+    let window = variables().window(1_000_000.0);
+    let ask = async |text| answer(dashboard, &server(text).await, &variables(), window).await;
+
+    let good = r#"{"status": "success", "data": {"resultType": "vector",
+        "result": [{"metric": {"node": "a", "alertname": "Down"}, "value": [5, "1.5"]}]}}"#;
+    let answered = ask(good).await.expect("an answer");
+    assert!(
+        answered
+            .panels
+            .iter()
+            .all(|one| one.is_answered() == one.asks())
+    );
+    assert_eq!(answered.events[0].text, "Down a");
+
+    let refusal = r#"{"status": "error", "errorType": "bad_data", "error": "parse error"}"#;
+    let refused = ask(refusal).await.unwrap_err();
+    assert!(matches!(&refused, QueryError::Refused { reason, .. } if reason == "parse error"));
+
+    let garbled = ask("<html>").await.unwrap_err();
+    assert!(matches!(garbled, QueryError::Garbled { .. }), "{garbled}");
+    let empty = ask("{}").await.unwrap_err();
+    assert!(matches!(empty, QueryError::Garbled { .. }), "{empty}");
+}
