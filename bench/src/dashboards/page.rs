@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::Variables;
 use super::answer::{AnsweredDashboard, AnsweredPanel, Event};
 use super::draw::{chart, colour_at, colour_of, text_of};
-use super::prometheus::Window;
+use super::prometheus::{Series, Window};
 use crate::figure::chart::DrawingError;
 
 /// How many series the legend of a chart names, and a panel of numbers shows.
@@ -148,12 +148,20 @@ fn curves(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Marku
     Ok(html! {
         div role="img" aria-label=(one.panel.title) { (PreEscaped(inline(&image))) }
         ul.legend { @for (place, (name, series)) in one.series.iter().take(NAMED).enumerate() {
-            @let last = series.points.last().map_or(f64::NAN, |(_, value)| *value);
+            @let last = current(series, window);
             @let plotters::style::RGBColor(red, green, blue) = colour_at(place);
             li { i style={ "background: rgb(" (red) "," (green) "," (blue) ")" } {} (name) ": " (text_of(last, unit)) }
         } }
         (more(one))
     })
+}
+
+/// The value at the end of the window, if the series goes on until there.
+fn current(series: &Series, window: Window) -> f64 {
+    match series.points.last() {
+        Some((time, value)) if window.end - time < window.step * 1.5 => *value,
+        _ => f64::NAN,
+    }
 }
 
 /// A picture in a page needs no namespace.

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 
 use super::answer::{AnsweredDashboard, AnsweredPanel, Event, answer};
 use super::page::page;
-use super::prometheus::{Prometheus, QueryError, Series};
+use super::prometheus::{Prometheus, QueryError, Series, Window};
 use super::*;
 
 fn shipped() -> Vec<Dashboard> {
@@ -107,6 +107,13 @@ fn the_page_has_every_panel_and_refers_to_nothing_outside() {
     assert!(text.contains("60 s ago: BinomeshNodeDown node-3"));
     assert!(text.contains("&lt;node-0&gt;") && !text.contains("<node-0>"));
     assert_eq!(text.matches("no such series").count(), 1);
+    // In a legend is the value of now. A window that ends later shows none.
+    let later = Window {
+        end: window.end + 60.0,
+        ..window
+    };
+    let ended = page(&all, &variables(), later, "http://prometheus").expect("a page");
+    assert!(text.contains("&lt;node-0&gt;: 4") && !ended.contains("&lt;node-0&gt;: 4"));
     let outside = ["src=", "url(", "<script", "<link", "href=\"http"];
     assert!(outside.iter().all(|one| !text.contains(one)));
 }

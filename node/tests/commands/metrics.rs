@@ -19,8 +19,8 @@ const PARTS: [&str; 5] = [
 fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-        What `/metrics` of a node shows. Each series has the label `node`, the node's name, besides those of its row. Counters whose labels\n\
-        are known beforehand begin at 0. Series of a neighbour end with its link, at once. This page is written from the code: `BINOMESH_WRITE_DOCS=1 cargo test -p binomesh --test commands metrics`.\n",
+        What `/metrics` of a node shows. Each series has the label `node`, the node's name, besides those of its row. Counters and\n\
+        histograms whose labels are known beforehand begin at 0. Series of a neighbour end with its link, at once. This page is written from the code: `BINOMESH_WRITE_DOCS=1 cargo test -p binomesh --test commands metrics`.\n",
     );
     for (part, registry) in PARTS.iter().zip(catalogue::ALL) {
         text.push_str(&section(part, registry));
