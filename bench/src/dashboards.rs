@@ -19,12 +19,12 @@ pub struct Dashboard {
     pub title: String,
     /// From top to bottom, rows among them.
     pub panels: Vec<Panel>,
-    /// What is marked in all its charts.
+    /// Events that are marked in all its charts.
     #[serde(default)]
     pub annotations: Annotations,
 }
 
-/// What is marked in all charts of a dashboard.
+/// Events that are marked in all charts of a dashboard.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Annotations {
     /// The queries.
@@ -153,7 +153,7 @@ pub enum DashboardError {
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault and its line.
         reason: serde_json::Error,
     },
     /// It has none.
@@ -161,7 +161,7 @@ pub enum DashboardError {
     Empty(PathBuf),
 }
 
-/// What is put in the place of Grafana's variables.
+/// The values of Grafana's variables.
 #[derive(Debug, Clone)]
 pub struct Variables {
     /// A regular expression for the label `cluster`.

@@ -212,3 +212,35 @@ fn show_slow(peer: &SlowPeer) {
         series.set(value as f64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_and_histograms_whose_series_are_known_begin_at_0() {
+        let exporter = Exporter::new("node-0").expect("its buckets are fine");
+        let text = exporter.handle.render();
+        let (mut counters, mut histograms) = (0, 0);
+        for metric in catalogue::ALL.iter().flat_map(|registry| registry.metrics) {
+            let (description, kind) = (metric.description(), metric.kind());
+            let is_known = description.labels.iter().all(|one| !one.values.is_empty());
+            let begun = match kind {
+                "counter" => format!("\n{}{{", description.name),
+                "histogram" => format!("\n{}_count{{", description.name),
+                _ => continue,
+            };
+            let lines = text.match_indices(&begun).map(|(at, _)| &text[at + 1..]);
+            let lines: Vec<&str> = lines.filter_map(|rest| rest.lines().next()).collect();
+            let wanted = description.labels.iter().map(|one| one.values.len());
+            let wanted: usize = wanted.product();
+            assert_eq!(lines.len(), if is_known { wanted } else { 0 }, "{begun}");
+            assert!(lines.iter().all(|line| line.ends_with(" 0")), "{lines:?}");
+            match kind {
+                "counter" => counters += 1,
+                _ => histograms += 1,
+            }
+        }
+        assert!(counters > 50 && histograms >= 5, "{counters} {histograms}");
+    }
+}
