@@ -98,12 +98,12 @@ pub struct FieldDefaults {
     /// In what they are measured: a unit of Grafana.
     #[serde(default)]
     pub unit: String,
-    /// Their colours.
+    /// The colours of values.
     #[serde(default)]
     pub thresholds: Thresholds,
 }
 
-/// From which value on which colour is shown.
+/// The values from which on a colour is shown.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Thresholds {
     /// From the lowest to the highest.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use binomesh_bench::command::chaos::scenario::Scenario;
+use binomesh_bench::command::chaos::trial::Play;
 use binomesh_bench::command::chaos::{Chaos, Row, campaign};
 use binomesh_overlay::Planted;
 use clap::Parser;
@@ -37,10 +38,36 @@ fn a_seed_replays_whatever_runs_beside_it() {
     let beside = run(&["--seeds", "3", "--first-seed", "2", "--minutes", "1"]);
     let twice = run(&["--seeds", "3", "--first-seed", "2", "--minutes", "1"]);
     let figures = |row: &Row| (row.faults, row.sent, row.deliveries);
+    assert_eq!(alone.digest, None);
     assert_eq!(figures(&beside), figures(&twice));
     assert!(figures(&alone) < figures(&beside));
     let again = run(&["--seeds", "1", "--first-seed", "3", "--minutes", "1"]);
     assert_eq!(figures(&alone), figures(&again));
+}
+
+#[test]
+fn a_digest_tells_runs_apart_that_differ_and_no_others() {
+    let run = |first: &str, threads: &str| {
+        let digest = ["--digest", "--minutes", "1", "--nodes", "5", "--seeds", "2"];
+        let others = ["--first-seed", first, "--threads", threads];
+        run(&[digest.as_slice(), &others].concat())
+            .digest
+            .expect("it was asked for")
+    };
+    let one = run("3", "1");
+    assert_eq!(one, run("3", "2"));
+    assert_ne!(one, run("4", "1"));
+
+    // Of a bug that changes one message, too.
+    let scenario = chaos(&["--minutes", "1", "--nodes", "5"]).draw(3);
+    let digest = |planted| {
+        let is_hashed = true;
+        let outcome = campaign::play(&scenario, Play { planted, is_hashed });
+        outcome.digest.expect("it was asked for")
+    };
+    let bug = Planted::new(binomesh_overlay::Bug::MissingRefresh);
+    assert_eq!(digest(Planted::default()), digest(Planted::default()));
+    assert_ne!(digest(Planted::default()), digest(bug));
 }
 
 #[test]
@@ -80,7 +107,7 @@ fn a_scenario_without_some_steps_plays_on() {
     });
     scenario.messages.truncate(20);
     scenario.nodes = 9;
-    let outcome = campaign::play(&scenario, Planted::NONE);
+    let outcome = campaign::play(&scenario, Play::default());
     assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
     assert!(outcome.faults > 0 && outcome.published > 0);
 }
@@ -98,7 +125,7 @@ fn past_failures_stay_mended() {
         let name = path.display();
         let scenario = Scenario::parse(&std::fs::read_to_string(&path).unwrap());
         let scenario = scenario.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let outcome = campaign::play(&scenario, Planted::NONE);
+        let outcome = campaign::play(&scenario, Play::default());
         assert!(
             outcome.violations.is_empty(),
             "{name}: {:?}",
@@ -159,17 +186,17 @@ mod planted {
         let planted = Planted::new(bug);
         let chaos = chaos(&["--nodes", "6", "--minutes", "1", "--planted", bug.name()]);
         let failing = |seed: &u64| {
-            let outcome = campaign::play(&chaos.draw(*seed), planted);
+            let outcome = campaign::play(&chaos.draw(*seed), planted.into());
             !outcome.violations.is_empty()
         };
         let seed = (0..40).find(failing).unwrap();
         let long = chaos.draw(seed);
-        let outcome = campaign::play(&long, planted);
+        let outcome = campaign::play(&long, planted.into());
         let kind = outcome.violations[0].kind();
         let short = shrink::shrink(&long, kind, planted);
         let length = |scenario: &Scenario| scenario.faults.len() + scenario.messages.len();
         assert!(length(&short) * 2 < length(&long), "{}", short.text());
-        let outcome = campaign::play(&short, planted);
+        let outcome = campaign::play(&short, planted.into());
         assert!(outcome.violations.iter().any(|v| v.kind() == kind));
     }
 }

@@ -26,7 +26,7 @@ pub mod change;
 pub mod clique;
 pub mod config;
 pub mod detector;
-mod digest;
+pub mod digest;
 pub mod fingers;
 pub mod id;
 pub mod legitimate;

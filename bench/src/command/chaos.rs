@@ -11,11 +11,13 @@ pub mod trial;
 pub mod violation;
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use binomesh::Bootstrap;
 use binomesh_overlay::Planted;
+use binomesh_overlay::digest::Digest;
 use clap::Args;
 use serde::Serialize;
 
@@ -24,7 +26,7 @@ use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 use draw::Bounds;
 use scenario::{Given, Scenario};
-use trial::Outcome;
+use trial::{Outcome, Play};
 
 /// How many violations of a failing seed are printed.
 const SHOWN: usize = 8;
@@ -38,6 +40,7 @@ Examples:
   binomesh-bench chaos --first-seed 17 --seeds 1 --shrink --out /tmp
   binomesh-bench chaos --scenario /tmp/chaos-17.json
   binomesh-bench chaos --scenario bench/tests/scenarios/drawn
+  binomesh-bench chaos --seeds 200 --nodes 13 --digest --json
 
 Each seed draws a scenario: a size if --nodes is a range, small ones often, a
 deployment, a network, bursts of faults with quiet between them, and broadcasts and
@@ -89,6 +92,10 @@ pub struct Chaos {
     /// Write the scenarios of all seeds that fail as they were drawn.
     #[arg(long)]
     pub write: bool,
+    /// Print a hash of everything that all nodes of a seed are given and ask for, in its order:
+    /// builds with the same hashes behave the same.
+    #[arg(long)]
+    pub digest: bool,
     /// Where to write scenarios.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
@@ -174,10 +181,21 @@ pub struct Row {
     pub heal_rounds_p99: Option<u64>,
     /// How many messages between nodes were sent.
     pub sent: u64,
+    /// The hash of the digests of all seeds, if they were asked for.
+    pub digest: Option<String>,
     /// Real time.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
+}
+
+/// A digest of those of all seeds; none unless each has one. A seed that panicked has none.
+fn digest_of(outcomes: &BTreeMap<u64, Outcome>) -> Option<String> {
+    let digests = outcomes.values().map(|outcome| outcome.digest);
+    let digests: Vec<u64> = digests.collect::<Option<_>>()?;
+    let mut all = Digest::default();
+    digests.hash(&mut all);
+    Some(format!("{:016x}", all.finish()))
 }
 
 impl Chaos {
@@ -229,10 +247,13 @@ impl Chaos {
             0 => self.seeds,
             files => files as u64,
         };
-        let planted = self.planted();
+        let how = Play {
+            planted: self.planted(),
+            is_hashed: self.digest,
+        };
         let scenario = |number| self.scenario(given, number);
         let mut outcomes =
-            campaign::outcomes(count, self.threads, self.until_failure, planted, scenario);
+            campaign::outcomes(count, self.threads, self.until_failure, how, scenario);
         let row = self.row(&outcomes, watch.elapsed());
         outcomes.retain(|_, outcome| !outcome.violations.is_empty());
         (row, outcomes)
@@ -300,6 +321,7 @@ impl Chaos {
             heal_rounds_p99: at(0.99)
                 .map(|length| length.div_duration_f64(super::round()).ceil() as u64),
             sent: sum(|outcome| outcome.sent),
+            digest: digest_of(outcomes),
             wall_seconds: wall.as_secs_f64(),
             version: record::VERSION,
         }

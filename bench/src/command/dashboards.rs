@@ -113,7 +113,7 @@ impl Dashboards {
     }
 }
 
-/// The count of panels, and a note for those without an answer.
+/// The row of a dashboard. A note on stderr names each panel without an answer.
 fn row(dashboard: &AnsweredDashboard) -> Row {
     let panels: Vec<_> = dashboard.panels.iter().filter(|one| one.asks()).collect();
     let silent: Vec<_> = panels.iter().filter(|one| !one.is_answered()).collect();

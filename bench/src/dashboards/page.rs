@@ -169,7 +169,7 @@ fn inline(image: &str) -> String {
     image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
 }
 
-/// The labels of each series, and its value unless the dashboard hides it.
+/// A row for each series: its labels and its value, without the columns that the dashboard hides.
 fn table(one: &AnsweredPanel) -> Markup {
     let options = one.panel.transformations.iter().map(|one| &one.options);
     let is_hidden = |column: &str| {

@@ -67,8 +67,8 @@ pub enum TokenProblem {
     NoToken(&'static str),
 }
 
-/// What a client has to show. It keeps no token, only a hash: equal hashes are found in a time
-/// that says nothing of them, nor of how long the token is.
+/// The token that a client has to present, as its hash. Hashes are compared in constant time, so
+/// timing reveals neither the token nor its length.
 #[derive(Clone, PartialEq, Eq)]
 struct Token(blake3::Hash);
 
@@ -127,7 +127,7 @@ impl Admission {
         }
     }
 
-    /// The same, of credentials that were read.
+    /// As [`Admission::load`], with credentials that are already read. The token file is read here.
     pub fn of(
         config: &NodeConfig,
         credentials: &Credentials,

@@ -5,14 +5,14 @@ use metrics::Counter;
 
 use crate::catalogue;
 
-/// The counters of one node, whoever counts.
+/// The counters of pushes of one node. Each task that pushes or receives increments the same ones.
 #[derive(Debug)]
 pub(crate) struct PushCounts {
-    /// All members have it.
+    /// Pushes that all members have.
     pub(super) complete: Counter,
-    /// Some have not.
+    /// Pushes that some members do not have.
     pub(super) incomplete: Counter,
-    /// It did not come to its end.
+    /// Pushes that did not come to their end.
     pub(super) failed: Counter,
     /// Bytes of what this node pushes.
     pub(super) bytes_sent: Counter,

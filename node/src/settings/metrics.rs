@@ -3,12 +3,13 @@
 use super::{InvalidSetting, NodeConfig};
 
 impl NodeConfig {
-    /// Whether whoever reads metrics has to prove that it may, which needs TLS.
+    /// Whether a reader of metrics needs a certificate or a token, which needs TLS.
     pub const fn has_guarded_metrics(&self) -> bool {
         self.metrics_tls || self.metrics_token_file.is_some()
     }
 
-    /// Metrics beyond this host need `metrics_tls` or a token.
+    /// Refuse settings of metrics that contradict each other. Refuse an address beyond loopback
+    /// whose readers need neither a certificate nor a token.
     pub(crate) fn check_metrics(&self) -> Result<(), InvalidSetting> {
         let invalid = |key, value: String, expected| {
             Err(InvalidSetting {

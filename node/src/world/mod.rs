@@ -22,8 +22,10 @@ mod script;
 mod uplink;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
+use binomesh_overlay::digest::Digest;
 use binomesh_overlay::{Config, Effect, Outbox};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -64,6 +66,7 @@ pub struct World {
     goodbyes: BTreeSet<(Id, u64)>,
     relay: binomesh_routing::Config,
     uplinks: Option<uplink::Uplinks>,
+    digest: Option<Digest>,
     /// What a peer asks for, before it is performed.
     out: Out<Id>,
 }
@@ -170,6 +173,7 @@ impl World {
             goodbyes: BTreeSet::new(),
             relay: binomesh_routing::Config::default(),
             uplinks: None,
+            digest: None,
             out: Outbox::new(),
         }
     }
@@ -204,6 +208,24 @@ impl World {
     /// How many bytes were sent since [`World::set_uplinks`]; 0 before.
     pub fn bytes_sent(&self) -> u64 {
         self.uplinks.as_ref().map_or(0, uplink::Uplinks::bytes)
+    }
+
+    /// From now on all inputs and effects of all peers are hashed, in their order.
+    pub fn keep_digest(&mut self) {
+        self.digest.get_or_insert_default();
+    }
+
+    /// The hash of all that peers were given and asked for since [`World::keep_digest`]. Two
+    /// builds with the same digest of the same seed behave the same. Names do not enter it,
+    /// but the order of the variants of enums and of the fields of structs does.
+    pub fn digest(&self) -> Option<u64> {
+        self.digest.map(|digest| digest.finish())
+    }
+
+    fn note(&mut self, id: Id, what: &impl Hash) {
+        if let Some(digest) = &mut self.digest {
+            (self.now, id, what).hash(digest);
+        }
     }
 
     /// How many links were dialled so far: claimed by an end while the other did
@@ -271,6 +293,7 @@ impl World {
 
     /// Give an input to a live peer and perform what it asks for.
     pub fn feed(&mut self, id: Id, input: Input<Id>) {
+        self.note(id, &input);
         let adopted = self.with_peer(id, |peer, out| {
             let tree = peer.overlay().tree();
             let children: Option<Vec<Id>> =
@@ -294,6 +317,7 @@ impl World {
         let peer = self.hosts.get_mut(&id)?.peer.as_mut()?;
         let mut out = std::mem::take(&mut self.out);
         let result = act(peer, &mut out);
+        self.note(id, &out);
         for effect in out.drain() {
             self.perform(id, effect);
         }
@@ -301,6 +325,7 @@ impl World {
         if let Some(peer) = self.hosts.get_mut(&id).and_then(|host| host.peer.as_mut()) {
             peer.post(|_| Ok(None), &mut out);
         }
+        self.note(id, &out);
         for effect in out.drain() {
             self.perform(id, effect);
         }

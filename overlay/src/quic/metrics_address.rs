@@ -1,4 +1,5 @@
-//! Where a peer says that its metrics are served, for those that look for scrapers' targets.
+//! The address at which a peer says that its metrics are served. Nodes list it as a target for
+//! Prometheus.
 //!
 //! It travels in greetings and, as hearsay, with contacts. Nothing here connects to it.
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Contact, is_dialable, is_link_local};
 
-/// Where a peer says that its metrics are.
+/// The address at which a peer says that its metrics are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MetricsAddress {
     /// At which host; at that where the peer can be dialled if none.

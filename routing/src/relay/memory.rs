@@ -9,9 +9,9 @@ use super::Relay;
 pub struct Memory {
     /// Which place: `duties`, `messages`, `kept` or `unknown-epoch`.
     pub name: &'static str,
-    /// How many bytes wait there.
+    /// Bytes that wait in this place.
     pub bytes: usize,
-    /// The most that may.
+    /// The most bytes that may wait in it.
     pub bound: usize,
 }
 

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use binomesh_overlay::Planted;
-
 use super::scenario::Scenario;
-use super::trial::{self, Outcome};
+use super::trial::{self, Outcome, Play};
 use super::violation::Violation;
 use crate::{parallel, record};
 
@@ -14,8 +12,8 @@ use crate::{parallel, record};
 const MILESTONES: u64 = 10;
 
 /// Play a scenario; a panic in it is a violation like any other.
-pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
-    let played = catch_unwind(AssertUnwindSafe(|| trial::play(scenario, planted)));
+pub fn play(scenario: &Scenario, how: Play) -> Outcome {
+    let played = catch_unwind(AssertUnwindSafe(|| trial::play(scenario, how)));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -30,7 +28,7 @@ pub fn outcomes(
     count: u64,
     threads: u8,
     until_failure: bool,
-    planted: Planted,
+    how: Play,
     scenario: impl Fn(u64) -> Scenario + Sync,
 ) -> BTreeMap<u64, Outcome> {
     let is_bad = |outcome: &Outcome| !outcome.violations.is_empty();
@@ -38,7 +36,7 @@ pub fn outcomes(
         count,
         threads,
         |number| {
-            let outcome = play(&scenario(number), planted);
+            let outcome = play(&scenario(number), how);
             if let Some(violation) = outcome.violations.first() {
                 record::milestone(format_args!("seed {} failed: {violation}", outcome.seed));
             }

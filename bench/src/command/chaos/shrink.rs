@@ -45,7 +45,7 @@ impl Search<'_> {
             return false;
         }
         self.tries += 1;
-        let outcome = campaign::play(&shorter, self.planted);
+        let outcome = campaign::play(&shorter, self.planted.into());
         let is_same = outcome.violations.iter().any(|v| v.kind() == self.kind);
         if is_same {
             self.best = shorter;

@@ -86,6 +86,8 @@ pub struct Outcome {
     pub lived: Duration,
     /// How many messages were sent.
     pub sent: u64,
+    /// The hash of all inputs and effects of all nodes, if it was asked for.
+    pub digest: Option<u64>,
 }
 
 impl Outcome {
@@ -106,13 +108,33 @@ impl Outcome {
             healed: Vec::new(),
             lived: Duration::ZERO,
             sent: 0,
+            digest: None,
         }
     }
 }
 
-/// Play a scenario, with a bug if one is planted.
-pub fn play(scenario: &Scenario, planted: Planted) -> Outcome {
-    let mut trial = Trial::new(scenario, planted);
+/// How scenarios are played.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Play {
+    /// The bug that is planted, if any.
+    pub planted: Planted,
+    /// Whether everything that nodes are given and ask for is hashed: [`Outcome::digest`].
+    pub is_hashed: bool,
+}
+
+impl From<Planted> for Play {
+    fn from(planted: Planted) -> Self {
+        let is_hashed = false;
+        Self { planted, is_hashed }
+    }
+}
+
+/// Play a scenario.
+pub fn play(scenario: &Scenario, play: Play) -> Outcome {
+    let mut trial = Trial::new(scenario, play.planted);
+    if play.is_hashed {
+        trial.world.keep_digest();
+    }
     trial.deploy();
     trial.disturb();
     trial.calm();
@@ -397,6 +419,7 @@ impl<'a> Trial<'a> {
             healed: self.watch.healed,
             lived: self.world.now(),
             sent: self.world.sent(),
+            digest: self.world.digest(),
         }
     }
 

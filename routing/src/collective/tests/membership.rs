@@ -86,10 +86,11 @@ fn a_coordinator_that_was_started_again_closes_in_time() {
     }
 }
 
-/// It was started again and knows nothing of the operation, which the others decided while
-/// one of them heard nothing. That one comes to it.
+/// Members 1 to 3 decide an operation while its coordinator, 0, is down and 4 is cut off. The
+/// coordinator starts again without any memory of the operation, and 4 tells it that it has come.
+/// Once the coordinator hears the outcome, it has to tell 4.
 #[test]
-fn a_coordinator_that_hears_the_outcome_from_others_tells_who_has_come() {
+fn a_coordinator_that_hears_the_outcome_from_others_tells_the_members_that_came() {
     let mut net = Net::new(5, 9);
     let terms = Terms {
         on_loss: OnLoss::Abort,
