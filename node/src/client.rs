@@ -372,21 +372,15 @@ fn posting(what: &str, more: &[(&str, Option<&str>)], options: &SendOptions) -> 
 }
 
 fn query(pairs: &[(&str, Option<&str>)]) -> String {
-    let mut text = String::new();
-    for (key, value) in pairs {
-        let Some(value) = value else { continue };
-        text.push(if text.is_empty() { '?' } else { '&' });
-        text.push_str(key);
-        text.push('=');
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-        }
+    let pairs = pairs.iter();
+    let given: Vec<_> = pairs
+        .filter_map(|(key, value)| Some((key, (*value)?)))
+        .collect();
+    if given.is_empty() {
+        return String::new();
     }
-    text
+    let mut text = form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
+    text.extend_pairs(given).finish()
 }
 
 #[cfg(test)]
@@ -416,7 +410,7 @@ mod tests {
     #[test]
     fn queries_are_escaped() {
         let text = query(&[("a", Some("x #/ü")), ("b", None), ("c", Some("1"))]);
-        assert_eq!(text, "?a=x%20%23/%C3%BC&c=1");
+        assert_eq!(text, "?a=x+%23%2F%C3%BC&c=1");
     }
 
     /// A node that answers whoever asks next with `bytes`.

@@ -379,32 +379,15 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
 
 /// The known word that differs from `word` in at most two letters.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let scored = known.iter().map(|other| (distance(word, other), *other));
+    // A word of any length comes from a file; the distance takes the product of both lengths.
+    let word: String = word.chars().take(64).collect();
+    let scored = known
+        .iter()
+        .map(|other| (strsim::levenshtein(&word, other), *other));
     scored
         .filter(|(d, _)| *d <= 2)
         .min()
         .map(|(_, other)| other)
-}
-
-/// The edit distance of two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            let best = (diagonal + usize::from(x != *y))
-                .min(*cell + 1)
-                .min(left + 1);
-            diagonal = std::mem::replace(cell, best);
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

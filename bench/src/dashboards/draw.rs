@@ -59,8 +59,8 @@ fn rounded(value: f64) -> f64 {
 /// The colour of a value: that of the highest threshold it has reached.
 pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
     let reached = thresholds.steps.iter();
-    let reached = reached.filter(|step| step.value.is_none_or(|from| value >= from));
-    match reached.last().map(|step| step.color.as_str()) {
+    let mut reached = reached.filter(|step| step.value.is_none_or(|from| value >= from));
+    match reached.next_back().map(|step| step.color.as_str()) {
         Some("red") => "#c4162a",
         Some("orange") => "#a84d00",
         Some("yellow") => "#806000",

@@ -1,8 +1,10 @@
 //! The peers this node deals with: those that have a link, a claim, a dial or
 //! waiting frames.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dashmap::{DashMap, Entry};
 
 use super::limits::Limits;
 use super::peer::Peer;
@@ -10,10 +12,14 @@ use super::queue::QueueLimits;
 use super::room::{Room, Share};
 use crate::PeerId;
 
-/// All peers.
+/// All peers. The map has a lock for each of its parts, so no guard of it is held over another
+/// access to it, nor over an `await`.
 #[derive(Debug)]
 pub(super) struct Table {
-    peers: RwLock<BTreeMap<PeerId, Arc<Peer>>>,
+    peers: DashMap<PeerId, Arc<Peer>>,
+    /// Places that are taken, at most `capacity`. A place is taken before a peer enters the
+    /// map and given back after it has left.
+    taken: AtomicUsize,
     capacity: usize,
     limits: QueueLimits,
     /// Room to assemble large bodies in, and a peer's share of it.
@@ -30,7 +36,8 @@ impl Table {
             bytes: limits.queue_bytes,
         };
         Self {
-            peers: RwLock::new(BTreeMap::new()),
+            peers: DashMap::new(),
+            taken: AtomicUsize::new(0),
             capacity: limits.peers,
             limits: queue,
             assembly: Room::new(limits.assembly_bytes),
@@ -38,25 +45,32 @@ impl Table {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<PeerId, Arc<Peer>>> {
-        self.peers.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<PeerId, Arc<Peer>>> {
-        self.peers.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The peer, entered if need be; `None` when the table is full.
     pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
         if let Some(peer) = self.find(id) {
             return Some(peer);
         }
-        let mut peers = self.write();
-        if peers.len() >= self.capacity && !peers.contains_key(&id) {
-            return None;
+        if !self.take_place() {
+            // The peer may have entered since.
+            return self.find(id);
         }
-        let peer = peers.entry(id).or_insert_with(|| Arc::new(self.made(id)));
-        Some(peer.clone())
+        match self.peers.entry(id) {
+            Entry::Vacant(place) => Some(place.insert(Arc::new(self.made(id))).clone()),
+            Entry::Occupied(there) => {
+                self.give_place_back();
+                Some(there.get().clone())
+            }
+        }
+    }
+
+    fn take_place(&self) -> bool {
+        let next = |taken: usize| (taken < self.capacity).then_some(taken + 1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.taken.fetch_update(set, fetch, next).is_ok()
+    }
+
+    fn give_place_back(&self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn made(&self, id: PeerId) -> Peer {
@@ -66,12 +80,14 @@ impl Table {
 
     /// The peer, if it is in the table.
     pub(super) fn find(&self, id: PeerId) -> Option<Arc<Peer>> {
-        self.read().get(&id).cloned()
+        self.peers.get(&id).map(|peer| peer.clone())
     }
 
     /// All peers, by id.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
-        self.read().values().cloned().collect()
+        let mut peers: Vec<Arc<Peer>> = self.peers.iter().map(|peer| peer.clone()).collect();
+        peers.sort_unstable_by_key(|peer| peer.id);
+        peers
     }
 
     /// Take a peer out that nobody needs any more.
@@ -81,13 +97,79 @@ impl Table {
             return;
         };
         if reported.is_none() && peer.retire() {
-            let mut peers = self.write();
-            if peers
-                .get(&peer.id)
-                .is_some_and(|there| Arc::ptr_eq(there, peer))
-            {
-                peers.remove(&peer.id);
+            let is_same = |_: &PeerId, there: &Arc<Peer>| Arc::ptr_eq(there, peer);
+            if self.peers.remove_if(&peer.id, is_same).is_some() {
+                self.give_place_back();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(capacity: usize) -> Table {
+        Table::new(&Limits {
+            peers: capacity,
+            ..Limits::default()
+        })
+    }
+
+    fn id(number: usize) -> PeerId {
+        PeerId::of_uri(&format!("spiffe://mesh.example/node/{number}"))
+    }
+
+    #[test]
+    fn a_full_table_has_room_again_once_a_peer_is_collected() {
+        let table = table(2);
+        let first = table.enter(id(1)).expect("room");
+        let again = table.enter(id(1)).expect("it is there");
+        assert!(Arc::ptr_eq(&first, &again));
+        table.enter(id(2)).expect("room");
+        assert!(table.enter(id(3)).is_none());
+        assert!(table.enter(id(2)).is_some(), "it has a place");
+        table.collect(&first);
+        assert!(table.find(id(1)).is_none());
+        table.collect(&first);
+        assert!(table.enter(id(3)).is_some());
+        assert!(
+            table.enter(id(4)).is_none(),
+            "only one place was given back"
+        );
+    }
+
+    #[test]
+    fn all_peers_come_by_their_ids() {
+        let table = table(64);
+        for number in 0..64 {
+            table.enter(id(number)).expect("room");
+        }
+        let ids: Vec<PeerId> = table.all().iter().map(|peer| peer.id).collect();
+        assert!(ids.is_sorted() && ids.len() == 64);
+    }
+
+    #[test]
+    fn threads_that_enter_and_collect_the_same_peers_never_exceed_the_bound() {
+        const CAPACITY: usize = 7;
+        let table = table(CAPACITY);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..5_000 {
+                        if let Some(peer) = table.enter(id((round * 7 + thread) % 16)) {
+                            assert!(table.peers.len() <= CAPACITY);
+                            table.collect(&peer);
+                        }
+                    }
+                });
+            }
+        });
+        let left = table.all();
+        assert_eq!(table.taken.load(Ordering::Acquire), left.len());
+        left.iter().for_each(|peer| table.collect(peer));
+        let entered = (0..16).filter(|number| table.enter(id(*number)).is_some());
+        assert_eq!(entered.count(), CAPACITY);
     }
 }
