@@ -8,6 +8,7 @@ pub mod draw;
 pub mod page;
 pub mod prometheus;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -134,14 +135,17 @@ pub struct Transformation {
 pub struct TransformationOptions {
     /// Columns, and whether they are hidden.
     #[serde(default)]
-    pub exclude_by_name: std::collections::BTreeMap<String, bool>,
+    pub exclude_by_name: BTreeMap<String, bool>,
+    /// Other names of columns.
+    #[serde(default)]
+    pub rename_by_name: BTreeMap<String, String>,
 }
 
 /// A folder without dashboards, or a file that is none.
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
     /// It cannot be read.
-    #[error("cannot read {path}: {reason}", path = path.display())]
+    #[error("cannot read {path}: {reason}; name the folder of the dashboards by --dashboards", path = path.display())]
     Unreadable {
         /// The file or folder.
         path: PathBuf,
@@ -157,7 +161,7 @@ pub enum DashboardError {
         reason: serde_json::Error,
     },
     /// It has none.
-    #[error("{} has no dashboard: no file there ends with .json", .0.display())]
+    #[error("{} has no dashboard: no file there ends with .json; name their folder by --dashboards", .0.display())]
     Empty(PathBuf),
 }
 
@@ -179,11 +183,13 @@ impl Variables {
     pub fn fill(&self, query: &str) -> String {
         let rate = format!("{}s", self.scrape_seconds.saturating_mul(4));
         let range = format!("{}s", self.range_seconds);
+        // They stand in strings with double quotes.
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         query
             .replace("$__rate_interval", &rate)
             .replace("$__range", &range)
-            .replace("$cluster", &self.cluster)
-            .replace("$node", &self.node)
+            .replace("$cluster", &quoted(&self.cluster))
+            .replace("$node", &quoted(&self.node))
     }
 }
 

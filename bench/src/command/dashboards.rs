@@ -10,7 +10,7 @@ use super::live::setup::block_on;
 use super::{Failure, Finding};
 use crate::dashboards::answer::{AnsweredDashboard, answer};
 use crate::dashboards::page::page;
-use crate::dashboards::prometheus::Prometheus;
+use crate::dashboards::prometheus::{Prometheus, Window};
 use crate::dashboards::{Variables, read};
 use crate::record::{note, print_json, print_table, progress, progress_done};
 
@@ -36,7 +36,7 @@ pub struct Dashboards {
     )]
     pub dashboards: PathBuf,
     /// How long a time is drawn; it ends now.
-    #[arg(long, default_value_t = 60.0, value_parser = minutes)]
+    #[arg(long, default_value_t = 60.0, value_parser = minutes, allow_hyphen_values = true)]
     pub minutes: f64,
     /// How often Prometheus reads each node: rates look at four readings.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -83,6 +83,20 @@ impl Dashboards {
         })
     }
 
+    /// Fail if Prometheus reads no node that is asked for: all panels would be empty.
+    async fn see_nodes(&self, variables: &Variables, window: Window) -> Result<(), Failure> {
+        let query = variables.fill(r#"up{job="binomesh",cluster=~"$cluster",node=~"$node"}"#);
+        let nodes = self.prometheus.over(&query, window).await;
+        match nodes.map_err(Failure::run)?.is_empty() {
+            true => Err(Failure::Run(format!(
+                "{} has no series {query} in this time: is the job called binomesh, and is that the \
+                 label `cluster`? See docs/monitoring.md",
+                self.prometheus
+            ))),
+            false => Ok(()),
+        }
+    }
+
     async fn draw(&self) -> Result<Finding, Failure> {
         let variables = Variables {
             cluster: self.cluster.clone(),
@@ -92,6 +106,7 @@ impl Dashboards {
         };
         let window = variables.window(now());
         let dashboards = read(&self.dashboards).map_err(Failure::run)?;
+        self.see_nodes(&variables, window).await?;
         let mut answered = Vec::new();
         for dashboard in &dashboards {
             progress(format_args!("asking for {}", dashboard.title));
@@ -113,14 +128,16 @@ impl Dashboards {
     }
 }
 
-/// The row of a dashboard. A note on stderr names each panel without an answer.
+/// The row of a dashboard. A note on stderr names the panels without an answer.
 fn row(dashboard: &AnsweredDashboard) -> Row {
     let panels: Vec<_> = dashboard.panels.iter().filter(|one| one.asks()).collect();
     let silent: Vec<_> = panels.iter().filter(|one| !one.is_answered()).collect();
-    for one in &silent {
+    if !silent.is_empty() {
+        let titles: Vec<&str> = silent.iter().map(|one| one.panel.title.as_str()).collect();
         note(format_args!(
-            "{}: no such series for {:?}",
-            dashboard.title, one.panel.title
+            "{}: nothing to draw for {}",
+            dashboard.title,
+            titles.join(", ")
         ));
     }
     Row {

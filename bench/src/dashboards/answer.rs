@@ -73,7 +73,7 @@ pub async fn answer(
 ) -> Result<AnsweredDashboard, QueryError> {
     let mut panels = Vec::new();
     for panel in &dashboard.panels {
-        let mut series = Vec::new();
+        let mut series: Vec<(String, Series)> = Vec::new();
         for target in &panel.targets {
             let query = variables.fill(&target.expr);
             let answer = match panel.kind.as_str() {
@@ -82,6 +82,14 @@ pub async fn answer(
             };
             let named = answer.into_iter();
             series.extend(named.map(|one| (name_of(&target.legend_format, &one.labels), one)));
+        }
+        // A query may sort the rows of a table.
+        if panel.kind != "table" {
+            series.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        // What a legend names is what is seen: the largest first.
+        if panel.kind == "timeseries" {
+            series.sort_by(|(_, a), (_, b)| b.largest().total_cmp(&a.largest()));
         }
         panels.push(AnsweredPanel {
             panel: panel.clone(),

@@ -1,8 +1,9 @@
 //! One page with all dashboards, which needs nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use time::UtcDateTime;
 
 use super::Variables;
 use super::answer::{AnsweredDashboard, AnsweredPanel, Event};
@@ -60,9 +61,10 @@ pub fn page(
             body {
                 h1 { "Binomesh" }
                 p.small {
-                    "The last " (text_of(variables.range_seconds as f64, "s")) " of " (from) ", cluster "
+                    "The " (text_of(variables.range_seconds as f64, "s")) " until " (date(window.end)) " of " (from) ", cluster "
                     code { (variables.cluster) } ", node " code { (variables.node) } "."
                 }
+                (alerts(dashboards, window))
                 nav { @for one in dashboards { a href={ "#" (anchor(&one.title)) } { (one.title) } } }
                 @for section in sections { (section) }
             }
@@ -85,21 +87,36 @@ fn section(dashboard: &AnsweredDashboard, window: Window) -> Result<Markup, Draw
     let panels = panels?;
     Ok(html! {
         h2 id=(anchor(&dashboard.title)) { (dashboard.title) }
-        @if !dashboard.events.is_empty() { (events(&dashboard.events, window)) }
         div.panels { @for panel in panels { (panel) } }
     })
 }
 
-fn events(events: &[Event], window: Window) -> Markup {
+/// The alerts that begin to fire within the window, those of all dashboards once.
+fn alerts(dashboards: &[AnsweredDashboard], window: Window) -> Markup {
+    let mut events: Vec<&Event> = dashboards.iter().flat_map(|one| &one.events).collect();
+    events.sort_by(|a, b| a.time.total_cmp(&b.time).then_with(|| a.text.cmp(&b.text)));
+    events.dedup();
     html! {
-        details {
-            summary.event { (events.len()) " alerts began to fire" }
-            ul { @for event in events.iter().take(EVENTS) {
-                li { (text_of(window.end - event.time, "s")) " ago: " (event.text) }
-            } }
-            @if events.len() > EVENTS { p.small { "and " (events.len() - EVENTS) " more" } }
+        @if !events.is_empty() {
+            details open {
+                summary.event { (events.len()) " alerts began to fire; each is a red line" }
+                ul { @for event in events.iter().take(EVENTS) {
+                    li { (text_of(window.end - event.time, "s")) " ago: " (event.text) }
+                } }
+                @if events.len() > EVENTS { p.small { "and " (events.len() - EVENTS) " more" } }
+            }
         }
     }
+}
+
+/// A time in seconds since 1970, as a date.
+fn date(time: f64) -> String {
+    let Ok(date) = UtcDateTime::from_unix_timestamp(time as i64) else {
+        return format!("{time} s after 1970");
+    };
+    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+    let (hour, minute, second) = date.as_hms();
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 fn panel(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup, DrawingError> {
@@ -108,7 +125,7 @@ fn panel(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup
         return Ok(html! { h3 { (panel.title) } });
     }
     let content = match panel.kind.as_str() {
-        _ if !one.is_answered() => html! { p.none { "no such series" } },
+        _ if !one.is_answered() => html! { p.none { "nothing of this kind has been seen" } },
         "stat" => numbers(one),
         "table" => table(one),
         "timeseries" => curves(one, window, events)?,
@@ -185,10 +202,16 @@ fn table(one: &AnsweredPanel) -> Markup {
         .into_iter()
         .filter(|column| !is_hidden(column))
         .collect();
+    let options = one.panel.transformations.iter().map(|one| &one.options);
+    let renamed: BTreeMap<&str, &str> = options
+        .flat_map(|options| &options.rename_by_name)
+        .map(|(column, name)| (column.as_str(), name.as_str()))
+        .collect();
+    let title = |column: &str| (*renamed.get(column).unwrap_or(&column)).to_owned();
     let unit = &one.panel.field_config.defaults.unit;
     html! {
         div.scroll { table {
-            thead { tr { @for column in &columns { th { (column) } } @if !is_hidden("Value") { th { "value" } } } }
+            thead { tr { @for column in &columns { th { (title(column)) } } @if !is_hidden("Value") { th { (title("Value")) } } } }
             tbody { @for (_, series) in one.series.iter().take(ROWS) { tr {
                 @for column in &columns { td { (series.labels.get(*column).map_or("", String::as_str)) } }
                 @if !is_hidden("Value") {

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::net::TcpStream;
@@ -36,10 +36,16 @@ impl FromStr for Prometheus {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidAddress(text.to_owned());
         let uri: Uri = text.parse().map_err(|_| invalid())?;
-        match (uri.scheme_str(), uri.host(), uri.query()) {
-            (Some("http"), Some(host), None) if !host.is_empty() => Ok(Self {
+        let authority = uri.authority().ok_or_else(invalid)?;
+        // A port above 65535 is none.
+        let port = match authority.port_u16() {
+            None if authority.as_str().len() == authority.host().len() => 80,
+            port => port.ok_or_else(invalid)?,
+        };
+        match (uri.scheme_str(), authority.host(), uri.query()) {
+            (Some("http"), host, None) if !host.is_empty() => Ok(Self {
                 host: host.to_owned(),
-                port: uri.port_u16().unwrap_or(80),
+                port,
                 path: uri.path().trim_end_matches('/').to_owned(),
             }),
             _ => Err(invalid()),
@@ -57,7 +63,7 @@ impl std::fmt::Display for Prometheus {
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// Nobody answers there.
-    #[error("cannot reach Prometheus at http://{address}: {reason}")]
+    #[error("cannot reach Prometheus at {address}: {reason}")]
     Unreachable {
         /// Where.
         address: String,
@@ -65,7 +71,7 @@ pub enum QueryError {
         reason: String,
     },
     /// It does not answer so.
-    #[error("what http://{address} answers is no answer of Prometheus: {reason}")]
+    #[error("{address} is no Prometheus, as its answer shows: {reason}")]
     Garbled {
         /// Where.
         address: String,
@@ -73,7 +79,7 @@ pub enum QueryError {
         reason: String,
     },
     /// It refused the query.
-    #[error("Prometheus refuses {query:?}: {reason}")]
+    #[error("Prometheus refuses the query {query}: {reason}; --cluster and --node stand in it")]
     Refused {
         /// The query.
         query: String,
@@ -91,6 +97,15 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+impl Series {
+    /// The largest number among its values; −∞ if there is none.
+    pub fn largest(&self) -> f64 {
+        let values = self.points.iter().map(|(_, value)| *value);
+        let numbers = values.filter(|value| value.is_finite());
+        numbers.fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
 /// The time that is asked for, in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
@@ -104,8 +119,16 @@ pub struct Window {
 
 #[derive(Deserialize)]
 struct Answer {
+    status: Status,
     error: Option<String>,
     data: Option<Data>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Success,
+    Error,
 }
 
 #[derive(Deserialize)]
@@ -154,37 +177,41 @@ impl Prometheus {
     }
 
     async fn ask(&self, what: &str, fields: &[(&str, &str)]) -> Result<Vec<Series>, QueryError> {
-        let address = format!("{}:{}", self.host, self.port);
+        let address = self.to_string();
         let body = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(fields)
             .finish();
-        let text = match tokio::time::timeout(TIMEOUT, self.post(what, body)).await {
-            Ok(Ok(text)) => text,
+        let (status, text) = match tokio::time::timeout(TIMEOUT, self.post(what, body)).await {
+            Ok(Ok(answer)) => answer,
             Ok(Err(reason)) => return Err(QueryError::Unreachable { address, reason }),
             Err(_) => {
                 let reason = format!("no answer within {} s", TIMEOUT.as_secs());
                 return Err(QueryError::Unreachable { address, reason });
             }
         };
-        let answer: Answer = serde_json::from_slice(&text).map_err(|error| {
-            let (address, reason) = (address.clone(), error.to_string());
-            QueryError::Garbled { address, reason }
-        })?;
-        match (answer.data, answer.error) {
-            (Some(data), _) => Ok(data.result.into_iter().map(Series::from).collect()),
-            (None, Some(reason)) => {
+        match serde_json::from_slice(&text) {
+            Ok(Answer {
+                status: Status::Success,
+                data: Some(data),
+                ..
+            }) => Ok(data.result.into_iter().map(Series::from).collect()),
+            Ok(Answer {
+                status: Status::Error,
+                error: Some(reason),
+                ..
+            }) => {
                 let query = fields.first().map_or("", |(_, query)| *query).to_owned();
                 Err(QueryError::Refused { query, reason })
             }
-            (None, None) => Err(QueryError::Garbled {
+            _ => Err(QueryError::Garbled {
+                reason: format!("status {status} at {}/api/v1/{what}", self.path),
                 address,
-                reason: "it has neither data nor an error".to_owned(),
             }),
         }
     }
 
-    /// The body of an answer, whatever its status is: refusals are JSON, too.
-    async fn post(&self, what: &str, body: String) -> Result<Bytes, String> {
+    /// The status and the body of an answer. Refusals have a body, too.
+    async fn post(&self, what: &str, body: String) -> Result<(StatusCode, Bytes), String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let host = self.host.trim_matches(['[', ']']);
         let stream = TcpStream::connect((host, self.port)).await;
@@ -199,9 +226,11 @@ impl Prometheus {
             .map_err(|error| text(&error))?;
         let answered = async {
             let response = sender.send_request(request).await;
-            let body = response.map_err(|error| text(&error))?.into_body();
-            let body = Limited::new(body, MAX_ANSWER).collect().await;
-            Ok(body.map_err(|error| error.to_string())?.to_bytes())
+            let response = response.map_err(|error| text(&error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER);
+            let body = body.collect().await.map_err(|error| error.to_string())?;
+            Ok((status, body.to_bytes()))
         };
         tokio::select! {
             biased;
@@ -222,12 +251,17 @@ mod tests {
             (&*prometheus.host, prometheus.port, &*prometheus.path),
             ("[::1]", 9090, "/prom")
         );
+        let plain: Prometheus = "http://host".parse().expect("an address");
+        assert_eq!(plain.to_string(), "http://host:80");
         for other in [
             "",
             "127.0.0.1:9090",
             "https://host:1",
             "http://host:1/?q=2",
             "http://:1",
+            "http://host:99999",
+            "http://host:x",
+            "http://someone@host:1",
         ] {
             let refused = other.parse::<Prometheus>();
             assert_eq!(refused.unwrap_err(), InvalidAddress(other.to_owned()));

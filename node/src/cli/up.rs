@@ -177,7 +177,8 @@ async fn present(
         let dir = ready.cluster_dir.display();
         format!(
             "ready: {} nodes in {dir}\n  binomesh topology --cluster {dir}\n  \
-             binomesh broadcast --cluster {dir} hello\nCtrl-C stops them",
+             binomesh broadcast --cluster {dir} hello\n  \
+             binomesh targets --cluster {dir}\nCtrl-C stops them",
             ready.nodes.len()
         )
     });
