@@ -52,10 +52,12 @@ pub struct Panel {
     #[serde(default)]
     pub title: String,
     /// What it tells.
-    #[serde(default)]
-    pub description: String,
+    pub description: Option<String>,
     /// How wide it is.
     pub grid_pos: GridPos,
+    /// Of a collapsed row: its panels.
+    #[serde(default)]
+    pub panels: Vec<Panel>,
     /// Its queries.
     #[serde(default)]
     pub targets: Vec<Target>,
@@ -78,11 +80,14 @@ pub struct GridPos {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
-    /// The query, with Grafana's variables in it.
-    pub expr: String,
+    /// The query, with Grafana's variables in it. Queries of other sources have none.
+    pub expr: Option<String>,
     /// What a series is called, with `{{label}}` for the value of a label.
     #[serde(default)]
     pub legend_format: String,
+    /// Whether its series are not shown.
+    #[serde(default)]
+    pub hide: bool,
 }
 
 /// How values are shown.
@@ -178,10 +183,29 @@ pub struct Variables {
     pub range_seconds: u64,
 }
 
+impl Dashboard {
+    /// All panels, those of collapsed rows behind the heading of their row.
+    pub fn all_panels(&self) -> impl Iterator<Item = &Panel> {
+        self.panels
+            .iter()
+            .flat_map(|panel| std::iter::once(panel).chain(&panel.panels))
+    }
+}
+
+impl Panel {
+    /// The queries whose series are shown, each with the name of a series.
+    pub fn queries(&self) -> impl Iterator<Item = (&str, &str)> {
+        let shown = self.targets.iter().filter(|target| !target.hide);
+        shown.filter_map(|target| Some((target.expr.as_deref()?, target.legend_format.as_str())))
+    }
+}
+
 impl Variables {
-    /// The query as Prometheus is asked it. A rate looks at four readings, as in Grafana.
-    pub fn fill(&self, query: &str) -> String {
-        let rate = format!("{}s", self.scrape_seconds.saturating_mul(4));
+    /// The query as Prometheus is asked it, at points that are so many seconds apart. As in Grafana a
+    /// rate looks at four readings, and at all that are between two points.
+    pub fn fill(&self, query: &str, step: f64) -> String {
+        let scrape = self.scrape_seconds as f64;
+        let rate = format!("{}s", (step + scrape).max(scrape * 4.0));
         let range = format!("{}s", self.range_seconds);
         // They stand in strings with double quotes.
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");

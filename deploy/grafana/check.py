@@ -1,7 +1,7 @@
 """Compare dashboards with the schema of Grafana 11.6, as the package grafana-foundation-sdk has it.
 
 `check.py FILE...` names each field that the schema does not have, and each value of a wrong type.
-Before that it breaks the first file in three ways, and fails if one of them goes unnoticed.
+Before that it breaks the first file in several ways, and fails if one of them goes unnoticed.
 """
 
 import copy
@@ -66,20 +66,56 @@ def mistyped(value, path=""):
             yield from mistyped(one, f"{path}.{field}")
 
 
+def unknown(dashboard):
+    """Panels and queries of a type that the package does not know. It keeps those as they stand in the file."""
+    for index, panel in enumerate(dashboard.panels):
+        if panel.type_val == "row":
+            continue
+        if isinstance(panel.options, dict):
+            yield f".panels[{index}].type: {panel.type_val!r} is no known type of a panel"
+        if not panel.targets:
+            yield f".panels[{index}].targets: a panel without a query"
+        for target in panel.targets or []:
+            source = None if isinstance(target, dict) else target.datasource
+            if source is None or source.type_val != "prometheus":
+                yield f".panels[{index}].targets: a query of another source than prometheus"
+            elif not target.expr:
+                yield f".panels[{index}].targets: a query without `expr`"
+
+
 def faults(given):
     dashboard = Dashboard.from_json(copy.deepcopy(given))
     kept = json.loads(JSONEncoder().encode(dashboard))
-    return [*lost(given, kept), *mistyped(dashboard)]
+    numbers = [panel["id"] for panel in given["panels"]]
+    twice = {number for number in numbers if numbers.count(number) > 1}
+    return [
+        *lost(given, kept),
+        *mistyped(dashboard),
+        *unknown(dashboard),
+        *(f".panels: the id {number} stands there twice" for number in twice),
+    ]
 
 
 def planted(given):
-    """The file with a misspelt field, a number that is a text, and a mode that does not exist."""
-    misspelt, text, mode = (copy.deepcopy(given) for _ in range(3))
+    """The file with one fault each: its name, and the file."""
+    misspelt, text, mode, kind, source, empty, same = (copy.deepcopy(given) for _ in range(7))
+    kind["panels"][1]["type"] = "stats"
+    source["panels"][1]["targets"][0]["datasource"]["type"] = "prometeus"
+    del empty["panels"][1]["targets"][0]["expr"]
+    same["panels"][1]["id"] = same["panels"][2]["id"]
     misspelt["panels"][1]["targest"] = misspelt["panels"][1].pop("targets")
     text["panels"][1]["gridPos"]["w"] = "12"
     text_panels = [panel for panel in mode["panels"] if panel["type"] == "timeseries"]
     text_panels[0]["fieldConfig"]["defaults"]["custom"]["drawStyle"] = "waves"
-    return {"misspelt field": misspelt, "text for a number": text, "unknown mode": mode}
+    return {
+        "misspelt field": misspelt,
+        "text for a number": text,
+        "unknown mode": mode,
+        "unknown type of a panel": kind,
+        "unknown data source": source,
+        "query without a text": empty,
+        "id of another panel": same,
+    }
 
 
 def main(files):

@@ -21,9 +21,9 @@ Examples:
   binomesh-bench dashboards --prometheus http://127.0.0.1:9090
   binomesh-bench dashboards --prometheus http://10.0.0.9:9090 --minutes 360 --node 'node-[0-3]' --out look.html
 
-The page needs nothing else. It asks the queries of the files that Grafana reads, so it shows
-what Grafana would. Panels without an answer are named on stderr; they are no failure, as some
-wait for an event.")]
+The page needs nothing else. It asks the queries of the files that Grafana reads, and draws panels
+of the types stat, timeseries and table. Panels without an answer are named on stderr; they are no
+failure, as some wait for an event.")]
 pub struct Dashboards {
     /// Where Prometheus is, without TLS.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
@@ -85,7 +85,8 @@ impl Dashboards {
 
     /// Fail if Prometheus reads no node that is asked for: all panels would be empty.
     async fn see_nodes(&self, variables: &Variables, window: Window) -> Result<(), Failure> {
-        let query = variables.fill(r#"up{job="binomesh",cluster=~"$cluster",node=~"$node"}"#);
+        let query = r#"binomesh_healthy{job="binomesh",cluster=~"$cluster",node=~"$node"}"#;
+        let query = variables.fill(query, window.step);
         let nodes = self.prometheus.over(&query, window).await;
         match nodes.map_err(Failure::run)?.is_empty() {
             true => Err(Failure::Run(format!(

@@ -1,5 +1,6 @@
 //! The answers to the queries of dashboards.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::prometheus::{Prometheus, QueryError, Series, Window};
@@ -7,6 +8,8 @@ use super::{Dashboard, Panel, Variables};
 
 /// How many points a curve has at most.
 const POINTS: f64 = 240.0;
+/// How many points of an alert are looked at; Prometheus refuses more than 11,000.
+const EVENT_POINTS: f64 = 10_000.0;
 
 /// A dashboard with its answers.
 #[derive(Debug, Clone)]
@@ -31,9 +34,9 @@ pub struct AnsweredPanel {
 /// The beginning of something that an annotation marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When, in seconds since 1970.
-    pub time: f64,
-    /// The alert, and the node if it is of one.
+    /// When it began, in seconds since 1970; none if that was before the window.
+    pub time: Option<f64>,
+    /// The alert, the node if it is of one, and the cluster.
     pub text: String,
 }
 
@@ -45,19 +48,18 @@ impl AnsweredPanel {
 
     /// Whether it asks anything; the heading of a row does not.
     pub fn asks(&self) -> bool {
-        !self.panel.targets.is_empty()
+        self.panel.queries().next().is_some()
     }
 }
 
 impl Variables {
-    /// The time that is drawn when it ends here.
+    /// The time that is drawn when it ends here. Its last point is its end.
     pub fn window(&self, end: f64) -> Window {
         let range = self.range_seconds as f64;
         let step = (range / POINTS).ceil().max(1.0);
-        // At whole steps, so that a page drawn again has the same points.
-        let end = (end / step).floor() * step;
+        let end = end.floor();
         Window {
-            start: end - range,
+            start: end - (range / step).floor() * step,
             end,
             step,
         }
@@ -72,16 +74,16 @@ pub async fn answer(
     window: Window,
 ) -> Result<AnsweredDashboard, QueryError> {
     let mut panels = Vec::new();
-    for panel in &dashboard.panels {
+    for panel in dashboard.all_panels() {
         let mut series: Vec<(String, Series)> = Vec::new();
-        for target in &panel.targets {
-            let query = variables.fill(&target.expr);
+        for (query, legend) in panel.queries() {
+            let query = variables.fill(query, window.step);
             let answer = match panel.kind.as_str() {
                 "timeseries" => prometheus.over(&query, window).await?,
                 _ => prometheus.at(&query, window.end).await?,
             };
             let named = answer.into_iter();
-            series.extend(named.map(|one| (name_of(&target.legend_format, &one.labels), one)));
+            series.extend(named.map(|one| (name_of(legend, &one.labels), one)));
         }
         // A query may sort the rows of a table.
         if panel.kind != "table" {
@@ -97,16 +99,19 @@ pub async fn answer(
         });
     }
     let mut events = Vec::new();
-    for query in dashboard
-        .annotations
-        .list
-        .iter()
-        .filter_map(|one| one.expr.as_ref())
-    {
-        let answer = prometheus.over(&variables.fill(query), window).await?;
-        events.extend(answer.iter().flat_map(|series| begun(series, window.step)));
+    let finer = Window {
+        step: (window.end - window.start)
+            .div_euclid(EVENT_POINTS)
+            .max(1.0),
+        ..window
+    };
+    let annotations = dashboard.annotations.list.iter();
+    for query in annotations.filter_map(|one| one.expr.as_ref()) {
+        let query = variables.fill(query, finer.step);
+        let answer = prometheus.over(&query, finer).await?;
+        events.extend(answer.iter().flat_map(|series| begun(series, finer)));
     }
-    events.sort_by(|a, b| a.time.total_cmp(&b.time));
+    events.sort_by(|a, b| a.time.partial_cmp(&b.time).unwrap_or(Ordering::Equal));
     Ok(AnsweredDashboard {
         title: dashboard.title.clone(),
         panels,
@@ -116,7 +121,7 @@ pub async fn answer(
 
 /// What a series is called. Without a format it is called by its labels.
 fn name_of(format: &str, labels: &BTreeMap<String, String>) -> String {
-    if format.is_empty() {
+    if format.is_empty() || format == "__auto" {
         let shown = labels
             .iter()
             .filter(|(name, _)| name.as_str() != "__name__");
@@ -136,16 +141,18 @@ fn name_of(format: &str, labels: &BTreeMap<String, String>) -> String {
 }
 
 /// The times at which a series begins, again and again.
-fn begun(series: &Series, step: f64) -> Vec<Event> {
-    let label = |name: &str| series.labels.get(name).cloned().unwrap_or_default();
-    let text = format!("{} {}", label("alertname"), label("node"));
+fn begun(series: &Series, window: Window) -> Vec<Event> {
+    let label = |name: &str| series.labels.get(name).map_or("", String::as_str);
+    let parts = [label("alertname"), label("node"), label("cluster")];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut last = f64::NEG_INFINITY;
     let mut events = Vec::new();
     for (time, _) in &series.points {
-        if time - last > step * 1.5 {
+        if time - last > window.step * 1.5 {
+            let is_older = *time < window.start + window.step;
             events.push(Event {
-                time: *time,
-                text: text.trim_end().to_owned(),
+                time: (!is_older).then_some(*time),
+                text: parts.join(" "),
             });
         }
         last = *time;
@@ -175,13 +182,21 @@ mod tests {
     #[test]
     fn an_event_is_told_where_a_series_begins_after_a_gap() {
         let series = Series {
-            labels: labels(&[("alertname", "Down"), ("node", "a")]),
+            labels: labels(&[("alertname", "Down"), ("node", "a"), ("cluster", "blue")]),
             points: vec![(10.0, 1.0), (11.0, 1.0), (14.0, 1.0)],
+        };
+        let window = |start| Window {
+            start,
+            end: 20.0,
+            step: 1.0,
         };
         let event = |time| Event {
             time,
-            text: "Down a".to_owned(),
+            text: "Down a blue".to_owned(),
         };
-        assert_eq!(begun(&series, 1.0), [event(10.0), event(14.0)]);
+        let told = begun(&series, window(5.0));
+        assert_eq!(told, [event(Some(10.0)), event(Some(14.0))]);
+        let told = begun(&series, window(10.0));
+        assert_eq!(told, [event(None), event(Some(14.0))]);
     }
 }

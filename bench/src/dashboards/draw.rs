@@ -13,10 +13,16 @@ const FONT: (&str, i32) = ("sans-serif", 15);
 const INK: RGBColor = RGBColor(34, 34, 34);
 const EVENT: RGBColor = RGBColor(196, 22, 42);
 
+/// No value of a cluster is as large. The axes of larger ones have no ticks.
+const LARGEST: f64 = 1e100;
+
 /// A value with its unit, which is one of Grafana's.
 pub fn text_of(value: f64, unit: &str) -> String {
     if !value.is_finite() {
         return "–".to_owned();
+    }
+    if value.abs() >= 1e18 {
+        return format!("{value:.2e}");
     }
     match unit {
         "s" => in_seconds(value),
@@ -63,9 +69,7 @@ fn rounded(value: f64) -> f64 {
 
 /// The colour of a value: that of the highest threshold it has reached.
 pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
-    let reached = thresholds.steps.iter();
-    let mut reached = reached.filter(|step| step.value.is_none_or(|from| value >= from));
-    match reached.next_back().map(|step| step.color.as_str()) {
+    match reached(value, thresholds) {
         Some("red") => "#c4162a",
         Some("orange") => "#a84d00",
         Some("yellow") => "#806000",
@@ -74,9 +78,31 @@ pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
     }
 }
 
+/// How bad a value is by its colour: red is worst.
+pub fn severity_of(value: f64, thresholds: &Thresholds) -> u8 {
+    match reached(value, thresholds) {
+        Some("red") => 3,
+        Some("orange") => 2,
+        Some("yellow") => 1,
+        _ => 0,
+    }
+}
+
+/// The colour's name of the highest threshold that a value has reached.
+fn reached(value: f64, thresholds: &Thresholds) -> Option<&str> {
+    let steps = thresholds.steps.iter();
+    let mut reached = steps.filter(|step| step.value.is_none_or(|from| value >= from));
+    reached.next_back().map(|step| step.color.as_str())
+}
+
 /// The colour of the curve at a place of the legend.
 pub fn colour_at(place: usize) -> RGBColor {
     COLOURS[place % COLOURS.len()]
+}
+
+/// Whether the curve at this place is dashed: another curve has its colour.
+pub fn is_dashed(place: usize) -> bool {
+    place / COLOURS.len() % 2 == 1
 }
 
 /// Curves over time, with a line at each event; nothing if they have no value.
@@ -86,10 +112,11 @@ pub fn chart(
     window: Window,
     events: &[Event],
 ) -> Result<Option<String>, DrawingError> {
-    let values = series.iter().flat_map(|(_, one)| &one.points);
-    let values = values
-        .map(|(_, value)| *value)
-        .filter(|value| value.is_finite());
+    let drawn: Vec<Vec<Run>> = series
+        .iter()
+        .map(|(_, one)| runs(&one.points, window))
+        .collect();
+    let values = drawn.iter().flatten().flatten().map(|(_, value)| *value);
     let Some(highest) = values.clone().reduce(f64::max) else {
         return Ok(None);
     };
@@ -126,26 +153,25 @@ pub fn chart(
             .axis_style(INK)
             .label_style(FONT.into_font().color(&INK))
             .draw()?;
-        for event in events {
-            let at = back(event.time);
-            chart.draw_series(DashedLineSeries::new(
-                [(at, lowest), (at, highest)],
-                4,
-                3,
-                EVENT.stroke_width(1),
-            ))?;
+        let times = events.iter().filter_map(|event| event.time);
+        for time in times.filter(|time| window.holds(*time)) {
+            let ends = [(back(time), lowest), (back(time), highest)];
+            chart.draw_series(DashedLineSeries::new(ends, 4, 3, EVENT.stroke_width(1)))?;
         }
-        for (place, (_, one)) in series.iter().enumerate() {
+        for (place, runs) in drawn.into_iter().enumerate() {
             let colour = colour_at(place);
-            for run in runs(&one.points, window.step) {
+            for run in runs {
                 let run: Vec<_> = run
-                    .iter()
-                    .map(|(time, value)| (back(*time), *value))
+                    .into_iter()
+                    .map(|(time, value)| (back(time), value))
                     .collect();
+                let style = colour.stroke_width(2);
                 if let [alone] = run[..] {
                     chart.draw_series([Circle::new(alone, 2, colour.filled())])?;
+                } else if is_dashed(place) {
+                    chart.draw_series(DashedLineSeries::new(run, 5, 4, style))?;
                 } else {
-                    chart.draw_series(LineSeries::new(run, colour.stroke_width(2)))?;
+                    chart.draw_series(LineSeries::new(run, style))?;
                 }
             }
         }
@@ -154,12 +180,20 @@ pub fn chart(
     Ok(Some(svg))
 }
 
-/// Points without a gap between them. A value that is no number is a gap.
-fn runs(points: &[(f64, f64)], step: f64) -> Vec<Vec<(f64, f64)>> {
-    let mut runs: Vec<Vec<(f64, f64)>> = Vec::new();
-    for point in points.iter().filter(|(_, value)| value.is_finite()) {
+/// Points without a gap between them, from the oldest to the newest.
+type Run = Vec<(f64, f64)>;
+
+/// The points that can be drawn. A value that is no number, or too large, is a gap.
+fn runs(points: &[(f64, f64)], window: Window) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let can_be_drawn = |(time, value): &&(f64, f64)| window.holds(*time) && value.abs() < LARGEST;
+    for point in points.iter().filter(can_be_drawn) {
         match runs.last_mut() {
-            Some(run) if run.last().is_some_and(|last| point.0 - last.0 < step * 1.5) => {
+            Some(run)
+                if run
+                    .last()
+                    .is_some_and(|last| point.0 - last.0 < window.step * 1.5) =>
+            {
                 run.push(*point);
             }
             _ => runs.push(vec![*point]),
@@ -187,6 +221,7 @@ mod tests {
             (-600.0, "s", "-10 min"),
             (864_000.0, "s", "10 d"),
             (f64::NAN, "s", "–"),
+            (1e300, "short", "1.00e300"),
         ] {
             assert_eq!(text_of(value, unit), text, "{value} {unit}");
         }
@@ -202,18 +237,29 @@ mod tests {
         let thresholds = Thresholds { steps };
         assert_eq!(colour_of(1.9, &thresholds), "#2b7a3d");
         assert_eq!(colour_of(2.0, &thresholds), "#c4162a");
+        assert!(severity_of(2.0, &thresholds) > severity_of(1.9, &thresholds));
     }
 
+    const WINDOW: Window = Window {
+        start: 0.0,
+        end: 10.0,
+        step: 1.0,
+    };
+
     #[test]
-    fn a_curve_is_broken_at_gaps_and_at_values_that_are_no_numbers() {
+    fn a_curve_is_broken_at_gaps_and_at_values_that_cannot_be_drawn() {
         let points = [
+            (-5.0, 1.0),
             (1.0, 1.0),
             (2.0, f64::NAN),
             (3.0, 1.0),
             (4.0, 2.0),
+            (5.0, 1e300),
+            (6.0, f64::INFINITY),
             (9.0, 1.0),
+            (1e300, 1.0),
         ];
-        let runs = runs(&points, 1.0);
+        let runs = runs(&points, WINDOW);
         assert_eq!(
             runs,
             [
@@ -225,24 +271,32 @@ mod tests {
     }
 
     #[test]
-    fn curves_without_a_value_are_no_chart() {
-        let window = Window {
-            start: 0.0,
-            end: 10.0,
-            step: 1.0,
+    fn the_largest_values_and_times_draw_in_time() {
+        let points = vec![(1.0, 9e99), (2.0, -9e99), (3.0, 1.7e308), (1e300, 1.0)];
+        let labels = Default::default();
+        let series = [("one".to_owned(), Series { labels, points })];
+        let far = Event {
+            time: Some(1e300),
+            text: "Down".to_owned(),
         };
+        let drawn = chart(&series, "short", WINDOW, &[far]).expect("it draws");
+        assert!(drawn.is_some_and(|drawn| drawn.len() < 20_000));
+    }
+
+    #[test]
+    fn curves_without_a_value_are_no_chart() {
         let with = |points| {
             let labels = Default::default();
             [("one".to_owned(), Series { labels, points })]
         };
-        let none = chart(&with(vec![(1.0, f64::NAN)]), "s", window, &[]).expect("it draws");
+        let none = chart(&with(vec![(1.0, f64::NAN)]), "s", WINDOW, &[]).expect("it draws");
         assert_eq!(none, None);
         let event = Event {
-            time: 3.0,
+            time: Some(3.0),
             text: "Down".to_owned(),
         };
         let points = vec![(1.0, 1.0), (2.0, 4.0)];
-        let drawn = chart(&with(points), "s", window, &[event]).expect("it draws");
+        let drawn = chart(&with(points), "s", WINDOW, &[event]).expect("it draws");
         let drawn = drawn.expect("a chart");
         assert!(drawn.contains("−10 s"), "{drawn}");
         assert!(drawn.contains("polyline"), "{drawn}");

@@ -1,18 +1,21 @@
 //! One page with all dashboards, which needs nothing else.
 
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use time::UtcDateTime;
 
-use super::Variables;
 use super::answer::{AnsweredDashboard, AnsweredPanel, Event};
-use super::draw::{chart, colour_at, colour_of, text_of};
+use super::draw::{chart, colour_at, colour_of, is_dashed, severity_of, text_of};
 use super::prometheus::{Series, Window};
+use super::{Panel, Variables};
 use crate::figure::chart::DrawingError;
 
-/// How many series the legend of a chart names, and a panel of numbers shows.
+/// How many series the legend of a chart names.
 const NAMED: usize = 12;
+/// How many numbers a panel shows.
+const NUMBERS: usize = 256;
 /// How many rows a table has.
 const ROWS: usize = 256;
 /// How many alerts are listed.
@@ -29,7 +32,7 @@ nav a { margin-right: 16px; }
 .panel h4 { margin: 0; font-size: .9375rem; } .small { color: #555; font-size: .8125rem; margin: 2px 0 6px; }
 svg { display: block; width: 100%; height: auto; }
 .legend { list-style: none; margin: 4px 0 0; padding: 0; font-size: .8125rem; display: flex; flex-wrap: wrap; gap: 2px 16px; }
-.legend i { display: inline-block; width: 14px; height: 3px; margin-right: 6px; vertical-align: middle; }
+.legend i { display: inline-block; width: 16px; height: 0; margin-right: 6px; vertical-align: middle; }
 .numbers { display: flex; flex-wrap: wrap; gap: 8px; }
 .number { color: #fff; border-radius: 4px; padding: 8px 12px; flex: 1; text-align: center; }
 .number b { display: block; font-size: 1.6rem; line-height: 1.2; }
@@ -91,18 +94,25 @@ fn section(dashboard: &AnsweredDashboard, window: Window) -> Result<Markup, Draw
     })
 }
 
-/// The alerts that begin to fire within the window, those of all dashboards once.
+/// The alerts that fire within the window, the newest first, those of all dashboards once.
 fn alerts(dashboards: &[AnsweredDashboard], window: Window) -> Markup {
     let mut events: Vec<&Event> = dashboards.iter().flat_map(|one| &one.events).collect();
-    events.sort_by(|a, b| a.time.total_cmp(&b.time).then_with(|| a.text.cmp(&b.text)));
+    events.sort_by(|a, b| {
+        let newest_first = b.time.partial_cmp(&a.time).unwrap_or(Ordering::Equal);
+        newest_first.then_with(|| a.text.cmp(&b.text))
+    });
     events.dedup();
     html! {
         @if !events.is_empty() {
             details open {
-                summary.event { (events.len()) " alerts began to fire; each is a red line" }
-                ul { @for event in events.iter().take(EVENTS) {
-                    li { (text_of(window.end - event.time, "s")) " ago: " (event.text) }
-                } }
+                summary.event { (events.len()) " alerts fired; each red line is the beginning of one" }
+                ul { @for event in events.iter().take(EVENTS) { li {
+                    @match event.time {
+                        Some(time) => { (text_of(window.end - time, "s")) " ago: " }
+                        None => { "longer ago: " }
+                    }
+                    (event.text)
+                } } }
                 @if events.len() > EVENTS { p.small { "and " (events.len() - EVENTS) " more" } }
             }
         }
@@ -124,52 +134,78 @@ fn panel(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup
     if panel.kind == "row" {
         return Ok(html! { h3 { (panel.title) } });
     }
-    let content = match panel.kind.as_str() {
-        _ if !one.is_answered() => html! { p.none { "nothing of this kind has been seen" } },
-        "stat" => numbers(one),
-        "table" => table(one),
-        "timeseries" => curves(one, window, events)?,
-        kind => html! { p.none { "panels of type " (kind) " are not drawn" } },
-    };
-    Ok(html! {
-        div.panel style={ "grid-column: span " (panel.grid_pos.w.clamp(1, 24)) } {
-            h4 { (panel.title) }
-            p.small { (panel.description) }
-            (content)
+    let draw = match panel.kind.as_str() {
+        "stat" => numbers,
+        "table" => table,
+        "timeseries" => return Ok(framed(panel, curves(one, window, events)?)),
+        kind => {
+            return Ok(framed(
+                panel,
+                html! { p.none { "panels of type " (kind) " are not drawn" } },
+            ));
         }
-    })
+    };
+    Ok(framed(
+        panel,
+        if one.is_answered() {
+            draw(one)
+        } else {
+            nothing()
+        },
+    ))
 }
 
-fn numbers(one: &AnsweredPanel) -> Markup {
-    let defaults = &one.panel.field_config.defaults;
+fn nothing() -> Markup {
+    html! { p.none { "nothing of this kind has been seen" } }
+}
+
+fn framed(panel: &Panel, content: Markup) -> Markup {
     html! {
-        div.numbers { @for (name, series) in one.series.iter().take(NAMED) {
-            @let value = series.points.last().map_or(f64::NAN, |(_, value)| *value);
-            div.number style={ "background: " (colour_of(value, &defaults.thresholds)) } {
-                b { (text_of(value, &defaults.unit)) } (name)
-            }
-        } }
-        (more(one))
+        div.panel style={ "grid-column: span " (panel.grid_pos.w.clamp(1, 24)) } {
+            h4 { (panel.title) }
+            @if let Some(description) = &panel.description { p.small { (description) } }
+            (content)
+        }
     }
 }
 
-fn more(one: &AnsweredPanel) -> Markup {
-    html! { @if one.series.len() > NAMED { p.small { "and " (one.series.len() - NAMED) " more" } } }
+/// The numbers of a panel, those of the worst colour first.
+fn numbers(one: &AnsweredPanel) -> Markup {
+    let defaults = &one.panel.field_config.defaults;
+    let value = |series: &Series| series.points.last().map_or(f64::NAN, |(_, value)| *value);
+    let mut all: Vec<_> = one
+        .series
+        .iter()
+        .map(|(name, series)| (value(series), name))
+        .collect();
+    all.sort_by_key(|(value, _)| Reverse(severity_of(*value, &defaults.thresholds)));
+    html! {
+        div.numbers { @for (value, name) in all.iter().take(NUMBERS) {
+            div.number style={ "background: " (colour_of(*value, &defaults.thresholds)) } {
+                b { (text_of(*value, &defaults.unit)) } (name)
+            }
+        } }
+        (more(one, NUMBERS))
+    }
+}
+
+fn more(one: &AnsweredPanel, shown: usize) -> Markup {
+    html! { @if one.series.len() > shown { p.small { "and " (one.series.len() - shown) " more" } } }
 }
 
 fn curves(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Markup, DrawingError> {
     let unit = &one.panel.field_config.defaults.unit;
     let Some(image) = chart(&one.series, unit, window, events)? else {
-        return Ok(html! { p.none { "no value in this time" } });
+        return Ok(nothing());
     };
     Ok(html! {
         div role="img" aria-label=(one.panel.title) { (PreEscaped(inline(&image))) }
         ul.legend { @for (place, (name, series)) in one.series.iter().take(NAMED).enumerate() {
             @let last = current(series, window);
             @let plotters::style::RGBColor(red, green, blue) = colour_at(place);
-            li { i style={ "background: rgb(" (red) "," (green) "," (blue) ")" } {} (name) ": " (text_of(last, unit)) }
+            li { i style={ "border-top: 3px " (if is_dashed(place) { "dashed" } else { "solid" }) " rgb(" (red) "," (green) "," (blue) ")" } {} (name) ": " (text_of(last, unit)) }
         } }
-        (more(one))
+        (more(one, NAMED))
     })
 }
 

@@ -59,6 +59,13 @@ impl std::fmt::Display for Prometheus {
     }
 }
 
+impl Window {
+    /// Whether a time is in it.
+    pub fn holds(&self, time: f64) -> bool {
+        (self.start..=self.end).contains(&time)
+    }
+}
+
 /// A query without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
@@ -133,7 +140,27 @@ enum Status {
 
 #[derive(Deserialize)]
 struct Data {
-    result: Vec<Row>,
+    result: Rows,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Rows {
+    Series(Vec<Row>),
+    Scalar((f64, String)),
+}
+
+impl Rows {
+    fn into_series(self) -> Vec<Series> {
+        match self {
+            Self::Series(rows) => rows.into_iter().map(Series::from).collect(),
+            Self::Scalar(value) => vec![Series::from(Row {
+                metric: BTreeMap::new(),
+                value: Some(value),
+                values: Vec::new(),
+            })],
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -189,25 +216,27 @@ impl Prometheus {
                 return Err(QueryError::Unreachable { address, reason });
             }
         };
-        match serde_json::from_slice(&text) {
+        let reason = match serde_json::from_slice(&text) {
             Ok(Answer {
                 status: Status::Success,
                 data: Some(data),
                 ..
-            }) => Ok(data.result.into_iter().map(Series::from).collect()),
+            }) => return Ok(data.result.into_series()),
             Ok(Answer {
                 status: Status::Error,
                 error: Some(reason),
                 ..
             }) => {
                 let query = fields.first().map_or("", |(_, query)| *query).to_owned();
-                Err(QueryError::Refused { query, reason })
+                return Err(QueryError::Refused { query, reason });
             }
-            _ => Err(QueryError::Garbled {
-                reason: format!("status {status} at {}/api/v1/{what}", self.path),
-                address,
-            }),
-        }
+            Ok(_) => "it has neither data nor an error".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(QueryError::Garbled {
+            reason: format!("status {status} at {}/api/v1/{what}, {reason}", self.path),
+            address,
+        })
     }
 
     /// The status and the body of an answer. Refusals have a body, too.
