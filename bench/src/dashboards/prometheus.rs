@@ -37,6 +37,10 @@ impl FromStr for Prometheus {
         let invalid = || InvalidAddress(text.to_owned());
         let uri: Uri = text.parse().map_err(|_| invalid())?;
         let authority = uri.authority().ok_or_else(invalid)?;
+        // A name and a password would not be sent.
+        if authority.as_str().contains('@') {
+            return Err(invalid());
+        }
         // A port above 65535 is none.
         let port = match authority.port_u16() {
             None if authority.as_str().len() == authority.host().len() => 80,
