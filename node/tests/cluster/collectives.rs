@@ -158,7 +158,8 @@ async fn verb_gives_what_a_reference_computes(
     let root = nodes / 2;
     let mut asked = request(verb, generation);
     asked.members = members(nodes);
-    asked.time = Some(Duration::from_secs(60));
+    // The largest moves 43 MB among 33 processes, which may have two busy processors.
+    asked.time = Some(Duration::from_secs(240));
     if matches!(verb, "gather" | "reduce" | "scatter") {
         asked.root = Some(node(root));
     }
