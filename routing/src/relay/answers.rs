@@ -3,7 +3,7 @@
 use binomesh_overlay::{Bug, Id};
 
 use super::custody::{answer_to, custody_of};
-use super::duty::{Delegation, Duty, Phase};
+use super::duty::{Copies, Delegation, Duty, Phase};
 use super::{Effects, Relay, Timer};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Refusal, Span, State};
 use crate::runs::Runs;
@@ -27,20 +27,18 @@ impl<I: Id> Relay<I> {
             let mut is_again = false;
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 self.flow.on_answer(from, delegation);
-                handed.is_asked = false;
                 handed.unanswered = 0;
-                is_again = handed.phase == Phase::Custody;
+                is_again = handed.phase.has_custody();
+                handed.phase = Phase::Custody;
             }
             if let Some(handed) = duty.delegations.get_mut(&delegation)
-                && handed.phase != Phase::Custody
+                && !is_again
             {
                 if handed.attempts == 0 && !handed.is_excused {
                     self.pace.on_time(from, &self.config);
                 }
-                handed.phase = Phase::Custody;
                 handed.attempts = 0;
                 handed.is_excused = false;
-                handed.is_lacking = false;
                 self.arm(number, delegation, self.config.inquire_after, out);
                 self.give_back(number, &mut duty, (delegation, &errand.part), out);
             }
@@ -167,7 +165,7 @@ impl<I: Id> Relay<I> {
             Part::Range(span) if span.len() > 1 => {
                 self.stats.taken_over += 1;
                 self.keep_head(number, duty, delegation, *span, out);
-                if handed.is_sent {
+                if handed.copies == Copies::Sent {
                     self.send_now(number, duty, delegation, out);
                 } else {
                     self.send(number, duty, delegation, out);

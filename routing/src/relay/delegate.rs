@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use binomesh_overlay::{Id, Rank};
 
-use super::duty::{Delegation, Duty, Phase};
+use super::duty::{Copies, Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::{Effects, Relay};
 use crate::packet::{Errand, Exception, Message, Part, Reason, Span};
@@ -261,7 +261,6 @@ impl<I: Id> Relay<I> {
             to,
             rank,
             sent_end,
-            is_asked: is_offer,
             pending: part.spans().iter().copied().collect(),
             part,
             round: duty.round,
@@ -270,19 +269,17 @@ impl<I: Id> Relay<I> {
             } else {
                 Phase::Sent
             },
+            copies: Copies::None,
             attempts: 0,
             first_wait: self.pace.wait(to, 0, &self.config),
             unanswered: 0,
             generation,
             asked_at: 0,
-            is_lacking: false,
             is_excused: false,
             tried,
             answers: 0,
             overtaken: 0,
             quiet_looks: 0,
-            is_held: false,
-            is_sent: false,
         };
         duty.delegations.insert(delegation, handed);
         self.send_first(number, duty, delegation, out);

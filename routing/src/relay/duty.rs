@@ -34,14 +34,58 @@ pub(super) struct DutyKey<I> {
 }
 
 /// How far a delegation is.
+///
+/// ```text
+///              no, in time, or room on the link
+///   Offered ──────────────────────────────────▶ Sent ◀── no ── Asked
+///    ▲   └── no, late ──▶ Lacking ── timer ──────▲ │            ▲
+///    │                                             │    timer, or a new link
+///    └─────────────── no answer in time ───────────┤            │
+///                                                  └──▶ Custody ┘
+/// ```
+///
+/// From everywhere custody leads to [`Phase::Custody`], and done ends the delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Phase {
-    /// Asked whether the payload is wanted.
+    /// The peer was asked whether it has the message. It is sent a copy if it says no.
     Offered,
-    /// Sent, no answer yet.
+    /// It said no after its timer had fired. Another copy, or the answer to it, may be as late and
+    /// not lost. So it is sent a copy when its timer fires again, or its link has room.
+    Lacking,
+    /// A copy is sent, or waits for its turn.
     Sent,
-    /// The peer answers for it.
+    /// The peer answers for the part.
     Custody,
+    /// It answers for the part, was asked how that is, and has not answered yet.
+    Asked,
+}
+
+impl Phase {
+    /// Whether no copy goes before the peer has said that it wants one.
+    pub(super) const fn is_offer(self) -> bool {
+        matches!(self, Self::Offered | Self::Lacking)
+    }
+
+    /// Whether the peer answers for the part.
+    pub(super) const fn has_custody(self) -> bool {
+        matches!(self, Self::Custody | Self::Asked)
+    }
+
+    /// Whether a question to the peer is unanswered.
+    pub(super) const fn is_question(self) -> bool {
+        matches!(self, Self::Offered | Self::Asked)
+    }
+}
+
+/// Where the copy of a delegation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Copies {
+    /// None was sent.
+    None,
+    /// None was sent: others to that peer come first.
+    Held,
+    /// At least one was sent.
+    Sent,
 }
 
 /// A part in somebody else's hands.
@@ -58,6 +102,7 @@ pub(super) struct Delegation<I> {
     /// The round in which it was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
+    pub(super) copies: Copies,
     /// What of the part has not delivered yet, as far as known.
     pub(super) pending: Runs,
     /// How often it was sent, or asked after, in this phase.
@@ -68,21 +113,13 @@ pub(super) struct Delegation<I> {
     pub(super) unanswered: u32,
     /// How many re-delegations led to it.
     pub(super) generation: u32,
-    /// It was asked how it is and has not answered yet.
-    pub(super) is_asked: bool,
     /// How often it had been tried when it was offered first, or its link had room again:
     /// who says no before its timer has fired since then says so in time.
     pub(super) asked_at: u32,
-    /// It has not got what it was offered, but said so late itself, or was sent a copy: so
-    /// others, or that, may be as late and not lost, and it is sent nothing until its timer
-    /// fires or its link has room again.
-    pub(super) is_lacking: bool,
     /// The timer was excused once because this process had been paused.
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this one included.
     pub(super) tried: Vec<I>,
-    /// No copy has been sent yet: others to that peer come first.
-    pub(super) is_held: bool,
     /// How many answers to the copies in front of it, or sent with it, there had been when it
     /// was looked at last.
     pub(super) answers: u64,
@@ -90,8 +127,6 @@ pub(super) struct Delegation<I> {
     pub(super) overtaken: u64,
     /// And how many looks found no answer since the look before.
     pub(super) quiet_looks: u32,
-    /// A copy has been sent.
-    pub(super) is_sent: bool,
 }
 
 impl<I: Id> Delegation<I> {
@@ -101,6 +136,11 @@ impl<I: Id> Delegation<I> {
             Part::Range(span) => Span::new(span.start, self.sent_end),
             Part::Routed { .. } => Span::new(0, 0),
         }
+    }
+
+    /// Whether its copy goes as soon as its turn has come.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.phase == Phase::Sent && self.copies == Copies::Held
     }
 
     /// Whether an acknowledgement of this errand is about this delegation.
@@ -300,7 +340,7 @@ impl<I: Id> Duty<I> {
     /// The ranks of those who have not answered a copy yet.
     pub(super) fn late(&self) -> impl Iterator<Item = Rank> + '_ {
         let late = self.delegations.values();
-        let late = late.filter(|handed| handed.phase != Phase::Custody);
+        let late = late.filter(|handed| !handed.phase.has_custody());
         late.map(|handed| handed.rank)
     }
 
@@ -383,7 +423,7 @@ impl<I: Id> Duty<I> {
     /// Whether the peer of a delegation was asked how it is and has not answered.
     pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
         let handed = self.delegations.get(&delegation);
-        handed.is_some_and(|handed| handed.is_asked)
+        handed.is_some_and(|handed| handed.phase.is_question())
     }
 
     /// The delegation that an acknowledgement is about.

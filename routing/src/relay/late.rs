@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Delegation, Duty, Phase};
+use super::duty::{Copies, Delegation, Duty, Phase};
 use super::exceptions::unconfirmed;
 use super::verdicts::Age;
 use super::{Config, Effects, Relay, Timer};
@@ -42,21 +42,19 @@ impl<I: Id> Relay<I> {
                 handed.is_excused = true;
                 self.await_custody(number, &duty, delegation, out);
             }
-            Some(handed)
-                if handed.is_held && handed.phase == Phase::Sent && handed.answers != before =>
-            {
+            Some(handed) if handed.is_waiting() && handed.answers != before => {
                 // That peer answers others, so this one's turn will come.
                 handed.answers = before;
                 self.await_custody(number, &duty, delegation, out);
             }
-            Some(handed) if handed.phase == Phase::Custody => {
+            Some(handed) if handed.phase.has_custody() => {
                 if handed.unanswered >= UNANSWERED && self.may_redelegate(&mut duty) {
                     self.go_round(number, &mut duty, delegation, out);
                 } else {
                     self.inquire(number, &mut duty, delegation, out);
                 }
             }
-            Some(handed) if handed.is_lacking => {
+            Some(handed) if handed.phase == Phase::Lacking => {
                 self.send_now(number, &mut duty, delegation, out);
             }
             Some(_) => match self.is_in_queue(&mut duty, delegation) {
@@ -80,7 +78,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             let late = |handed: &Delegation<I>| {
-                handed.to == peer && handed.phase != Phase::Custody && handed.attempts > 0
+                handed.to == peer && !handed.phase.has_custody() && handed.attempts > 0
             };
             let waiting: Vec<u64> = (duty.delegations.iter())
                 .filter(|(_, handed)| late(handed))
@@ -246,7 +244,7 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             let in_custody: Vec<u64> = (duty.delegations.iter())
-                .filter(|(_, handed)| handed.to == peer && handed.phase == Phase::Custody)
+                .filter(|(_, handed)| handed.to == peer && handed.phase.has_custody())
                 .map(|(delegation, _)| *delegation)
                 .collect();
             for delegation in in_custody {
@@ -264,7 +262,7 @@ impl<I: Id> Relay<I> {
         let wait = self.config.inquire_after * (1 << handed.attempts.min(3));
         handed.attempts = handed.attempts.saturating_add(1);
         handed.unanswered = handed.unanswered.saturating_add(1);
-        handed.is_asked = true;
+        handed.phase = Phase::Asked;
         Self::ask(duty, delegation, out);
         self.arm(number, delegation, wait, out);
     }
@@ -277,8 +275,8 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             let unanswered: Vec<u64> = (duty.delegations.iter())
-                .filter(|(_, handed)| handed.to == peer && handed.phase != Phase::Custody)
-                .filter(|(_, handed)| !handed.is_held)
+                .filter(|(_, handed)| handed.to == peer && !handed.phase.has_custody())
+                .filter(|(_, handed)| handed.copies != Copies::Held)
                 .map(|(delegation, _)| *delegation)
                 .collect();
             for delegation in unanswered {
@@ -337,12 +335,12 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
         };
-        if handed.attempts == 0 && !handed.is_held {
+        if handed.attempts == 0 && handed.copies != Copies::Held {
             self.pace
                 .on_late(handed.to, handed.first_wait, &self.config);
         }
         handed.attempts = handed.attempts.saturating_add(1);
-        if handed.is_sent {
+        if handed.copies == Copies::Sent {
             self.flow
                 .uplink
                 .on_late(handed.to, delegation, &self.config);
@@ -437,7 +435,7 @@ impl<I: Id> Relay<I> {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             handed.part = Part::Range(Span::single(span.start));
             handed.pending.remove(Span::new(span.start + 1, span.end));
-            if handed.is_held {
+            if handed.copies == Copies::Held {
                 handed.sent_end = span.start + 1;
             }
             self.await_custody(number, duty, delegation, out);

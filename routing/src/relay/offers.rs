@@ -1,13 +1,10 @@
 //! Offers: nobody is sent a second copy unasked.
 //!
-//! ```text
-//!   late ──▶ Offered ── no, in time ──▶ Sent
-//!               └────── no, late ──▶ lacking ── timer, or room on the link ──▶ Sent
-//! ```
+//! The transitions are those of [`Phase`].
 
 use binomesh_overlay::Id;
 
-use super::duty::{Delegation, Duty, Phase};
+use super::duty::{Copies, Delegation, Duty, Phase};
 use super::{Effects, Relay};
 use crate::packet::Part;
 
@@ -24,11 +21,10 @@ impl<I: Id> Relay<I> {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
         };
-        handed.is_asked = false;
-        let may_come = handed.is_sent || handed.generation > 0;
+        let may_come = handed.copies == Copies::Sent || handed.generation > 0;
         let is_late = handed.attempts > handed.asked_at;
         if handed.phase == Phase::Offered && is_late && may_come {
-            handed.is_lacking = true;
+            handed.phase = Phase::Lacking;
             return self.await_custody(number, duty, delegation, out);
         }
         self.send_now(number, duty, delegation, out);
@@ -46,13 +42,10 @@ impl<I: Id> Relay<I> {
             return;
         };
         handed.phase = Phase::Sent;
-        handed.is_asked = false;
-        handed.is_lacking = false;
-        // One that was held has had its turn already.
-        if handed.is_sent || handed.is_held {
-            self.send(number, duty, delegation, out);
-        } else {
-            self.send_first(number, duty, delegation, out);
+        match handed.copies {
+            Copies::None => self.send_first(number, duty, delegation, out),
+            // One that was held has had its turn already.
+            Copies::Held | Copies::Sent => self.send(number, duty, delegation, out),
         }
     }
 
@@ -81,7 +74,7 @@ impl<I: Id> Relay<I> {
         for (number, other) in &duty.delegations {
             if *number != delegation && is_of_it(other) {
                 let mut spans = other.part.spans().iter();
-                let is_held = other.phase != Phase::Custody && !other.is_sent;
+                let is_held = !other.phase.has_custody() && other.copies != Copies::Sent;
                 if !is_held || !spans.all(|span| given.covers(*span)) {
                     return;
                 }
@@ -120,7 +113,6 @@ impl<I: Id> Relay<I> {
             && handed.to == to
         {
             handed.phase = Phase::Offered;
-            handed.is_asked = true;
         }
         self.stats.retries += 1;
         self.send(number, duty, delegation, out);
@@ -137,7 +129,9 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         match duty.delegations.get_mut(&delegation) {
-            Some(handed) if handed.is_lacking => self.send_now(number, duty, delegation, out),
+            Some(handed) if handed.phase == Phase::Lacking => {
+                self.send_now(number, duty, delegation, out);
+            }
             Some(handed) => {
                 handed.asked_at = handed.attempts;
                 self.send(number, duty, delegation, out);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::duty::{Delegation, Duty, Phase};
+use super::duty::{Copies, Delegation, Duty, Phase};
 use super::flow::Copied;
 use super::uplink::Turn;
 use super::{Effects, Relay, Timer};
@@ -47,7 +47,7 @@ impl<I: Id> Relay<I> {
         }
         let before = self.answers_before(duty, to);
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
-            handed.is_held = true;
+            handed.copies = Copies::Held;
             handed.answers = before;
         }
         self.stats.held_back += 1;
@@ -83,7 +83,7 @@ impl<I: Id> Relay<I> {
         let has_rounds = duty.key.strategy.has_rounds();
         let handed = duty.delegations.get_mut(&delegation);
         let is_first = |handed: &&mut Delegation<I>| {
-            handed.is_sent && handed.phase == Phase::Sent && handed.attempts == 0
+            handed.copies == Copies::Sent && handed.phase == Phase::Sent && handed.attempts == 0
         };
         let Some(handed) = handed.filter(is_first).filter(|_| has_rounds) else {
             return false;
@@ -117,9 +117,7 @@ impl<I: Id> Relay<I> {
     fn is_awaited(&self, peer: I, (number, delegation, _): Copied) -> bool {
         let duty = self.duties.get(number);
         let handed = duty.and_then(|duty| duty.delegations.get(&delegation));
-        handed.is_some_and(|handed| {
-            handed.is_held && handed.to == peer && handed.phase == Phase::Sent
-        })
+        handed.is_some_and(|handed| handed.to == peer && handed.is_waiting())
     }
 
     fn release_copy(&mut self, peer: I, copy: Copied, out: &mut Effects<I>) {
@@ -156,7 +154,7 @@ impl<I: Id> Relay<I> {
             return;
         };
         let to = handed.to;
-        if handed.phase == Phase::Offered {
+        if handed.phase.is_offer() {
             Self::ask(duty, delegation, out);
             self.await_custody(number, duty, delegation, out);
         } else {
@@ -181,7 +179,7 @@ impl<I: Id> Relay<I> {
         out: &mut Effects<I>,
     ) {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
-            (handed.is_sent, handed.is_held) = (true, false);
+            handed.copies = Copies::Sent;
             handed.answers = self.flow.uplink.answers();
         }
         if let Some(handed) = duty.delegations.get(&delegation) {
@@ -214,7 +212,7 @@ impl<I: Id> Relay<I> {
             return;
         };
         // An offer costs nearly nothing: the next heir is asked as soon as the first one was.
-        let is_offer = handed.phase == Phase::Offered;
+        let is_offer = handed.phase.is_offer();
         let generation = handed.generation.saturating_sub(u32::from(is_offer));
         let doublings = handed.attempts.saturating_add(generation);
         let mut wait = self.pace.wait(handed.to, doublings, &self.config);
@@ -223,7 +221,11 @@ impl<I: Id> Relay<I> {
             wait += self.config.custody_delay;
         }
         if !is_offer {
-            let own = if handed.is_held { 0 } else { bytes };
+            let own = if handed.copies == Copies::Held {
+                0
+            } else {
+                bytes
+            };
             wait += self.flow.transfer(handed.to, own, &self.config);
             if duty.key.strategy.has_rounds() {
                 // Other blocks queue in front of this copy, and of its answer.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use binomesh_overlay::Id;
 
 use super::Relay;
-use super::duty::Phase;
+use super::duty::Copies;
 
 /// What a peer keeps waiting, as of now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +33,15 @@ impl<I: Id> Relay<I> {
         let open = self.duties.open_numbers().into_iter();
         for duty in open.filter_map(|number| self.duties.get(number)) {
             for handed in duty.delegations.values() {
-                let is_late = match handed.phase {
-                    Phase::Custody => handed.unanswered > 1,
-                    _ => handed.attempts > 0 && !handed.is_held,
+                let is_held = handed.copies == Copies::Held;
+                let is_late = match handed.phase.has_custody() {
+                    true => handed.unanswered > 1,
+                    false => handed.attempts > 0 && !is_held,
                 };
-                if is_late || handed.is_held {
+                if is_late || is_held {
                     let one = slow.entry(handed.to).or_insert_with(|| zero(handed.to));
                     one.late += usize::from(is_late);
-                    one.held_back += usize::from(handed.is_held);
+                    one.held_back += usize::from(is_held);
                 }
             }
         }
