@@ -21,33 +21,31 @@ impl<I: Id> Relay<I> {
             let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
                 continue;
             };
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            let mut is_again = false;
-            if let Some(handed) = duty.delegations.get_mut(&delegation) {
-                self.flow.on_answer(from, delegation);
-                handed.unanswered = 0;
-                is_again = handed.phase.has_custody();
-                handed.phase = Phase::Custody;
-            }
-            if let Some(handed) = duty.delegations.get_mut(&delegation)
-                && !is_again
-            {
-                if handed.attempts == 0 && !handed.is_excused {
-                    self.pace.on_time(from, &self.config);
+            self.with_duty(number, |relay, duty| {
+                let mut is_again = false;
+                if let Some(handed) = duty.delegations.get_mut(&delegation) {
+                    relay.flow.on_answer(from, delegation);
+                    handed.unanswered = 0;
+                    is_again = handed.phase.has_custody();
+                    handed.phase = Phase::Custody;
                 }
-                handed.attempts = 0;
-                handed.is_excused = false;
-                self.arm(number, delegation, self.config.inquire_after, out);
-                self.give_back(number, &mut duty, (delegation, &errand.part), out);
-            }
-            let is_news = self.narrow(&mut duty, delegation, pending);
-            // Something is late there: who waits shall not take it for more than it is.
-            if is_news || is_again && duty.pending_count() < duty.told {
-                self.report(&mut duty, out);
-            }
-            self.duties.put(number, duty, &self.config);
+                if let Some(handed) = duty.delegations.get_mut(&delegation)
+                    && !is_again
+                {
+                    if handed.attempts == 0 && !handed.is_excused {
+                        relay.pace.on_time(from, &relay.config);
+                    }
+                    handed.attempts = 0;
+                    handed.is_excused = false;
+                    relay.arm(number, delegation, relay.config.inquire_after, out);
+                    relay.give_back(number, duty, (delegation, &errand.part), out);
+                }
+                let is_news = relay.narrow(duty, delegation, pending);
+                // Something is late there: who waits shall not take it for more than it is.
+                if is_news || is_again && duty.pending_count() < duty.told {
+                    relay.report(duty, out);
+                }
+            });
         }
     }
 
@@ -92,21 +90,19 @@ impl<I: Id> Relay<I> {
             let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
                 continue;
             };
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            duty.redelegated = duty.redelegated.saturating_add(redelegated);
-            replaced.iter().for_each(|peer| duty.replace(*peer));
-            if let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) {
-                self.pace_of_done(&handed);
-                let given = handed.given();
-                self.complete(number, &mut duty, handed, exceptions, out);
-                if let Part::Range(said) = errand.part {
-                    let done = said.clip(given);
-                    self.complete_others(number, &mut duty, done, exceptions, out);
+            self.settle_with(number, out, |relay, duty, out| {
+                duty.redelegated = duty.redelegated.saturating_add(redelegated);
+                replaced.iter().for_each(|peer| duty.replace(*peer));
+                if let Some(handed) = relay.withdraw_delegation(number, duty, delegation, out) {
+                    relay.pace_of_done(&handed);
+                    let given = handed.given();
+                    relay.complete(number, duty, handed, exceptions, out);
+                    if let Part::Range(said) = errand.part {
+                        let done = said.clip(given);
+                        relay.complete_others(number, duty, done, exceptions, out);
+                    }
                 }
-            }
-            self.settle(number, duty, out);
+            });
         }
     }
 
@@ -122,28 +118,26 @@ impl<I: Id> Relay<I> {
             let Some(delegation) = duty.and_then(|duty| duty.answered(from, errand)) else {
                 continue;
             };
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            // A question may have overtaken the copy.
-            if reason != Refusal::Unknown {
-                self.flow.on_answer(from, delegation);
-            }
-            match reason {
-                Refusal::Busy => self.on_busy(number, &mut duty, delegation, out),
-                // It answers a question, once; otherwise a liar would have the
-                // packet sent again at its pleasure.
-                Refusal::Unknown if !duty.is_asked_about(delegation) => {}
-                Refusal::Unknown => self.on_lacking(number, &mut duty, delegation, out),
-                _ => {
-                    if let Some(handed) =
-                        self.withdraw_delegation(number, &mut duty, delegation, out)
-                    {
-                        self.turn_away(number, &mut duty, handed, reason, out);
+            self.settle_with(number, out, |relay, duty, out| {
+                // A question may have overtaken the copy.
+                if reason != Refusal::Unknown {
+                    relay.flow.on_answer(from, delegation);
+                }
+                match reason {
+                    Refusal::Busy => relay.on_busy(number, duty, delegation, out),
+                    // It answers a question, once; otherwise a liar would have the
+                    // packet sent again at its pleasure.
+                    Refusal::Unknown if !duty.is_asked_about(delegation) => {}
+                    Refusal::Unknown => relay.on_lacking(number, duty, delegation, out),
+                    _ => {
+                        if let Some(handed) =
+                            relay.withdraw_delegation(number, duty, delegation, out)
+                        {
+                            relay.turn_away(number, duty, handed, reason, out);
+                        }
                     }
                 }
-            }
-            self.settle(number, duty, out);
+            });
         }
     }
 
@@ -187,6 +181,27 @@ impl<I: Id> Relay<I> {
                 self.search(number, duty, &handed, spans, out);
             }
             Part::Range(_) => {}
+        }
+    }
+
+    /// Act on a duty, which is out of its list meanwhile; nothing happens if there is none.
+    pub(super) fn with_duty(&mut self, number: u64, act: impl FnOnce(&mut Self, &mut Duty<I>)) {
+        if let Some(mut duty) = self.duties.take(number) {
+            act(self, &mut duty);
+            self.duties.put(number, duty, &self.config);
+        }
+    }
+
+    /// As [`Self::with_duty`], and settle it then.
+    pub(super) fn settle_with(
+        &mut self,
+        number: u64,
+        out: &mut Effects<I>,
+        act: impl FnOnce(&mut Self, &mut Duty<I>, &mut Effects<I>),
+    ) {
+        if let Some(mut duty) = self.duties.take(number) {
+            act(self, &mut duty, out);
+            self.settle(number, duty, out);
         }
     }
 

@@ -92,15 +92,16 @@ impl<I: Id> Relay<I> {
         if !is_finished && !room && !duty.waiters.contains_key(&from) {
             return self.refuse(from, errand, Refusal::Busy, out);
         }
-        let Some(mut duty) = self.duties.take(number) else {
-            return;
+        let enlist = |relay: &mut Self, duty: &mut Duty<I>, out: &mut Effects<I>| {
+            relay.enlist(duty, from, errand.clone());
+            if !is_finished {
+                out.send(from, custody_of(duty, &errand));
+            }
         };
-        self.enlist(&mut duty, from, errand.clone());
         if is_finished {
-            self.settle(number, duty, out);
+            self.settle_with(number, out, enlist);
         } else {
-            out.send(from, custody_of(&duty, &errand));
-            self.duties.put(number, duty, &self.config);
+            self.with_duty(number, |relay, duty| enlist(relay, duty, out));
         }
     }
 
@@ -306,12 +307,11 @@ impl<I: Id> Relay<I> {
     /// Custody has been delayed long enough.
     pub(super) fn on_custody_timer(&mut self, out: &mut Effects<I>) {
         for number in std::mem::take(&mut self.owed) {
-            if let Some(mut duty) = self.duties.take(number) {
+            self.with_duty(number, |relay, duty| {
                 if !duty.is_finished {
-                    self.report(&mut duty, out);
+                    relay.report(duty, out);
                 }
-                self.duties.put(number, duty, &self.config);
-            }
+            });
         }
     }
 

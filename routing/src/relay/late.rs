@@ -74,22 +74,20 @@ impl<I: Id> Relay<I> {
     /// What else waits for an answer of a silent peer need not find out by itself.
     fn go_round_everywhere(&mut self, peer: I, out: &mut Effects<I>) {
         for number in self.duties.open_numbers() {
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            let late = |handed: &Delegation<I>| {
-                handed.to == peer && !handed.phase.has_custody() && handed.attempts > 0
-            };
-            let waiting: Vec<u64> = (duty.delegations.iter())
-                .filter(|(_, handed)| late(handed))
-                .map(|(delegation, _)| *delegation)
-                .collect();
-            for delegation in waiting {
-                if self.may_redelegate(&mut duty) {
-                    self.go_round(number, &mut duty, delegation, out);
+            self.settle_with(number, out, |relay, duty, out| {
+                let late = |handed: &Delegation<I>| {
+                    handed.to == peer && !handed.phase.has_custody() && handed.attempts > 0
+                };
+                let waiting: Vec<u64> = (duty.delegations.iter())
+                    .filter(|(_, handed)| late(handed))
+                    .map(|(delegation, _)| *delegation)
+                    .collect();
+                for delegation in waiting {
+                    if relay.may_redelegate(duty) {
+                        relay.go_round(number, duty, delegation, out);
+                    }
                 }
-            }
-            self.settle(number, duty, out);
+            });
         }
     }
 
@@ -240,17 +238,15 @@ impl<I: Id> Relay<I> {
         self.on_answer(peer, out);
         self.greet(peer, out);
         for number in self.duties.open_numbers() {
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            let in_custody: Vec<u64> = (duty.delegations.iter())
-                .filter(|(_, handed)| handed.to == peer && handed.phase.has_custody())
-                .map(|(delegation, _)| *delegation)
-                .collect();
-            for delegation in in_custody {
-                self.inquire(number, &mut duty, delegation, out);
-            }
-            self.duties.put(number, duty, &self.config);
+            self.with_duty(number, |relay, duty| {
+                let in_custody: Vec<u64> = (duty.delegations.iter())
+                    .filter(|(_, handed)| handed.to == peer && handed.phase.has_custody())
+                    .map(|(delegation, _)| *delegation)
+                    .collect();
+                for delegation in in_custody {
+                    relay.inquire(number, duty, delegation, out);
+                }
+            });
         }
     }
 
@@ -271,55 +267,51 @@ impl<I: Id> Relay<I> {
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_answer(peer, out);
         for number in self.duties.open_numbers() {
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            let unanswered: Vec<u64> = (duty.delegations.iter())
-                .filter(|(_, handed)| handed.to == peer && !handed.phase.has_custody())
-                .filter(|(_, handed)| handed.copies != Copies::Held)
-                .map(|(delegation, _)| *delegation)
-                .collect();
-            for delegation in unanswered {
-                self.stats.retries += 1;
-                self.hurry(number, &mut duty, delegation, out);
-            }
-            self.duties.put(number, duty, &self.config);
+            self.with_duty(number, |relay, duty| {
+                let unanswered: Vec<u64> = (duty.delegations.iter())
+                    .filter(|(_, handed)| handed.to == peer && !handed.phase.has_custody())
+                    .filter(|(_, handed)| handed.copies != Copies::Held)
+                    .map(|(delegation, _)| *delegation)
+                    .collect();
+                for delegation in unanswered {
+                    relay.stats.retries += 1;
+                    relay.hurry(number, duty, delegation, out);
+                }
+            });
         }
     }
 
     /// A delegate is gone for good: except it, and hand on the rest of its part.
     pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, out: &mut Effects<I>) {
-        let Some(mut duty) = self.duties.take(number) else {
-            return;
-        };
-        let in_its_hands: Vec<u64> = (duty.delegations.iter())
-            .filter(|(_, handed)| handed.to == peer)
-            .map(|(delegation, _)| *delegation)
-            .collect();
-        for delegation in in_its_hands {
-            let Some(handed) = self.withdraw_delegation(number, &mut duty, delegation, out) else {
-                continue;
-            };
-            match &handed.part {
-                Part::Range(span) => {
-                    let head = Span::single(span.start);
-                    self.except(&mut duty, unconfirmed(head, Some(peer), why));
-                    if span.len() > 1 {
-                        self.stats.bypassed += 1;
-                        duty.redelegated = duty.redelegated.saturating_add(1);
-                        duty.replace(peer);
+        self.settle_with(number, out, |relay, duty, out| {
+            let in_its_hands: Vec<u64> = (duty.delegations.iter())
+                .filter(|(_, handed)| handed.to == peer)
+                .map(|(delegation, _)| *delegation)
+                .collect();
+            for delegation in in_its_hands {
+                let Some(handed) = relay.withdraw_delegation(number, duty, delegation, out) else {
+                    continue;
+                };
+                match &handed.part {
+                    Part::Range(span) => {
+                        let head = Span::single(span.start);
+                        relay.except(duty, unconfirmed(head, Some(peer), why));
+                        if span.len() > 1 {
+                            relay.stats.bypassed += 1;
+                            duty.redelegated = duty.redelegated.saturating_add(1);
+                            duty.replace(peer);
+                        }
+                        let generation = handed.generation.saturating_add(1);
+                        relay.delegate_rest(number, duty, (*span, peer), generation, out);
                     }
-                    let generation = handed.generation.saturating_add(1);
-                    self.delegate_rest(number, &mut duty, (*span, peer), generation, out);
-                }
-                Part::Routed { spans, .. } => {
-                    self.stats.bypassed += 1;
-                    duty.replace(peer);
-                    self.detour(number, &mut duty, &handed, spans, out);
+                    Part::Routed { spans, .. } => {
+                        relay.stats.bypassed += 1;
+                        duty.replace(peer);
+                        relay.detour(number, duty, &handed, spans, out);
+                    }
                 }
             }
-        }
-        self.settle(number, duty, out);
+        });
     }
 
     /// No custody in time. The late one keeps a duty for itself alone, and the

@@ -28,12 +28,11 @@ impl<I: Id> Relay<I> {
                 continue;
             };
             for number in self.duties.of_id(id) {
-                if let Some(mut duty) = self.duties.take(number) {
+                self.with_duty(number, |_, duty| {
                     if !duty.is_finished {
                         duty.signature = Some(signature.clone());
                     }
-                    self.duties.put(number, duty, &self.config);
-                }
+                });
             }
         }
         self.hasten_reissues(out);

@@ -122,11 +122,10 @@ impl<I: Id> Relay<I> {
 
     fn release_copy(&mut self, peer: I, copy: Copied, out: &mut Effects<I>) {
         let (number, delegation, _) = copy;
-        if let Some(mut duty) = self.duties.take(number) {
-            self.flow.force(peer, copy, &self.config);
-            self.send_copy(number, &mut duty, delegation, out);
-            self.duties.put(number, duty, &self.config);
-        }
+        self.with_duty(number, |relay, duty| {
+            relay.flow.force(peer, copy, &relay.config);
+            relay.send_copy(number, duty, delegation, out);
+        });
     }
 
     fn release_to(&mut self, peer: I, out: &mut Effects<I>) {

@@ -104,18 +104,16 @@ impl<I: Id> Relay<I> {
     /// An epoch is kept no longer: what is still handed on in it is unconfirmed.
     fn close_epoch(&mut self, epoch: Epoch<I>, out: &mut Effects<I>) {
         for number in self.duties.of_epoch(epoch) {
-            let Some(mut duty) = self.duties.take(number) else {
-                continue;
-            };
-            let numbers: Vec<u64> = duty.delegations.keys().copied().collect();
-            for delegation in numbers {
-                let handed = self.withdraw_delegation(number, &mut duty, delegation, out);
-                let spans = handed.iter().flat_map(|handed| handed.part.spans());
-                for span in spans {
-                    self.except(&mut duty, unconfirmed(*span, None, Reason::Epoch));
+            self.settle_with(number, out, |relay, duty, out| {
+                let numbers: Vec<u64> = duty.delegations.keys().copied().collect();
+                for delegation in numbers {
+                    let handed = relay.withdraw_delegation(number, duty, delegation, out);
+                    let spans = handed.iter().flat_map(|handed| handed.part.spans());
+                    for span in spans {
+                        relay.except(duty, unconfirmed(*span, None, Reason::Epoch));
+                    }
                 }
-            }
-            self.settle(number, duty, out);
+            });
             self.forget(number, out);
         }
     }
