@@ -245,8 +245,8 @@ pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigErr
     Ok(config)
 }
 
-/// What a node knows of the others at its start, as far as the file or a variable says so.
-/// What cannot be read is left to [`load`].
+/// The setting `bootstrap`, from the file or a variable. A file that cannot be read gives none
+/// here, and an error in [`load`].
 pub fn bootstrap(file: Option<&Path>, environment: &Layer) -> Option<Bootstrap> {
     let mut figment = Figment::new();
     if let Some(file) = file {

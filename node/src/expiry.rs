@@ -11,8 +11,8 @@ const AGAIN_SECONDS: i64 = 86_400;
 /// How long a certificate, an authority or a revocation list holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialTerm {
-    /// `certificate`, `authority`, or `revocation_list`: the one of its kind that ends
-    /// first, of those that had not ended when they were read.
+    /// `certificate`, `authority`, or `revocation_list`. Of several of a kind it is the one that
+    /// ends first. Those that had ended when they were read do not count.
     pub document: String,
     /// Its first second since 1970.
     pub from: i64,

@@ -11,6 +11,7 @@ use super::draw::{chart, colour_at, colour_of, is_dashed, severity_of, text_of};
 use super::prometheus::{Series, Window};
 use super::{Panel, Variables};
 use crate::figure::chart::DrawingError;
+use crate::figure::report::inline;
 
 /// How many series the legend of a chart names.
 const NAMED: usize = 12;
@@ -172,11 +173,10 @@ fn framed(panel: &Panel, content: Markup) -> Markup {
 /// The numbers of a panel, those of the worst colour first.
 fn numbers(one: &AnsweredPanel) -> Markup {
     let defaults = &one.panel.field_config.defaults;
-    let value = |series: &Series| series.points.last().map_or(f64::NAN, |(_, value)| *value);
     let mut all: Vec<_> = one
         .series
         .iter()
-        .map(|(name, series)| (value(series), name))
+        .map(|(name, series)| (series.last(), name))
         .collect();
     all.sort_by_key(|(value, _)| Reverse(severity_of(*value, &defaults.thresholds)));
     html! {
@@ -217,11 +217,6 @@ fn current(series: &Series, window: Window) -> f64 {
     }
 }
 
-/// A picture in a page needs no namespace.
-fn inline(image: &str) -> String {
-    image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
-}
-
 /// A row for each series: its labels and its value, without the columns that the dashboard hides.
 fn table(one: &AnsweredPanel) -> Markup {
     let options = one.panel.transformations.iter().map(|one| &one.options);
@@ -238,8 +233,8 @@ fn table(one: &AnsweredPanel) -> Markup {
         .into_iter()
         .filter(|column| !is_hidden(column))
         .collect();
-    let options = one.panel.transformations.iter().map(|one| &one.options);
     let renamed: BTreeMap<&str, &str> = options
+        .clone()
         .flat_map(|options| &options.rename_by_name)
         .map(|(column, name)| (column.as_str(), name.as_str()))
         .collect();
@@ -251,7 +246,7 @@ fn table(one: &AnsweredPanel) -> Markup {
             tbody { @for (_, series) in one.series.iter().take(ROWS) { tr {
                 @for column in &columns { td { (series.labels.get(*column).map_or("", String::as_str)) } }
                 @if !is_hidden("Value") {
-                    td { (text_of(series.points.last().map_or(f64::NAN, |(_, value)| *value), unit)) }
+                    td { (text_of(series.last(), unit)) }
                 }
             } } }
         } }

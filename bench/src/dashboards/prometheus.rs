@@ -74,7 +74,9 @@ impl Window {
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// Nobody answers there.
-    #[error("cannot reach Prometheus at {address}: {reason}")]
+    #[error(
+        "cannot reach Prometheus at {address}: {reason}; see that it runs there, or name another by --prometheus"
+    )]
     Unreachable {
         /// Where.
         address: String,
@@ -82,7 +84,9 @@ pub enum QueryError {
         reason: String,
     },
     /// It does not answer so.
-    #[error("{address} is no Prometheus, as its answer shows: {reason}")]
+    #[error(
+        "{address} is no Prometheus, as its answer shows: {reason}; name its address by --prometheus"
+    )]
     Garbled {
         /// Where.
         address: String,
@@ -109,6 +113,11 @@ pub struct Series {
 }
 
 impl Series {
+    /// The newest value; no number if there is none.
+    pub fn last(&self) -> f64 {
+        self.points.last().map_or(f64::NAN, |(_, value)| *value)
+    }
+
     /// The largest number among its values; −∞ if there is none.
     pub fn largest(&self) -> f64 {
         let values = self.points.iter().map(|(_, value)| *value);

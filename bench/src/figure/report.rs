@@ -138,7 +138,7 @@ fn judged(claim: &Claim) -> Markup {
 }
 
 /// A picture in a page needs no namespace, which would look like an address.
-fn inline(image: &str) -> String {
+pub(crate) fn inline(image: &str) -> String {
     image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
 }
 

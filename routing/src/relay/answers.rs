@@ -141,9 +141,9 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// A delegate has no room for a duty. What is for itself alone it always
-    /// takes, and the rest I hand out in its place: so bounded buffers never
-    /// wait for each other in a circle. What is left to do its timer retries.
+    /// A delegate has no room for a duty. A copy for the delegate alone needs none. So only that
+    /// is left with it, and this node hands out the rest. Thus bounded buffers never wait for
+    /// each other in a circle. The timer sends again what is left.
     fn on_busy(&mut self, number: u64, duty: &mut Duty<I>, delegation: u64, out: &mut Effects<I>) {
         let Some(handed) = duty.delegations.get(&delegation).cloned() else {
             return;
@@ -258,8 +258,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// A delegate is done: what it excepts of what was wanted from it is
-    /// excepted here too, unless there is another way to try.
+    /// A delegate is done. Its exceptions become exceptions of this duty, as far as they are
+    /// about the part that was wanted from it and no other way is left to try.
     fn complete(
         &mut self,
         number: u64,

@@ -173,9 +173,9 @@ impl<I: Id> Relay<I> {
         let is_step = matches!(errand.part, Part::Routed { .. });
         let mut named = header.names.first().filter(|_| !is_step).into_iter();
         let stood = header.stood.as_ref().filter(|_| !is_step);
-        // Two peers may claim one rank. A copy for one of them is not taken by the other:
-        // neither if it names that one, nor if it is for a rank that that one held in an
-        // earlier epoch.
+        // Two peers may claim one rank. Each takes only its own copies: a copy that names the
+        // other is refused, and so is a copy for a rank that this node did not hold in the
+        // epoch in which the origin counted the members.
         if named.all(|name| *name == self.me) && !stood.is_some_and(|stood| self.denies(stood)) {
             Ok(())
         } else {
@@ -219,8 +219,8 @@ impl<I: Id> Relay<I> {
             None => self.duties.has_room(packet.bytes(), &self.config),
         };
         let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
-        // What is for me alone waits for nobody and takes no room, so that every
-        // duty anywhere can always be brought to its end.
+        // A part for this node alone is always taken: it waits for no other node and needs no
+        // room. So every duty comes to its end, however full the nodes are.
         let needs_room = !is_alone || self.config.planted.has(Bug::WaitForRoom);
         if is_full && needs_room {
             return self.refuse(from, errand, Refusal::Busy, out);

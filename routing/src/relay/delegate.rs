@@ -203,10 +203,10 @@ impl<I: Id> Relay<I> {
             && first.is_some_and(|span| self.next_hop(duty, *span, &delegation.tried).is_some())
     }
 
-    /// Nobody has a way to the heads of these spans. A hop says so to its giver, who
-    /// may know another hop. Who answers for a range excepts the heads alone, and
-    /// hands what is behind them to those in their place: a rank that nobody finds
-    /// shall hide no others.
+    /// No way to the heads of these spans is known. A hop reports that to its giver, which
+    /// may know another hop. A node that answers for a range reports the heads alone as not
+    /// reached. It hands the ranks behind a head to the next ones in its place, so that one
+    /// rank without a way hides no others.
     pub(super) fn give_up(
         &mut self,
         number: u64,

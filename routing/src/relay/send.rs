@@ -198,8 +198,8 @@ impl<I: Id> Relay<I> {
         self.await_custody(number, duty, delegation, out);
     }
 
-    /// Arm the timer for custody: longer after every attempt and re-delegation, and by
-    /// what the copy takes on its way, or if it is held, what is on its way instead.
+    /// Arm the timer for custody. The wait doubles with every attempt and re-delegation. The time
+    /// that the copy needs on its way is added; of a copy that is held, that of the copies before it.
     pub(super) fn await_custody(
         &self,
         number: u64,
