@@ -1,462 +1,388 @@
-//! Taking packets in: checks, delivery, custody.
+//! Custody: what this node answers for, own messages included.
+//!
+//! - A *duty* is one part of a message. It is open while some of it is in delegates' hands
+//!   ([`delegator`]), and finished once each of its members has delivered or is an exception.
+//!   Then everybody who waits for it is told, and only its answer is remembered.
+//! - Duties go only clockwise as seen from the origin, and routed steps never return to a
+//!   rank in their transit list, so waiting is acyclic; and nobody waits for room
+//!   (`docs/relay.md`, *Why waiting ends*).
+//! - A second copy of a message renews its duty, and is never a second duty.
+//! - Open duties for others are bounded by number, parts and bytes, and a part beyond that is
+//!   refused as *busy*. A part for this node alone needs no room.
+//!
+//! A duty is taken out of its list while something is done with it. The origin learns of its
+//! own messages by [`Progress`].
 
-use std::cell::OnceCell;
+mod delegation;
+mod delegator;
+mod duties;
+mod duty;
+mod exceptions;
+mod flood;
+mod intake;
+mod progress;
+mod release;
+mod sender;
+mod slow_peers;
 
-use binomesh_overlay::{Bug, Id};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::delivery::Delivery;
-use super::duty::{Duty, DutyKey};
-use super::window::{Said, Source, Verdict};
-use super::{Effects, Event, Relay, Timer};
-use crate::packet::{Errand, Message, Packet, Part, Refusal, Span, Stood};
-use crate::strategy::Strategy;
+use binomesh_overlay::{Epoch, Id, Rank};
 
-impl<I: Id> Relay<I> {
-    pub(super) fn on_packet(&mut self, from: I, packet: Box<Packet<I>>, out: &mut Effects<I>) {
-        let errand = &packet.header.errand;
-        if let Err(reason) = self.check(&packet) {
-            let errand = packet.header.errand;
-            return self.refuse(from, errand, reason, out);
-        }
-        if self.epochs.find(errand.epoch).is_none() {
-            return self.hold(from, packet, out);
-        }
-        let id = errand.id;
-        let count = packet.payloads.count();
-        let said = Said {
-            closed_below: packet.header.closed_below,
-            is_kept: packet.header.is_kept,
-            source: if from == id.origin {
-                Source::Origin
-            } else {
-                Source::Hearsay
-            },
-        };
-        let (epochs, duties) = (&self.epochs, &self.duties);
-        let served = OnceCell::new();
-        let may_go = |origin| {
-            let served = served.get_or_init(|| duties.open_origins());
-            !epochs.may_be_member(origin) && !served.contains(&origin)
-        };
-        let before = self.windows.closed_below(id);
-        let (verdict, is_undone) = self.windows.judge((id, count), said, &self.config, may_go);
-        self.stats.hearsay_undone += u64::from(is_undone);
-        let mark = self.windows.closed_below(id);
-        if mark > before {
-            for number in self.duties.below(id, mark) {
-                self.forget(number, out);
-            }
-            self.check_drained(out);
-        }
-        let reason = match verdict {
-            Verdict::Outside => Some(Refusal::Window),
-            Verdict::Full => Some(Refusal::Full),
-            // What was delivered is never denied, leaving or not.
-            Verdict::New if self.draining => Some(Refusal::Draining),
-            Verdict::New | Verdict::Delivered => None,
-        };
-        match reason {
-            Some(reason) => self.refuse(from, packet.header.errand, reason, out),
-            None => self.serve(from, &packet, verdict, out),
+use super::context::Context;
+use super::{Config, RelayStats};
+use crate::packet::{Errand, Message, Packet, PacketId, Reason, Refusal, Signature, Span};
+use crate::runs::Runs;
+use delegator::Delegator;
+use duties::Duties;
+use duty::{Duty, DutyKey};
+
+pub(super) use delegator::Done;
+pub(super) use progress::{Progress, RoundEnd};
+pub use slow_peers::SlowPeer;
+
+/// The duties of a node, and what hands their parts on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Custody<I> {
+    duties: Duties<I>,
+    /// Duties whose delegators have not been told yet that they are taken; at most
+    /// `config.max_duties`.
+    owed: Vec<u64>,
+    delegator: Delegator<I>,
+}
+
+/// One round of an own message: to whom it goes in the newest epoch.
+#[derive(Debug)]
+pub(super) struct Round<I> {
+    /// The copy for all; its part is the whole range.
+    pub(super) packet: Packet<I>,
+    /// The positions that it is for.
+    pub(super) spans: Runs,
+    /// Who is meant at each distance; empty if whoever stands there is.
+    pub(super) names: BTreeMap<u32, I>,
+    /// Where these stood in the epoch in which the origin counted them.
+    pub(super) stood: BTreeMap<u32, Rank>,
+    /// That epoch.
+    pub(super) stood_in: Option<Epoch<I>>,
+    /// It goes hop by hop, and not along the order of its strategy.
+    pub(super) is_routed: bool,
+}
+
+/// What a delegate turned out to be when its timer fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found<I> {
+    /// A verdict on it that was doubtful is right.
+    Down(I),
+    /// It does not answer this node.
+    Silent(I),
+}
+
+impl<I: Id> Custody<I> {
+    pub(super) const fn new(config: &Config) -> Self {
+        Self {
+            duties: Duties::new(),
+            owed: Vec::new(),
+            delegator: Delegator::new(config),
         }
     }
 
-    /// Is the errand in my hands? Whoever lost an acknowledgement asks so.
-    pub(super) fn on_inquire(
+    /// A delegate answers for its part.
+    pub(super) fn on_custody(
         &mut self,
         from: I,
-        errand: Errand<I>,
-        name: Option<I>,
-        out: &mut Effects<I>,
+        errand: &Errand<I>,
+        pending: &[Span],
+        cx: &mut Context<'_, I>,
     ) {
-        if name.is_some_and(|name| name != self.me) {
-            return self.refuse(from, errand, Refusal::NotThatPeer, out);
-        }
-        let number = self
-            .duties
-            .find(&Self::key_of(from, &errand, name.is_some()));
-        let known = number.and_then(|number| Some((number, self.duties.get(number)?)));
-        let Some((number, duty)) = known.filter(|(_, duty)| has_asked(duty, &errand)) else {
-            let reason = if self.epochs.is_gone(errand.epoch) {
-                Refusal::EpochGone
-            } else {
-                Refusal::Unknown
-            };
-            return self.refuse(from, errand, reason, out);
-        };
-        if is_for_one(&errand) {
-            return out.send(from, done_alone(errand));
-        }
-        let is_finished = duty.is_finished;
-        let room = duty.waiters.len() < self.config.max_waiters;
-        if !is_finished && !room && !duty.waiters.contains_key(&from) {
-            return self.refuse(from, errand, Refusal::Busy, out);
-        }
-        let enlist = |relay: &mut Self, duty: &mut Duty<I>, out: &mut Effects<I>| {
-            relay.enlist(duty, from, errand.clone());
-            if !is_finished {
-                out.send(from, custody_of(duty, &errand));
-            }
-        };
-        if is_finished {
-            self.settle_with(number, out, enlist);
-        } else {
-            self.with_duty(number, |relay, duty| enlist(relay, duty, out));
+        for (number, delegation) in self.answered(from, errand) {
+            self.with_duty(number, cx, |delegator, duty, cx| {
+                delegator.on_custody(duty, delegation, &errand.part, pending, cx);
+            });
         }
     }
 
-    /// A copy came that its origin has not signed as it ought to be. It is no copy, so
-    /// nothing of it is noted, but whoever sent it is told.
-    pub(super) fn on_unproven(
+    /// A delegate is done with its part.
+    pub(super) fn on_done(
         &mut self,
         from: I,
-        errand: Errand<I>,
+        errand: &Errand<I>,
+        done: Done<'_, I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        for (number, delegation) in self.answered(from, errand) {
+            self.settle_with(number, cx, |delegator, duty, cx| {
+                delegator.on_done(duty, delegation, &errand.part, done, cx);
+            });
+        }
+    }
+
+    /// A delegate does not take its part, or not now.
+    pub(super) fn on_refused(
+        &mut self,
+        from: I,
+        errand: &Errand<I>,
         reason: Refusal,
-        out: &mut Effects<I>,
+        cx: &mut Context<'_, I>,
     ) {
-        self.on_contact(from, out);
-        // What was delivered is never denied.
-        let reason = if self.windows.has_delivered(errand.id) {
-            Refusal::Malformed
-        } else {
-            reason
-        };
-        self.refuse(from, errand, reason, out);
-    }
-
-    pub(super) fn on_held_timer(&mut self, number: u64, out: &mut Effects<I>) {
-        if let Some((from, packet)) = self.held.take(number) {
-            let errand = packet.header.errand;
-            self.refuse(from, errand, Refusal::EpochUnknown, out);
+        for (number, delegation) in self.answered(from, errand) {
+            self.settle_with(number, cx, |delegator, duty, cx| {
+                delegator.on_refused(duty, delegation, reason, cx);
+            });
         }
     }
 
-    /// Everything that can be judged from the packet and the epoch alone.
-    fn check(&self, packet: &Packet<I>) -> Result<(), Refusal> {
-        let header = &packet.header;
-        let errand = &header.errand;
-        if packet.payloads.longest() > self.config.payload_max {
-            return Err(Refusal::TooLarge);
-        }
-        if errand.id.origin == self.me || header.closed_below > errand.id.sequence {
-            return Err(Refusal::Malformed);
-        }
-        if self.epochs.is_gone(errand.epoch) {
-            return Err(Refusal::EpochGone);
-        }
-        let Some(view) = self.epochs.find(errand.epoch) else {
-            return Ok(());
-        };
-        let placement = view.placement();
-        if header.to != placement.rank {
-            return Err(Refusal::NotThatRank);
-        }
-        let n = placement.population.get();
-        if !header.origin_rank.is_within(placement.population) || !errand.part.is_within(n) {
-            return Err(Refusal::Malformed);
-        }
-        let layout = errand
-            .strategy
-            .layout(placement.population, header.origin_rank);
-        let Some(mine) = layout.map(|layout| layout.position(placement.rank)) else {
-            return Err(Refusal::Malformed);
-        };
-        let is_right = match &errand.part {
-            Part::Range(span) => span.start == mine,
-            Part::Routed { spans, visited, .. } => {
-                !visited.contains(&placement.rank) && spans.iter().all(|span| span.start != mine)
-            }
-        };
-        if !is_right || !header.is_named_in_full() {
-            return Err(Refusal::Malformed);
-        }
-        let is_step = matches!(errand.part, Part::Routed { .. });
-        let mut named = header.names.first().filter(|_| !is_step).into_iter();
-        let stood = header.stood.as_ref().filter(|_| !is_step);
-        // Two peers may claim one rank. Each takes only its own copies: a copy that names the
-        // other is refused, and so is a copy for a rank that this node did not hold in the
-        // epoch in which the origin counted the members.
-        if named.all(|name| *name == self.me) && !stood.is_some_and(|stood| self.denies(stood)) {
-            Ok(())
-        } else {
-            Err(Refusal::NotThatPeer)
-        }
-    }
-
-    /// Whether this node knows that it stood elsewhere when it was counted.
-    fn denies(&self, stood: &Stood<I>) -> bool {
-        let said = stood.ranks.first().copied().flatten();
-        let is_known = |rank| self.epochs.has_stood(stood.epoch, rank) == Some(false);
-        said.is_some_and(is_known)
-    }
-
-    fn hold(&mut self, from: I, packet: Box<Packet<I>>, out: &mut Effects<I>) {
-        if self.held.has_room(packet.bytes(), &self.config) {
-            let number = self.held.push(from, packet);
-            out.arm(Timer::Held(number), self.config.hold);
-        } else {
-            let errand = packet.header.errand;
-            self.refuse(from, errand, Refusal::EpochUnknown, out);
-        }
-    }
-
-    /// Deliver if it is new, and answer for the part.
-    fn serve(&mut self, from: I, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
-        let errand = packet.header.errand.clone();
-        let key = Self::key_of(from, &errand, !packet.header.names.is_empty());
-        let found = self.duties.find(&key);
-        let known = found.and_then(|number| self.duties.get(number));
-        let waits = known.is_some_and(|duty| duty.waiters.contains_key(&from));
-        let has_waiters = known.map_or(0, |duty| duty.waiters.len());
-        let is_open = known.is_some_and(|duty| !duty.is_finished);
-        let is_alone = is_for_one(&errand);
-        let has_room = match known.filter(|_| is_open) {
-            // A copy with more names, or the first one that is signed.
-            Some(duty) => {
-                let more = packet.bytes().saturating_sub(duty.bytes());
-                self.duties.may_grow(more, &self.config)
-            }
-            None => self.duties.has_room(packet.bytes(), &self.config),
-        };
-        let is_full = !has_room || (!waits && has_waiters >= self.config.max_waiters);
-        // A part for this node alone is always taken: it waits for no other node and needs no
-        // room. So every duty comes to its end, however full the nodes are.
-        let needs_room = !is_alone || self.config.planted.has(Bug::WaitForRoom);
-        if is_full && needs_room {
-            return self.refuse(from, errand, Refusal::Busy, out);
-        }
-        if known.is_some_and(|duty| duty.contradicts(packet)) {
-            if from != errand.id.origin {
-                return self.refuse(from, errand, Refusal::Malformed, out);
-            }
-            // The origin knows best where it stands and whom it means: the other copy
-            // was a lie.
-            if let Some(number) = found {
-                self.forget(number, out);
-            }
-            return self.serve(from, packet, verdict, out);
-        }
-        if matches!(errand.part, Part::Range(_)) {
-            self.deliver(packet, verdict, out);
-        }
-        if is_alone && is_open {
-            out.send(from, done_alone(errand));
-        } else {
-            self.take_custody(from, packet, (found, key), out);
-        }
-        let is_first =
-            matches!(packet.header.errand.part, Part::Range(_)) && verdict != Verdict::Delivered;
-        if is_first && packet.header.errand.strategy == Strategy::Flood {
-            self.flood(from, packet, out);
-        }
-    }
-
-    /// Answer for the part, as far as it is not answered for yet.
-    fn take_custody(
+    /// The timer of a delegation has fired, so much later than asked.
+    pub(super) fn on_delegation_timer(
         &mut self,
-        from: I,
-        packet: &Packet<I>,
-        (found, key): (Option<u64>, DutyKey<I>),
-        out: &mut Effects<I>,
-    ) {
-        let errand = packet.header.errand.clone();
-        let number = found.unwrap_or_else(|| self.duties.number());
-        let mut duty = match self.duties.take(number) {
-            Some(duty) => duty,
-            None => self.begin(number, key, packet, out),
-        };
-        self.grow(number, &mut duty, packet, out);
-        self.enlist(&mut duty, from, errand.clone());
-        if self.config.planted.has(Bug::DoneBeforeCustody) {
-            let done = Message::Done {
-                errand: answer_to(&duty, &errand),
-                exceptions: Vec::new(),
-                redelegated: 0,
-                replaced: Vec::new(),
-            };
-            out.send(from, done);
+        number: u64,
+        delegation: u64,
+        late: Duration,
+        cx: &mut Context<'_, I>,
+    ) -> Option<Found<I>> {
+        let duty = self.duties.get(number)?;
+        let to = duty.delegations.get(&delegation).map(|handed| handed.to);
+        let is_known = to.is_none_or(|to| cx.peers.is_silent(to) || cx.peers.is_down(to));
+        self.settle_with(number, cx, |delegator, duty, cx| {
+            delegator.on_timer(duty, delegation, late, cx);
+        });
+        match to.filter(|_| !is_known) {
+            Some(to) if cx.peers.is_down(to) => Some(Found::Down(to)),
+            Some(to) if cx.peers.is_silent(to) => Some(Found::Silent(to)),
+            _ => None,
         }
-        // Of a part that nobody else has a share in, done is said below.
-        let is_said_later = duty.delegations.is_empty()
-            || found.is_none() && self.may_delay_custody(number, packet, out);
-        if !is_said_later {
-            // Those who wait longer have been told otherwise.
-            if duty.told == u32::MAX {
-                duty.told = duty.pending_count();
-            }
-            out.send(from, custody_of(&duty, &errand));
-        }
-        self.settle(number, duty, out);
     }
 
-    /// Soon all of a short message may be done, and done says more than custody. Whoever
-    /// sent a long one is told at once: others wait behind it.
-    fn may_delay_custody(&mut self, number: u64, packet: &Packet<I>, out: &mut Effects<I>) -> bool {
-        let delay = self.config.custody_delay;
-        let is_short = packet.payloads.len() <= self.config.short_payload;
-        let may = !delay.is_zero() && is_short && self.owed.len() < self.config.max_duties;
-        if may {
-            if self.owed.is_empty() {
-                out.arm(Timer::Custody, delay);
-            }
-            self.owed.push(number);
-        }
-        may
-    }
-
-    /// Custody has been delayed long enough.
-    pub(super) fn on_custody_timer(&mut self, out: &mut Effects<I>) {
+    /// Custody of short messages has been delayed long enough.
+    pub(super) fn on_custody_timer(&mut self, cx: &mut Context<'_, I>) {
         for number in std::mem::take(&mut self.owed) {
-            self.with_duty(number, |relay, duty| {
+            self.with_duty(number, cx, |_, duty, cx| {
                 if !duty.is_finished {
-                    relay.report(duty, out);
+                    duty.report(cx.out);
                 }
             });
         }
     }
 
-    fn deliver(&mut self, packet: &Packet<I>, verdict: Verdict, out: &mut Effects<I>) {
-        if verdict == Verdict::Delivered {
-            self.stats.duplicates += 1;
-            return;
-        }
-        let first = packet.header.errand.id;
-        let is_settled_before = self.windows.closed_below(first) >= first.sequence;
-        let count = packet.payloads.count();
-        // A liar may have said that some of them are another packet.
-        let known = self.windows.deliver(first, count, &self.config);
-        let new = count - known.len() as u64;
-        self.stats.delivered += new;
-        if new > 0 {
-            let delivery = Delivery::of(packet, is_settled_before, known);
-            out.event(Event::Deliver(Box::new(delivery)));
+    /// The transport tells how long a packet to this peer and its answer take.
+    pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
+        self.delegator.sender.on_round_trip(peer, time, config);
+    }
+
+    /// A peer does not answer: go round it with what one duty waits for from it.
+    pub(super) fn go_round(&mut self, number: u64, peer: I, cx: &mut Context<'_, I>) {
+        self.settle_with(number, cx, |delegator, duty, cx| {
+            delegator.go_round_all(duty, peer, cx);
+        });
+    }
+
+    /// A peer is gone: hand on what is in its hands of one duty.
+    pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, cx: &mut Context<'_, I>) {
+        self.settle_with(number, cx, |delegator, duty, cx| {
+            delegator.bypass(duty, peer, why, cx);
+        });
+    }
+
+    /// A peer is there, perhaps as a new process: is what it took custody of still in its
+    /// hands? If not it says so and gets the packet again.
+    pub(super) fn on_peer_up(&mut self, peer: I, cx: &mut Context<'_, I>) {
+        for number in self.duties.open_numbers() {
+            self.with_duty(number, cx, |delegator, duty, cx| {
+                delegator.inquire_all(duty, peer, cx);
+            });
         }
     }
 
-    fn begin(
-        &mut self,
-        number: u64,
-        key: DutyKey<I>,
-        packet: &Packet<I>,
-        out: &mut Effects<I>,
-    ) -> Box<Duty<I>> {
-        let population = self.population_of(key.epoch);
-        let mut duty = Duty::of_packet(key, packet, population, false);
-        match &packet.header.errand.part {
-            Part::Range(span) => {
-                let rest = Span::new(span.start + 1, span.end);
-                self.assign(number, &mut duty, rest, 0, out);
-            }
-            Part::Routed { spans, .. } => self.route(number, &mut duty, spans, 0, &[], out),
-        }
-        duty
-    }
-
-    /// A copy with a larger part makes me serve the difference; one of a higher
-    /// round, what an earlier round gave up; and the first one that is signed, those who
-    /// take no other.
-    fn grow(&mut self, number: u64, duty: &mut Duty<I>, packet: &Packet<I>, out: &mut Effects<I>) {
-        let errand = &packet.header.errand;
-        let Part::Range(span) = errand.part else {
-            return;
-        };
-        let is_newly_signed = packet.header.signature.is_some() && duty.signature.is_none();
-        if is_newly_signed && !duty.is_finished {
-            // Who is yet to refuse the unsigned one is asked with it.
-            duty.renew(packet);
-        }
-        let why = (errand.round > duty.round, is_newly_signed);
-        let again = duty.exceptions.take_again(span, why);
-        duty.round = duty.round.max(errand.round);
-        let more = Span::new(duty.end, span.end);
-        let is_wanted = !more.is_empty() && !self.config.planted.has(Bug::DropDuplicateDuty);
-        if again.is_empty() && !is_wanted {
-            return;
-        }
-        duty.is_finished = false;
-        duty.renew(packet);
-        duty.names.extend(packet.header.named());
-        duty.stood.extend(packet.header.places());
-        duty.closed_below = duty.closed_below.max(packet.header.closed_below);
-        duty.is_kept |= packet.header.is_kept;
-        for span in again {
-            self.assign(number, duty, span, 0, out);
-        }
-        if is_wanted {
-            duty.end = span.end;
-            self.assign(number, duty, more, 0, out);
+    /// The link to a peer works again: what it has not answered is sent now.
+    pub(super) fn on_writable(&mut self, peer: I, cx: &mut Context<'_, I>) {
+        for number in self.duties.open_numbers() {
+            self.with_duty(number, cx, |delegator, duty, cx| {
+                delegator.hurry_all(duty, peer, cx);
+            });
         }
     }
 
-    /// Remember who wants to know when it is done: of two questions of one peer
-    /// the larger or later.
-    fn enlist(&self, duty: &mut Duty<I>, from: I, errand: Errand<I>) {
-        let place = duty.waiters.entry(from).or_insert_with(|| errand.clone());
-        if let (Part::Range(old), Part::Range(new)) = (&place.part, &errand.part)
-            && (new.end > old.end || errand.round > place.round)
-        {
-            let end = new.end.max(old.end);
-            place.part = Part::Range(Span::new(new.start, end));
-            place.round = place.round.max(errand.round);
-        }
-    }
-
-    fn key_of(from: I, errand: &Errand<I>, is_named: bool) -> DutyKey<I> {
-        let is_range = matches!(errand.part, Part::Range(_));
-        DutyKey {
+    /// Hand out one round of an own message in the newest epoch.
+    pub(super) fn begin_round(&mut self, round: Round<I>, cx: &mut Context<'_, I>) {
+        let errand = &round.packet.header.errand;
+        let key = DutyKey {
             id: errand.id,
             epoch: errand.epoch,
             strategy: errand.strategy,
             is_flood: false,
-            routed: match &errand.part {
-                Part::Range(_) => None,
-                part => Some((from, errand.round, part.clone())),
-            },
-            named: Some(errand.round).filter(|_| is_range && is_named),
+            routed: None,
+            named: None,
+        };
+        let population = cx.population_of(key.epoch);
+        let number = self.duties.find(&key);
+        let number = number.unwrap_or_else(|| self.delegator.number());
+        self.forget(number, cx);
+        let mut duty = Duty::of_packet(number, key, &round.packet, population, true);
+        (duty.names, duty.stood, duty.stood_in) = (round.names, round.stood, round.stood_in);
+        let spans = round.spans.spans();
+        if round.is_routed {
+            self.delegator.route(&mut duty, spans, 0, &[], cx);
+        } else {
+            for span in spans {
+                self.delegator.assign(&mut duty, *span, 0, cx);
+            }
+        }
+        self.settle(duty, cx);
+    }
+
+    /// An epoch is kept no longer: what one of its duties has still handed on in it is
+    /// unconfirmed.
+    pub(super) fn close(&mut self, number: u64, cx: &mut Context<'_, I>) {
+        self.settle_with(number, cx, Delegator::withdraw_all);
+        self.forget(number, cx);
+    }
+
+    /// The origin of these messages answers for none below this mark any more, but for what
+    /// it keeps.
+    pub(super) fn forget_below(&mut self, id: PacketId<I>, mark: u64, cx: &mut Context<'_, I>) {
+        for number in self.duties.below(id, mark) {
+            self.forget(number, cx);
         }
     }
-}
 
-/// Whether a duty includes what is asked.
-fn has_asked<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> bool {
-    match errand.part {
-        Part::Range(span) => {
-            let is_served = span.end <= duty.end && errand.round <= duty.round;
-            span.start == duty.start && (is_served || span.len() == 1)
+    /// An own message has its receipt.
+    pub(super) fn forget_message(&mut self, id: PacketId<I>, cx: &mut Context<'_, I>) {
+        for number in self.duties.of_id(id) {
+            self.forget(number, cx);
         }
-        Part::Routed { .. } => true,
     }
-}
 
-/// Whether only the receiver itself is meant.
-fn is_for_one<I>(errand: &Errand<I>) -> bool {
-    matches!(errand.part, Part::Range(span) if span.len() == 1)
-}
-
-/// I have delivered, whatever is open behind me.
-fn done_alone<I>(errand: Errand<I>) -> Message<I> {
-    Message::Done {
-        errand,
-        exceptions: Vec::new(),
-        redelegated: 0,
-        replaced: Vec::new(),
+    /// Copies of an own message go with this signature from now on.
+    pub(super) fn sign(&mut self, id: PacketId<I>, signature: &Signature, cx: &mut Context<'_, I>) {
+        for number in self.duties.of_id(id) {
+            self.with_duty(number, cx, |_, duty, _| {
+                if !duty.is_finished {
+                    duty.signature = Some(signature.clone());
+                }
+            });
+        }
     }
-}
 
-/// Custody, with what is pending as of now.
-pub(super) fn custody_of<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> Message<I> {
-    Message::Custody {
-        errand: answer_to(duty, errand),
-        pending: duty.pending(),
+    /// An own message is issued again, which grants one further search of each kind.
+    pub(super) fn grant_search(&mut self) {
+        self.delegator.sender.grant_search();
     }
-}
 
-/// What an acknowledgement of this errand is about: all that the duty includes.
-pub(super) fn answer_to<I: Id>(duty: &Duty<I>, errand: &Errand<I>) -> Errand<I> {
-    let mut answer = errand.clone();
-    if let Part::Range(span) = &mut answer.part {
-        span.end = span.end.max(duty.end);
-        answer.round = answer.round.max(duty.round);
+    /// Whether a round of this message is open.
+    pub(super) fn is_open(&self, id: PacketId<I>) -> bool {
+        self.duties.is_open(id)
     }
-    answer
+
+    /// Whether no duty is open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.duties.open_count() == 0
+    }
+
+    /// The numbers of the open duties.
+    pub(super) fn open_numbers(&self) -> Vec<u64> {
+        self.duties.open_numbers()
+    }
+
+    /// The numbers of the duties of an epoch.
+    pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
+        self.duties.of_epoch(epoch)
+    }
+
+    /// Whose messages are being served.
+    pub(super) fn open_origins(&self) -> BTreeSet<I> {
+        self.duties.open_origins()
+    }
+
+    /// In whose hands parts of a duty are, unless it is of this epoch.
+    pub(super) fn delegates_but_in(&self, number: u64, epoch: Epoch<I>) -> Vec<I> {
+        let duty = self.duties.get(number);
+        let old = duty.filter(|duty| duty.key.epoch != epoch);
+        let handed = old.into_iter().flat_map(|duty| duty.delegations.values());
+        handed.map(|handed| handed.to).collect()
+    }
+
+    /// Bytes of payloads, names and signatures that duties for others hold.
+    pub(super) fn bytes(&self) -> usize {
+        self.duties.bytes()
+    }
+
+    /// Set the gauges of custody.
+    pub(super) fn measure(&self, stats: &mut RelayStats) {
+        stats.open_duties = self.duties.relayed_count();
+        stats.delegations = self.duties.delegations();
+        stats.duty_bytes = self.duties.bytes();
+    }
+
+    /// The duties and delegations that an answer is about.
+    fn answered(&self, from: I, errand: &Errand<I>) -> Vec<(u64, u64)> {
+        let of_message = self.duties.of_message(errand.id, errand.epoch).into_iter();
+        let answered = |number| {
+            let delegation = self.duties.get(number)?.answered(from, errand)?;
+            Some((number, delegation))
+        };
+        of_message.filter_map(answered).collect()
+    }
+
+    /// Act on a duty, which is out of its list meanwhile; nothing happens if there is none.
+    fn with_duty(
+        &mut self,
+        number: u64,
+        cx: &mut Context<'_, I>,
+        act: impl FnOnce(&mut Delegator<I>, &mut Duty<I>, &mut Context<'_, I>),
+    ) {
+        if let Some(mut duty) = self.duties.take(number) {
+            act(&mut self.delegator, &mut duty, cx);
+            self.duties.put(duty, cx.config);
+        }
+    }
+
+    /// As [`Self::with_duty`], and settle it then.
+    fn settle_with(
+        &mut self,
+        number: u64,
+        cx: &mut Context<'_, I>,
+        act: impl FnOnce(&mut Delegator<I>, &mut Duty<I>, &mut Context<'_, I>),
+    ) {
+        if let Some(mut duty) = self.duties.take(number) {
+            act(&mut self.delegator, &mut duty, cx);
+            self.settle(duty, cx);
+        }
+    }
+
+    /// If nothing is handed on any more, tell everybody who waits.
+    fn settle(&mut self, mut duty: Box<Duty<I>>, cx: &mut Context<'_, I>) {
+        if !duty.delegations.is_empty() {
+            return self.duties.put(duty, cx.config);
+        }
+        let has_ended = !duty.is_finished;
+        duty.is_finished = true;
+        duty.payloads.clear();
+        duty.signature = None;
+        duty.names.clear();
+        duty.stood.clear();
+        for (waiter, errand) in std::mem::take(&mut duty.waiters) {
+            let done = Message::Done {
+                errand: duty.answer_to(&errand),
+                exceptions: duty.exceptions.as_slice().to_vec(),
+                redelegated: duty.redelegated,
+                replaced: duty.replaced.iter().copied().collect(),
+            };
+            cx.out.send(waiter, done);
+        }
+        if has_ended && duty.is_own {
+            cx.progress.push(Progress::round_done(&duty));
+        }
+        self.duties.put(duty, cx.config);
+    }
+
+    /// Forget a duty, its timers, and what of it is on its way.
+    fn forget(&mut self, number: u64, cx: &mut Context<'_, I>) {
+        let Some(duty) = self.duties.forget(number) else {
+            return;
+        };
+        for (delegation, handed) in &duty.delegations {
+            self.delegator.sender.on_answer(handed.to, *delegation);
+            cx.out.disarm(sender::timer(&duty, *delegation));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use binomesh_overlay::Id;
 
-use super::Relay;
+use super::{Parts, Relay};
 
 /// The bytes that wait in one place of a relay, and their bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,21 @@ impl<I: Id> Relay<I> {
     pub fn memory(&self) -> [Memory; 4] {
         let memory = |name, bytes, bound| Memory { name, bytes, bound };
         let config = &self.config;
-        let (_, kept) = self.open.keeping();
+        let Parts {
+            receiver,
+            custody,
+            origin,
+            ..
+        } = &self.parts;
         [
-            memory("duties", self.duties.bytes(), config.max_duty_bytes),
-            memory("messages", self.open.bytes(), config.max_message_bytes),
-            memory("kept", kept, config.max_kept_bytes),
-            memory("unknown-epoch", self.held.bytes(), config.max_held_bytes),
+            memory("duties", custody.bytes(), config.max_duty_bytes),
+            memory("messages", origin.bytes(), config.max_message_bytes),
+            memory("kept", origin.kept_bytes(), config.max_kept_bytes),
+            memory(
+                "unknown-epoch",
+                receiver.held_bytes(),
+                config.max_held_bytes,
+            ),
         ]
     }
 }

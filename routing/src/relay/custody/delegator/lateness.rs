@@ -1,0 +1,256 @@
+//! Late custody, missing done, and delegates that are gone.
+
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::Delegator;
+use crate::packet::{Part, Reason, Span};
+use crate::relay::context::Context;
+use crate::relay::custody::delegation::{Copies, Delegation, Phase};
+use crate::relay::custody::duty::Duty;
+use crate::relay::custody::exceptions::unconfirmed;
+
+/// How many copies, or questions after them, without an answer make hearsay about a
+/// rank, or a hop far along a transit list, doubtful. A guess: above what mere lateness
+/// costs, as the wait doubles with each.
+const DOUBT_AFTER: u32 = 4;
+
+/// How many copies, or questions after them, a delegate leaves unanswered until another
+/// way to it is looked for: 1.5 s at the first waits. A guess: above a short pause, and
+/// below what fills an origin's window.
+const GO_ROUND_AFTER: u32 = 5;
+/// How many questions how its part is: 11.5 s at the default waits.
+const UNANSWERED: u32 = 4;
+
+impl<I: Id> Delegator<I> {
+    /// The timer of a delegation has fired, so much later than asked.
+    pub(in crate::relay::custody) fn on_timer(
+        &mut self,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        late: Duration,
+        cx: &mut Context<'_, I>,
+    ) {
+        let was_paused = late > cx.config.pause;
+        let to = duty.delegations.get(&delegation).map(|handed| handed.to);
+        let before = to.map_or(0, |to| self.sender.answers_before(duty, to));
+        match duty.delegations.get_mut(&delegation) {
+            Some(handed) if was_paused && !handed.is_excused => {
+                handed.is_excused = true;
+                self.sender.await_custody(duty, delegation, cx);
+            }
+            Some(handed) if handed.is_waiting() && handed.answers != before => {
+                // That peer answers others, so this one's turn will come.
+                handed.answers = before;
+                self.sender.await_custody(duty, delegation, cx);
+            }
+            Some(handed) if handed.phase.has_custody() => {
+                if handed.unanswered >= UNANSWERED && self.may_redelegate(duty, cx) {
+                    self.go_round(duty, delegation, cx);
+                } else {
+                    self.sender.inquire(duty, delegation, cx);
+                }
+            }
+            Some(handed) if handed.phase == Phase::Lacking => {
+                self.sender.send_now(duty, delegation, cx);
+            }
+            Some(_) => match self.sender.is_in_queue(duty, delegation, cx.config) {
+                true => self.sender.await_custody(duty, delegation, cx),
+                false => self.on_late_custody(duty, delegation, cx),
+            },
+            None => {}
+        }
+    }
+
+    /// A peer is silent. What else waits for its answer need not find out by itself.
+    pub(in crate::relay::custody) fn go_round_all(
+        &mut self,
+        duty: &mut Duty<I>,
+        peer: I,
+        cx: &mut Context<'_, I>,
+    ) {
+        let is_late = |handed: &Delegation<I>| {
+            handed.to == peer && !handed.phase.has_custody() && handed.attempts > 0
+        };
+        for delegation in duty.delegations_that(is_late) {
+            if self.may_redelegate(duty, cx) {
+                self.go_round(duty, delegation, cx);
+            }
+        }
+    }
+
+    /// A peer is there, perhaps as a new process: is what it took custody of still in its
+    /// hands?
+    pub(in crate::relay::custody) fn inquire_all(
+        &self,
+        duty: &mut Duty<I>,
+        peer: I,
+        cx: &mut Context<'_, I>,
+    ) {
+        let is_in_its_hands =
+            |handed: &Delegation<I>| handed.to == peer && handed.phase.has_custody();
+        for delegation in duty.delegations_that(is_in_its_hands) {
+            self.sender.inquire(duty, delegation, cx);
+        }
+    }
+
+    /// The link to a peer works again: what it has not answered is sent now.
+    pub(in crate::relay::custody) fn hurry_all(
+        &mut self,
+        duty: &mut Duty<I>,
+        peer: I,
+        cx: &mut Context<'_, I>,
+    ) {
+        let is_unanswered = |handed: &Delegation<I>| {
+            let is_sent = !handed.phase.has_custody() && handed.copies != Copies::Held;
+            handed.to == peer && is_sent
+        };
+        for delegation in duty.delegations_that(is_unanswered) {
+            cx.stats.retries += 1;
+            self.sender.hurry(duty, delegation, cx);
+        }
+    }
+
+    /// A delegate is gone for good: except it, and hand on the rest of its part.
+    pub(in crate::relay::custody) fn bypass(
+        &mut self,
+        duty: &mut Duty<I>,
+        peer: I,
+        why: Reason,
+        cx: &mut Context<'_, I>,
+    ) {
+        for delegation in duty.delegations_that(|handed| handed.to == peer) {
+            let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) else {
+                continue;
+            };
+            match &handed.part {
+                Part::Range(span) => {
+                    let head = Span::single(span.start);
+                    duty.except(unconfirmed(head, Some(peer), why), cx);
+                    if span.len() > 1 {
+                        cx.stats.bypassed += 1;
+                        duty.redelegated = duty.redelegated.saturating_add(1);
+                        duty.replace(peer);
+                    }
+                    let generation = handed.generation.saturating_add(1);
+                    self.delegate_rest(duty, *span, peer, generation, cx);
+                }
+                Part::Routed { spans, .. } => {
+                    cx.stats.bypassed += 1;
+                    duty.replace(peer);
+                    self.detour(duty, &handed, spans, cx);
+                }
+            }
+        }
+    }
+
+    /// The epoch of a duty is kept no longer: what is still handed on is unconfirmed.
+    pub(in crate::relay::custody) fn withdraw_all(
+        &mut self,
+        duty: &mut Duty<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        for delegation in duty.delegations_that(|_| true) {
+            let handed = self.sender.withdraw(duty, delegation, cx.out);
+            let spans = handed.iter().flat_map(|handed| handed.part.spans());
+            for span in spans {
+                duty.except(unconfirmed(*span, None, Reason::Epoch), cx);
+            }
+        }
+    }
+
+    /// No custody in time. The late one keeps a duty for itself alone, and the
+    /// remainder of its range goes to the range's next rank; a routed part goes
+    /// to another hop. Without budget, or with nothing to hand on: once more.
+    fn on_late_custody(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        self.sender.on_late(handed, delegation, cx.config);
+        let is_silent = handed.attempts >= GO_ROUND_AFTER;
+        let (part, to) = (handed.part.clone(), handed.to);
+        let generation = handed.generation.saturating_add(1);
+        match part {
+            Part::Range(span) if span.len() > 1 && self.may_redelegate(duty, cx) => {
+                self.sender.keep_head(duty, delegation, span, cx);
+                duty.replace(to);
+                self.delegate_rest(duty, span, to, generation, cx);
+            }
+            Part::Routed { spans, .. } => {
+                let handed = duty.delegations.get(&delegation).cloned();
+                let other = handed.filter(|handed| is_replaceable(duty, handed, cx));
+                match other {
+                    Some(handed) if self.may_redelegate(duty, cx) => {
+                        duty.replace(to);
+                        self.sender.withdraw(duty, delegation, cx.out);
+                        self.route(duty, &spans, generation, &handed.tried, cx);
+                    }
+                    None if is_silent => self.go_round(duty, delegation, cx),
+                    _ => self.sender.repeat(duty, delegation, to, cx),
+                }
+            }
+            Part::Range(span) if is_doubtful(duty, delegation, cx) => {
+                cx.stats.roster_doubted += 1;
+                self.sender.withdraw(duty, delegation, cx.out);
+                self.delegate(duty, span, generation, cx);
+            }
+            Part::Range(_) if is_silent && self.may_redelegate(duty, cx) => {
+                self.go_round(duty, delegation, cx);
+            }
+            Part::Range(_) => self.sender.repeat(duty, delegation, to, cx),
+        }
+    }
+
+    /// A delegate does not answer, and no verdict says that it is down: perhaps
+    /// this pair alone is cut. It is reached over others from now on; if nobody
+    /// finds a way the part ends with that, and the origin issues it again.
+    fn go_round(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) else {
+            return;
+        };
+        cx.stats.gone_round += 1;
+        cx.peers.on_silence(handed.to, cx.config);
+        let generation = handed.generation.saturating_add(1);
+        let is_avoided = cx.peers.is_silent(handed.to) || cx.peers.has_verdict(handed.to);
+        match &handed.part {
+            Part::Range(span) if is_avoided => {
+                self.delegate(duty, *span, generation, cx);
+            }
+            Part::Range(span) => {
+                duty.except(unconfirmed(*span, None, Reason::NoRoute), cx);
+            }
+            Part::Routed { spans, .. } => self.detour(duty, &handed, spans, cx),
+        }
+    }
+
+    fn may_redelegate(&mut self, duty: &mut Duty<I>, cx: &mut Context<'_, I>) -> bool {
+        let has_room = duty.delegations.len() < cx.config.max_duty_delegations;
+        let is_paid = has_room && self.sender.may_redelegate();
+        if is_paid {
+            cx.stats.redelegations += 1;
+            duty.redelegated = duty.redelegated.saturating_add(1);
+        } else {
+            cx.stats.over_budget += 1;
+        }
+        is_paid
+    }
+}
+
+/// Whether a late hop should be replaced. It may only be slow and go on, so
+/// far along a transit list, where every step adds its own, it is given time.
+fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_, I>) -> bool {
+    let is_near = duty.visited().len() < cx.config.route_backtrack;
+    (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
+}
+
+/// Whether a silent delegate should be looked for over the fingers instead:
+/// that it holds its rank is hearsay, which a liar may have told. From now
+/// on nothing is sent to it by that name.
+fn is_doubtful<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
+    let Some(handed) = duty.delegations.get(&delegation) else {
+        return false;
+    };
+    let view = cx.epochs.find_mut(duty.key.epoch);
+    handed.attempts >= DOUBT_AFTER && view.is_some_and(|view| view.doubt_hearsay(handed.rank))
+}

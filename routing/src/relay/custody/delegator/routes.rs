@@ -1,0 +1,149 @@
+//! Next hops of routed parts: the router's choice among the neighbours that may be
+//! used.
+//!
+//! The way back is not in the packet: whoever handed a part on keeps it, is told
+//! that there is no route, and tries another neighbour (see `results`).
+
+use binomesh_overlay::{Id, Rank};
+
+use super::Hop;
+use crate::packet::{Part, Span};
+use crate::relay::context::Context;
+use crate::relay::custody::delegation::Delegation;
+use crate::relay::custody::duty::Duty;
+use crate::relay::epochs::EpochView;
+use crate::router::{RankSet, Reserve, Step, binomial, pick};
+use crate::shape::{Links, Shape};
+
+impl<I: Id> Context<'_, I> {
+    /// The neighbour to which a span goes next: none in the transit list, in
+    /// `tried`, or known to be down.
+    pub(in crate::relay::custody) fn next_hop(
+        &self,
+        duty: &Duty<I>,
+        span: Span,
+        tried: &[I],
+    ) -> Option<Hop<I>> {
+        let view = self.epochs.find(duty.key.epoch)?;
+        let shape = Shape::new(duty.population, self.config.fanout);
+        let router = self.config.router.get();
+        let here = view.placement().rank;
+        let to = duty.rank_at_start(span);
+        let start = duty.visited().first().copied().unwrap_or(here);
+        let distance = start.distance_to(to, duty.population);
+        let over_fingers = binomial::hops(distance, duty.population);
+        let shortest = over_fingers.max(router.cost(&shape, start, to));
+        let longest = shortest.saturating_add(self.config.route_detours) as usize;
+        if duty.visited().len() >= longest.min(Part::MAX_VISITED) {
+            return None;
+        }
+        let origin = [duty.origin_rank];
+        let visited: RankSet = duty.visited().iter().copied().chain(origin).collect();
+        let useless = self.useless(view, &shape, tried);
+        // Whom it is for is asked in any case.
+        let told = duty.dead().iter().copied().filter(|rank| *rank != to);
+        let late = duty.late().filter(|rank| *rank != to && !tried.is_empty());
+        let told: RankSet = told.chain(late).chain(useless.iter()).collect();
+        // What others say of the dead is a hint, and so is, when one is late already,
+        // that another has not answered: where these leave no way, they are not believed.
+        [told, useless].iter().find_map(|dead| {
+            let step = Step {
+                shape: &shape,
+                here,
+                to,
+                links: router.links(),
+                visited: &visited,
+                closed: &visited,
+                sender: None,
+                dead,
+            };
+            let next = pick(router, &step, Reserve::BinomialGraph)?;
+            Some(Hop {
+                rank: next,
+                peer: view.hop_at(next, None)?,
+            })
+        })
+    }
+
+    /// The ranks beside me that are no use as a hop now, and all that I know to be
+    /// dead.
+    fn useless(&self, view: &EpochView<I>, shape: &Shape, tried: &[I]) -> RankSet {
+        let here = view.placement().rank;
+        let is_usable = |rank: Rank| {
+            let peer = view.hop_at(rank, None);
+            peer.is_some_and(|peer| {
+                self.absence(peer).is_none()
+                    && !self.peers.is_silent(peer)
+                    && !tried.contains(&peer)
+                    && peer != self.me
+            })
+        };
+        let all = [Links::SiblingTree, Links::BinomialGraph];
+        let beside = all.iter().flat_map(|links| shape.neighbours(here, *links));
+        let beside = beside.filter(|rank| !is_usable(*rank));
+        beside.chain(self.dead_in(view)).collect()
+    }
+
+    /// Who is called down, by rank. Who only does not answer to me is none of them.
+    fn dead_in<'a>(&'a self, view: &'a EpochView<I>) -> impl Iterator<Item = Rank> + 'a {
+        let down = self.peers.down();
+        down.filter_map(|peer| view.roster().rank_of(peer))
+    }
+
+    /// What a routed part tells of the dead: what it came with, and what is known
+    /// here.
+    pub(in crate::relay::custody) fn dead_ranks(&self, duty: &Duty<I>) -> Vec<Rank> {
+        let Some(view) = self.epochs.find(duty.key.epoch) else {
+            return Vec::new();
+        };
+        let dead: RankSet = (duty.dead().iter().copied())
+            .chain(self.dead_in(view))
+            .collect();
+        dead.iter().take(Part::MAX_DEAD).collect()
+    }
+
+    /// Whether a part's head is none of my neighbours in the tree, nor a finger.
+    pub(in crate::relay::custody) fn is_far(&self, duty: &Duty<I>, head: Rank) -> bool {
+        let (Some(view), Some(layout)) = (self.epochs.find(duty.key.epoch), duty.layout()) else {
+            return false;
+        };
+        let here = view.placement().rank;
+        layout.is_far(here, head) && view.finger_at(head).is_none()
+    }
+
+    /// Whether the peers at the starts of all spans are known.
+    pub(in crate::relay::custody) fn knows_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
+        spans.iter().all(|span| self.head_of(duty, *span).is_some())
+    }
+
+    /// Whether all spans can be handed to the peers at their starts without a
+    /// detour.
+    pub(in crate::relay::custody) fn reaches_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
+        let is_silent = |peer: I| self.peers.is_silent(peer);
+        let mut heads = spans.iter().map(|span| self.head_of(duty, *span));
+        heads.all(|head| head.is_some_and(|head| !is_silent(head.peer)))
+    }
+
+    /// The first rank of a span and its peer, if the span is not empty and the
+    /// peer is known.
+    pub(in crate::relay::custody) fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<Hop<I>> {
+        if span.is_empty() {
+            return None;
+        }
+        let rank = duty.rank_at_start(span);
+        let view = self.epochs.find(duty.key.epoch)?;
+        let peer = view.hop_at(rank, duty.name_at(span.start))?;
+        Some(Hop { rank, peer }).filter(|_| peer != self.me)
+    }
+
+    /// Whether a routed part would find another next hop for its first span.
+    pub(in crate::relay::custody) fn has_detour(
+        &self,
+        duty: &Duty<I>,
+        delegation: &Delegation<I>,
+    ) -> bool {
+        let first = delegation.part.spans().first();
+        delegation.tried.len() < self.config.route_tries
+            && first.is_some_and(|span| self.next_hop(duty, *span, &delegation.tried).is_some())
+    }
+}

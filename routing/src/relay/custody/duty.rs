@@ -1,0 +1,307 @@
+//! A duty: a part that a node answers for, and what it handed on of it.
+
+mod messages;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh_overlay::{Epoch, Id, Population, Rank};
+
+use super::delegation::Delegation;
+use super::exceptions::Exceptions;
+use super::sender::Turn;
+use crate::order::Order;
+use crate::packet::{
+    Confirmation, Errand, Exception, Message, Packet, PacketId, Part, Payloads, Reason, Signature,
+    Span, Topic, names_bytes, signature_bytes,
+};
+use crate::relay::context::Context;
+use crate::runs::Runs;
+use crate::strategy::{Layout, Strategy};
+
+/// What names a duty: one for the range behind each node per message and epoch,
+/// and one for each routed part by who gave it, so that routed steps wait only
+/// on steps with a longer transit list. If members are meant by name it is one
+/// per round: another round may mean others at the same distances, of whom what
+/// is remembered of this one says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct DutyKey<I> {
+    pub(super) id: PacketId<I>,
+    pub(super) epoch: Epoch<I>,
+    /// In which order the positions are meant.
+    pub(super) strategy: Strategy,
+    /// It is to pass on what came by [`Strategy::Flood`], and nobody waits for it.
+    pub(super) is_flood: bool,
+    /// Of a routed part: who gave it, in which round, and the part.
+    pub(super) routed: Option<(I, u32, Part)>,
+    /// Of a range whose members have names: the round.
+    pub(super) named: Option<u32>,
+}
+
+impl<I: Id> DutyKey<I> {
+    /// The key of the duty that an errand of this peer is about.
+    pub(super) fn of_errand(from: I, errand: &Errand<I>, is_named: bool) -> Self {
+        let is_range = matches!(errand.part, Part::Range(_));
+        Self {
+            id: errand.id,
+            epoch: errand.epoch,
+            strategy: errand.strategy,
+            is_flood: false,
+            routed: match &errand.part {
+                Part::Range(_) => None,
+                part => Some((from, errand.round, part.clone())),
+            },
+            named: Some(errand.round).filter(|_| is_range && is_named),
+        }
+    }
+}
+
+/// One part that this node answers for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Duty<I> {
+    /// Names it, and its timers.
+    pub(super) number: u64,
+    pub(super) key: DutyKey<I>,
+    /// The message is this node's own.
+    pub(super) is_own: bool,
+    /// How many members the epoch has.
+    pub(super) population: Population,
+    pub(super) origin_rank: Rank,
+    pub(super) closed_below: u64,
+    /// The origin answers for it beyond its mark.
+    pub(super) is_kept: bool,
+    pub(super) confirmation: Confirmation,
+    pub(super) topic: Topic,
+    pub(super) order: Option<Order>,
+    /// How many messages it is of.
+    pub(super) count: u64,
+    /// Empty once finished.
+    pub(super) payloads: Payloads,
+    /// The origin's word for them, if it came with one; none once finished.
+    pub(super) signature: Option<Signature>,
+    /// Who is meant at each distance; empty if whoever stands there is, and once
+    /// finished.
+    pub(super) names: BTreeMap<u32, I>,
+    /// Where these stood when the origin counted them, and in which numbering.
+    pub(super) stood: BTreeMap<u32, Rank>,
+    pub(super) stood_in: Option<Epoch<I>>,
+    /// The newest round that was served.
+    pub(super) round: u32,
+    /// Of a range: my own distance from the origin.
+    pub(super) start: u32,
+    /// Of a range: the end of what is answered for.
+    pub(super) end: u32,
+    pub(super) delegations: BTreeMap<u64, Delegation<I>>,
+    pub(super) exceptions: Exceptions<I>,
+    /// Who is told when it is done; at most `config.max_waiters`.
+    pub(super) waiters: BTreeMap<I, Errand<I>>,
+    /// How many members were pending when those who wait were told last.
+    pub(super) told: u32,
+    pub(super) redelegated: u32,
+    /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
+    pub(super) replaced: BTreeSet<I>,
+    pub(super) is_finished: bool,
+}
+
+impl<I: Id> Duty<I> {
+    /// A duty that a packet begins.
+    pub(super) fn of_packet(
+        number: u64,
+        key: DutyKey<I>,
+        packet: &Packet<I>,
+        population: Population,
+        is_own: bool,
+    ) -> Box<Self> {
+        let header = &packet.header;
+        let range = match header.errand.part {
+            Part::Range(span) => span,
+            Part::Routed { .. } => Span::new(0, 0),
+        };
+        Box::new(Self {
+            number,
+            key,
+            is_own,
+            population,
+            origin_rank: header.origin_rank,
+            closed_below: header.closed_below,
+            is_kept: header.is_kept,
+            confirmation: header.confirmation,
+            topic: header.topic.clone(),
+            order: header.order,
+            count: packet.payloads.count(),
+            payloads: packet.payloads.clone(),
+            signature: header.signature.clone(),
+            names: header.named().collect(),
+            stood: header.places().collect(),
+            stood_in: header.stood.as_ref().map(|stood| stood.epoch),
+            round: header.errand.round,
+            start: range.start,
+            end: range.end,
+            delegations: BTreeMap::new(),
+            exceptions: Exceptions::new(),
+            waiters: BTreeMap::new(),
+            told: u32::MAX,
+            redelegated: 0,
+            replaced: BTreeSet::new(),
+            is_finished: false,
+        })
+    }
+
+    /// In which order it goes to the members.
+    pub(super) fn layout(&self) -> Option<Layout> {
+        self.key.strategy.layout(self.population, self.origin_rank)
+    }
+
+    /// Positions as distances from the origin.
+    pub(super) fn distances(&self, positions: &Runs) -> Runs {
+        let is_clockwise = self.key.strategy.is_clockwise();
+        match self.layout().filter(|_| !is_clockwise) {
+            Some(layout) => {
+                let distances = positions.iter().map(|at| layout.distance(at));
+                distances.map(Span::single).collect()
+            }
+            None => positions.clone(),
+        }
+    }
+
+    /// Note an exception.
+    pub(super) fn except(&mut self, exception: Exception<I>, cx: &mut Context<'_, I>) {
+        let summarised = self.exceptions.add(exception, cx.config.max_exceptions);
+        cx.stats.summarised += u64::from(summarised);
+    }
+
+    /// A part was taken from this peer.
+    pub(super) fn replace(&mut self, peer: I) {
+        if self.replaced.len() < Message::<I>::MAX_REPLACED {
+            self.replaced.insert(peer);
+        }
+    }
+
+    /// The dead ranks that it came with.
+    pub(super) fn dead(&self) -> &[Rank] {
+        match &self.key.routed {
+            Some((_, _, Part::Routed { dead, .. })) => dead,
+            _ => &[],
+        }
+    }
+
+    /// The transit list that it came with.
+    pub(super) fn visited(&self) -> &[Rank] {
+        match &self.key.routed {
+            Some((_, _, Part::Routed { visited, .. })) => visited,
+            _ => &[],
+        }
+    }
+
+    /// What payloads, names and signature take in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let names = names_bytes::<I>(self.names.len(), self.stood.len());
+        self.payloads
+            .len()
+            .saturating_add(names)
+            .saturating_add(signature_bytes(self.signature.as_ref()))
+    }
+
+    /// Go on with what this copy brings. One with the origin's word is not given up for
+    /// one without: those behind may take no other.
+    pub(super) fn renew(&mut self, packet: &Packet<I>) {
+        let signature = &packet.header.signature;
+        if signature.is_some() || self.signature.is_none() {
+            self.payloads = packet.payloads.clone();
+            self.signature = signature.clone();
+            // Signed as well: those behind refuse one without the other.
+            self.topic = packet.header.topic.clone();
+            self.order = packet.header.order;
+            self.confirmation = packet.header.confirmation;
+        }
+    }
+
+    /// Whether a refusal is the last word of the life that gave it. If this message has a
+    /// signature, a member that refused for want of one was given a copy without it.
+    pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::TooLarge => true,
+            Reason::Unsigned => self.signature.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether a copy says otherwise about what all copies have in common.
+    pub(super) fn contradicts(&self, packet: &Packet<I>) -> bool {
+        let header = &packet.header;
+        let is_other = |(at, name)| self.name_at(at).is_some_and(|mine| mine != name);
+        self.origin_rank != header.origin_rank
+            || self.count != packet.payloads.count()
+            || header.named().any(is_other)
+    }
+
+    /// The delegations of which something is true.
+    pub(super) fn delegations_that(&self, is: impl Fn(&Delegation<I>) -> bool) -> Vec<u64> {
+        let those = self.delegations.iter().filter(|(_, handed)| is(handed));
+        those.map(|(delegation, _)| *delegation).collect()
+    }
+
+    /// The ranks of those who have not answered a copy yet.
+    pub(super) fn late(&self) -> impl Iterator<Item = Rank> + '_ {
+        let late = self.delegations.values();
+        let late = late.filter(|handed| !handed.phase.has_custody());
+        late.map(|handed| handed.rank)
+    }
+
+    /// Who is meant at a distance, unless whoever stands there is.
+    pub(super) fn name_at(&self, at: u32) -> Option<I> {
+        self.names.get(&at).copied()
+    }
+
+    /// Whether the peer of a delegation was asked how it is and has not answered.
+    pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
+        let handed = self.delegations.get(&delegation);
+        handed.is_some_and(|handed| handed.phase.is_question())
+    }
+
+    /// The delegation that an acknowledgement is about.
+    pub(super) fn answered(&self, from: I, errand: &Errand<I>) -> Option<u64> {
+        if self.key.strategy != errand.strategy {
+            return None;
+        }
+        let mut all = self.delegations.iter();
+        all.find(|(_, delegation)| delegation.is_answered_by(from, errand))
+            .map(|(number, _)| *number)
+    }
+
+    /// Whether it includes what is asked.
+    pub(super) fn has_asked(&self, errand: &Errand<I>) -> bool {
+        match errand.part {
+            Part::Range(span) => {
+                let is_served = span.end <= self.end && errand.round <= self.round;
+                span.start == self.start && (is_served || span.len() == 1)
+            }
+            Part::Routed { .. } => true,
+        }
+    }
+
+    /// The rank at the start of a span.
+    pub(super) fn rank_at_start(&self, span: Span) -> Rank {
+        let layout = self.layout();
+        layout.map_or(self.origin_rank, |layout| layout.rank(span.start))
+    }
+
+    /// The parts in the place of a span whose head is lost.
+    pub(super) fn heirs(&self, span: Span) -> Vec<Span> {
+        let rest = Span::new(span.start.saturating_add(1), span.end);
+        let layout = self.layout();
+        layout.map_or_else(Vec::new, |layout| layout.heirs(span.start, rest))
+    }
+
+    /// The turn of a delegation's copy in the schedule; none if the strategy has no rounds.
+    pub(super) fn turn(&self, delegation: u64) -> Option<Turn<I>> {
+        let handed = self.delegations.get(&delegation)?;
+        let Part::Range(span) = handed.part else {
+            return None;
+        };
+        let round = self.layout()?.round(span.start)?;
+        Some(Turn {
+            origin: self.key.id.origin,
+            at: self.key.id.sequence.saturating_add(round.into()),
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Sending the copies that were held, when there is room for them.
+
+use binomesh_overlay::Id;
+
+use super::Custody;
+use super::sender::Copied;
+use crate::relay::context::Context;
+
+impl<I: Id> Custody<I> {
+    /// Answers have made room on the way to some peers: send what waits for that. No duty
+    /// may be taken out meanwhile.
+    pub(in crate::relay) fn release(&mut self, cx: &mut Context<'_, I>) {
+        while let Some(peer) = self.delegator.sender.pop_freed() {
+            self.release_to(peer, cx);
+        }
+        while let Some((peer, copy)) = self.delegator.sender.next_turn(cx.config) {
+            if self.is_awaited(peer, copy) {
+                self.release_copy(peer, copy, cx);
+            } else {
+                self.delegator.sender.drop_turn(peer, copy);
+            }
+        }
+    }
+
+    fn release_to(&mut self, peer: I, cx: &mut Context<'_, I>) {
+        while let Some((copy, has_room)) = self.delegator.sender.front(peer, cx.config) {
+            let is_wanted = self.is_awaited(peer, copy);
+            if is_wanted && !has_room {
+                return;
+            }
+            self.delegator.sender.pop_front(peer);
+            if is_wanted {
+                self.release_copy(peer, copy, cx);
+            }
+        }
+    }
+
+    fn release_copy(&mut self, peer: I, copy: Copied, cx: &mut Context<'_, I>) {
+        self.with_duty(copy.duty, cx, |delegator, duty, cx| {
+            delegator.sender.send_held(duty, peer, copy, cx);
+        });
+    }
+
+    /// Whether a copy that was held back is still to be sent.
+    fn is_awaited(&self, peer: I, copy: Copied) -> bool {
+        let duty = self.duties.get(copy.duty);
+        let handed = duty.and_then(|duty| duty.delegations.get(&copy.delegation));
+        handed.is_some_and(|handed| handed.to == peer && handed.is_waiting())
+    }
+}

@@ -1,0 +1,371 @@
+//! Sending copies and questions, each when its turn comes, and waiting for the answers.
+//!
+//! - A first copy goes when there is room on the way to its peer ([`flow`]), and if it has a
+//!   turn, when that comes ([`uplink`]). Until then it is held.
+//! - Whatever is sent has one timer, armed for as long as that peer usually takes ([`pace`]).
+//! - A second copy is never sent unasked: the peer is offered it (`offers`).
+//! - Every copy sent earns a share of a further try for parts that are late or lost
+//!   ([`budget`]).
+
+mod budget;
+mod flow;
+mod offers;
+mod pace;
+mod uplink;
+
+use std::time::Duration;
+
+use binomesh_overlay::Id;
+
+use super::delegation::{Copies, Delegation, Phase};
+use super::duty::Duty;
+use crate::packet::{Message, Part, Span};
+use crate::relay::context::Context;
+use crate::relay::{Config, Effects, Timer};
+use budget::Budget;
+use flow::Flow;
+use pace::Pace;
+use uplink::Uplink;
+
+pub(super) use flow::Copied;
+pub(super) use uplink::Turn;
+
+/// A copy with a turn is late once so many looks in all found that no copy had been answered
+/// since the look before. A guess: on the slowest uplinks one copy takes as long as a look.
+const QUIET_LOOKS: u32 = 3;
+
+/// Copies on their way, how long each peer takes to answer, and the tries they have earned.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Sender<I> {
+    flow: Flow<I>,
+    uplink: Uplink<I>,
+    pace: Pace<I>,
+    /// For late parts.
+    redelegations: Budget,
+    /// For parts that a hop had no way to.
+    searches: Budget,
+    /// For parts behind a rank that nobody finds.
+    skips: Budget,
+}
+
+impl<I: Id> Sender<I> {
+    pub(super) const fn new(config: &Config) -> Self {
+        let searches = Budget::full(config.search_burst, config.search_percent);
+        Self {
+            flow: Flow::new(),
+            uplink: Uplink::new(),
+            pace: Pace::new(),
+            redelegations: Budget::full(config.redelegation_burst, config.redelegation_percent),
+            skips: Budget::full(config.search_burst, config.search_percent),
+            searches,
+        }
+    }
+
+    /// Send a delegation of which no copy was sent yet, or the offer of it: now, or when
+    /// there is room on the way to its peer.
+    pub(super) fn send_first(
+        &mut self,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        cx: &mut Context<'_, I>,
+    ) {
+        let copy = Copied::of(duty, delegation);
+        let handed = duty.delegations.get_mut(&delegation);
+        let Some(handed) = handed.filter(|handed| handed.phase == Phase::Sent) else {
+            return self.send(duty, delegation, cx);
+        };
+        let to = handed.to;
+        let turn = duty.turn(delegation);
+        let goes = match turn {
+            None => self.flow.admit(to, copy, cx.config),
+            Some(turn) => {
+                let goes = self.uplink.admit(to, copy, turn, cx.config);
+                if goes {
+                    self.flow.force(to, copy, cx.config);
+                }
+                goes
+            }
+        };
+        if goes {
+            cx.stats.unpaced += u64::from(turn.is_some() && self.uplink.is_full());
+            return self.send_copy(duty, delegation, cx);
+        }
+        let before = self.answers_before(duty, to);
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.copies = Copies::Held;
+            handed.answers = before;
+        }
+        cx.stats.held_back += 1;
+        self.await_custody(duty, delegation, cx);
+    }
+
+    /// Send a delegation, or the offer of it, and wait for custody.
+    pub(super) fn send(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return;
+        };
+        if handed.phase.is_offer() {
+            cx.out.send(handed.to, duty.question_for(handed));
+            self.await_custody(duty, delegation, cx);
+        } else {
+            let copy = Copied::of(duty, delegation);
+            self.flow.force(handed.to, copy, cx.config);
+            self.send_copy(duty, delegation, cx);
+        }
+    }
+
+    fn send_copy(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.copies = Copies::Sent;
+            handed.answers = self.uplink.answers();
+        }
+        if let Some(handed) = duty.delegations.get(&delegation) {
+            cx.stats.packets_sent += 1;
+            self.redelegations.earn();
+            // The steps of a search earn no further one: otherwise ranks that nobody holds
+            // would keep all nodes searching for each other.
+            if matches!(handed.part, Part::Range(_)) {
+                self.searches.earn();
+                self.skips.earn();
+            }
+            let packet = Box::new(duty.packet_for(handed));
+            cx.out.send(handed.to, Message::Packet(packet));
+        }
+        self.await_custody(duty, delegation, cx);
+    }
+
+    /// Send a copy that was held: its turn has come.
+    pub(super) fn send_held(
+        &mut self,
+        duty: &mut Duty<I>,
+        peer: I,
+        copy: Copied,
+        cx: &mut Context<'_, I>,
+    ) {
+        self.flow.force(peer, copy, cx.config);
+        self.send_copy(duty, copy.delegation, cx);
+    }
+
+    /// Ask how a part is that somebody took custody of.
+    pub(super) fn inquire(&self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        let Some(handed) = duty.delegations.get_mut(&delegation) else {
+            return;
+        };
+        let wait = cx.config.inquire_after * (1 << handed.attempts.min(3));
+        handed.attempts = handed.attempts.saturating_add(1);
+        handed.unanswered = handed.unanswered.saturating_add(1);
+        handed.phase = Phase::Asked;
+        if let Some(handed) = duty.delegations.get(&delegation) {
+            cx.out.send(handed.to, duty.question_for(handed));
+        }
+        arm(duty, delegation, wait, cx.out);
+    }
+
+    /// From now on only the head itself is wanted from this delegate.
+    pub(super) fn keep_head(
+        &self,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        span: Span,
+        cx: &mut Context<'_, I>,
+    ) {
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            handed.part = Part::Range(Span::single(span.start));
+            handed.pending.remove(Span::new(span.start + 1, span.end));
+            if handed.copies == Copies::Held {
+                handed.sent_end = span.start + 1;
+            }
+            self.await_custody(duty, delegation, cx);
+        }
+    }
+
+    /// Arm the timer for custody. The wait doubles with every attempt and re-delegation. The time
+    /// that the copy needs on its way is added; of a copy that is held, that of the copies before it.
+    pub(super) fn await_custody(&self, duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
+        let Some(handed) = duty.delegations.get(&delegation) else {
+            return;
+        };
+        let config = cx.config;
+        // An offer costs nearly nothing: the next heir is asked as soon as the first one was.
+        let is_offer = handed.phase.is_offer();
+        let generation = handed.generation.saturating_sub(u32::from(is_offer));
+        let doublings = handed.attempts.saturating_add(generation);
+        let mut wait = self.pace.wait(handed.to, doublings, config);
+        let bytes = duty.payloads.len();
+        if bytes <= config.short_payload {
+            wait += config.custody_delay;
+        }
+        if !is_offer {
+            let own = if handed.copies == Copies::Held {
+                0
+            } else {
+                bytes
+            };
+            wait += self.flow.transfer(handed.to, own, config);
+            if duty.key.strategy.has_rounds() {
+                // Other blocks queue in front of this copy, and of its answer.
+                wait += config.inquire_after;
+            }
+        }
+        arm(duty, delegation, wait, cx.out);
+    }
+
+    /// Custody has come for the first time: done is waited for now.
+    pub(super) fn await_done(
+        &mut self,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        cx: &mut Context<'_, I>,
+    ) {
+        if let Some(handed) = duty.delegations.get_mut(&delegation) {
+            if handed.attempts == 0 && !handed.is_excused {
+                self.pace.on_time(handed.to, cx.config);
+            }
+            handed.attempts = 0;
+            handed.is_excused = false;
+            arm(duty, delegation, cx.config.inquire_after, cx.out);
+        }
+    }
+
+    /// A copy has been answered, or no answer to it is wanted any more.
+    pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
+        self.uplink.on_answer(peer, delegation);
+        self.flow.on_answer(peer, delegation);
+    }
+
+    /// Done came, which shows how long that peer takes if custody was not said before.
+    pub(super) fn on_done(&mut self, handed: &Delegation<I>, config: &Config) {
+        if handed.phase == Phase::Sent && handed.attempts == 0 && !handed.is_excused {
+            self.pace.on_time(handed.to, config);
+        }
+    }
+
+    /// Custody of a delegation did not come in time.
+    pub(super) fn on_late(&mut self, handed: &mut Delegation<I>, delegation: u64, config: &Config) {
+        if handed.attempts == 0 && handed.copies != Copies::Held {
+            self.pace.on_late(handed.to, handed.first_wait, config);
+        }
+        handed.attempts = handed.attempts.saturating_add(1);
+        if handed.copies == Copies::Sent {
+            self.uplink.on_late(handed.to, delegation, config);
+        }
+    }
+
+    /// The transport tells how long a packet to this peer and its answer take.
+    pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
+        self.pace.on_round_trip(peer, time, config);
+    }
+
+    /// Take a delegation back, with its timer.
+    pub(super) fn withdraw(
+        &mut self,
+        duty: &mut Duty<I>,
+        delegation: u64,
+        out: &mut Effects<I>,
+    ) -> Option<Delegation<I>> {
+        let handed = duty.delegations.remove(&delegation)?;
+        self.on_answer(handed.to, delegation);
+        out.disarm(timer(duty, delegation));
+        Some(handed)
+    }
+
+    /// Look at a copy with a turn that is not answered in time. Whether it may only be waiting
+    /// behind others: other copies are being answered, and too few yet for its own answer to be
+    /// overdue.
+    pub(super) fn is_in_queue(&self, duty: &mut Duty<I>, delegation: u64, config: &Config) -> bool {
+        let has_rounds = duty.key.strategy.has_rounds();
+        let handed = duty.delegations.get_mut(&delegation);
+        let is_first = |handed: &&mut Delegation<I>| {
+            handed.copies == Copies::Sent && handed.phase == Phase::Sent && handed.attempts == 0
+        };
+        let Some(handed) = handed.filter(is_first).filter(|_| has_rounds) else {
+            return false;
+        };
+        let answers = self.uplink.answers();
+        match answers.saturating_sub(handed.answers) {
+            0 => handed.quiet_looks += 1,
+            some => handed.overtaken += some,
+        }
+        handed.answers = answers;
+        let most = 2 * config.uplink_copies as u64;
+        handed.quiet_looks < QUIET_LOOKS && handed.overtaken < most
+    }
+
+    /// Whether a further try for a late part may happen now; it is paid for.
+    pub(super) fn may_redelegate(&mut self) -> bool {
+        self.redelegations.take()
+    }
+
+    /// Whether one more hop may be tried now; it is paid for.
+    pub(super) fn may_search(&mut self) -> bool {
+        self.searches.take()
+    }
+
+    /// Whether a rank may be passed over for those behind it now; it is paid for.
+    pub(super) fn may_skip(&mut self) -> bool {
+        self.skips.take()
+    }
+
+    /// An own message is issued again, which grants one further search of each kind.
+    pub(super) fn grant_search(&mut self) {
+        self.searches.grant();
+        self.skips.grant();
+    }
+
+    /// A peer to which held copies may go, since others were answered.
+    pub(super) fn pop_freed(&mut self) -> Option<I> {
+        self.flow.pop_freed()
+    }
+
+    /// The copy that is held first for a peer, and whether there is room for it.
+    pub(super) fn front(&self, peer: I, config: &Config) -> Option<(Copied, bool)> {
+        self.flow.front(peer, config)
+    }
+
+    /// The copy that is held first for a peer is held no more.
+    pub(super) fn pop_front(&mut self, peer: I) {
+        self.flow.pop_front(peer);
+    }
+
+    /// The copy whose turn in the schedule it is, if there is room.
+    pub(super) fn next_turn(&mut self, config: &Config) -> Option<(I, Copied)> {
+        self.uplink.next(config)
+    }
+
+    /// A copy whose turn came is wanted no more.
+    pub(super) fn drop_turn(&mut self, peer: I, copy: Copied) {
+        self.uplink.on_answer(peer, copy.delegation);
+    }
+
+    /// How long custody of a peer is waited for at first.
+    pub(super) fn first_wait(&self, peer: I, config: &Config) -> Duration {
+        self.pace.wait(peer, 0, config)
+    }
+
+    /// How many bytes are on their way to a peer.
+    pub(super) fn bytes(&self, peer: I) -> u64 {
+        self.flow.bytes(peer)
+    }
+
+    /// How many answers there were to the copies that one to this peer waits behind: to those
+    /// for that peer, or if it has a turn, to all that have one.
+    pub(super) fn answers_before(&self, duty: &Duty<I>, peer: I) -> u64 {
+        match duty.key.strategy.has_rounds() {
+            true => self.uplink.answers(),
+            false => self.flow.answers(peer),
+        }
+    }
+}
+
+/// Arm the timer of a delegation.
+pub(super) fn arm<I: Id>(duty: &Duty<I>, delegation: u64, wait: Duration, out: &mut Effects<I>) {
+    out.arm(timer(duty, delegation), wait);
+}
+
+/// The timer of a delegation.
+pub(super) const fn timer<I>(duty: &Duty<I>, delegation: u64) -> Timer {
+    Timer::Delegation {
+        duty: duty.number,
+        delegation,
+    }
+}

@@ -1,0 +1,218 @@
+//! All own messages that are open, in the order of their sequences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use binomesh_overlay::{Epoch, Id};
+
+use super::message::OpenMessage;
+use crate::packet::{PacketId, Signature};
+use crate::relay::epochs::{EpochView, Epochs};
+use crate::runs::Runs;
+
+/// All own messages without a receipt, those of one packet as one; at most
+/// `config.max_open`, and `config.max_kept` that are kept for members that are away.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OpenMessages<I> {
+    messages: BTreeMap<u64, OpenMessage<I>>,
+    /// Which of them are kept.
+    kept: BTreeSet<u64>,
+    /// What each peer has not got of those that are to be kept: one after the other.
+    owed: BTreeMap<I, BTreeSet<u64>>,
+    next: u64,
+    bytes: usize,
+}
+
+impl<I: Id> OpenMessages<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            messages: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            owed: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The sequence of the next message.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next
+    }
+
+    /// No sequence below this is open, but for what is kept.
+    pub(super) fn closed_below(&self) -> u64 {
+        let mut open = self.messages.iter().filter(|(_, open)| !open.is_kept);
+        open.next().map_or(self.next, |(sequence, _)| *sequence)
+    }
+
+    /// How many are kept for members that are away.
+    pub(super) fn kept_count(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Nobody is left but members that are away.
+    pub(super) fn keep(&mut self, sequence: u64) {
+        if let Some(message) = self.messages.get_mut(&sequence) {
+            message.is_kept = true;
+            self.kept.insert(sequence);
+        }
+    }
+
+    /// None is to be kept from now on.
+    pub(super) fn keep_no_more(&mut self) {
+        for message in self.messages.values_mut() {
+            message.keeps = false;
+        }
+    }
+
+    /// The sequences of those that are kept, in order.
+    pub(super) fn kept(&self) -> Vec<u64> {
+        self.kept.iter().copied().collect()
+    }
+
+    /// How many messages are to be kept if need be, and their bytes.
+    pub(super) fn keeping(&self) -> (usize, usize) {
+        let keeping = self.messages.values().filter(|open| open.keeps);
+        keeping.fold((0, 0), |(count, bytes), open| {
+            (count + 1, bytes + open.bytes())
+        })
+    }
+
+    /// Note for whom a message is kept if need be, after a round. Returns which messages
+    /// are the next ones of those who have it now.
+    pub(super) fn note_owed(&mut self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<u64> {
+        let Some(message) = self.messages.get_mut(&sequence).filter(|one| one.keeps) else {
+            return BTreeSet::new();
+        };
+        let outstanding = message.outstanding();
+        let peers = outstanding
+            .iter()
+            .filter_map(|at| message.peer_at(at, epochs));
+        let owed_to: BTreeSet<I> = peers.collect();
+        for peer in owed_to.difference(&message.owed_to) {
+            self.owed.entry(*peer).or_default().insert(sequence);
+        }
+        let before = std::mem::replace(&mut message.owed_to, owed_to);
+        let served: Vec<I> = before.difference(&message.owed_to).copied().collect();
+        self.pass_on(sequence, served)
+    }
+
+    /// These peers wait for a message no more: what they wait for next.
+    fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
+        let mut next = BTreeSet::new();
+        for peer in peers {
+            let Some(owed) = self.owed.get_mut(&peer) else {
+                continue;
+            };
+            owed.remove(&sequence);
+            next.extend(owed.first());
+            if owed.is_empty() {
+                self.owed.remove(&peer);
+            }
+        }
+        next
+    }
+
+    /// Whether a peer has to get an earlier message first.
+    pub(super) fn is_owed_before(&self, peer: I, sequence: u64) -> bool {
+        let first = self.owed.get(&peer).and_then(BTreeSet::first);
+        first.is_some_and(|first| *first < sequence)
+    }
+
+    /// Open a message, or several in one packet, under the next sequences.
+    pub(super) fn open(&mut self, message: OpenMessage<I>) {
+        let sequence = message.id.sequence;
+        self.next = sequence + message.payloads.count();
+        self.bytes += message.bytes();
+        self.messages.insert(sequence, message);
+    }
+
+    /// Whom a message does not wait for, and whether it gives up soon whoever is called down.
+    pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>, is_soon: bool) {
+        if let Some(message) = self.messages.get_mut(&sequence) {
+            message.spared.extend(peers);
+            message.is_soon = is_soon;
+        }
+    }
+
+    pub(super) fn get(&self, sequence: u64) -> Option<&OpenMessage<I>> {
+        self.messages.get(&sequence)
+    }
+
+    pub(super) fn get_mut(&mut self, sequence: u64) -> Option<&mut OpenMessage<I>> {
+        self.messages.get_mut(&sequence)
+    }
+
+    /// A message goes with this signature from now on; its name.
+    pub(super) fn sign(&mut self, sequence: u64, signature: &Signature) -> Option<PacketId<I>> {
+        let message = self.messages.get_mut(&sequence)?;
+        self.bytes -= message.bytes();
+        message.signature = Some(signature.clone());
+        self.bytes += message.bytes();
+        Some(message.id)
+    }
+
+    /// The message, and which are the next ones for whom it was kept.
+    pub(super) fn close(&mut self, sequence: u64) -> Option<(OpenMessage<I>, BTreeSet<u64>)> {
+        let mut message = self.messages.remove(&sequence)?;
+        self.kept.remove(&sequence);
+        self.bytes -= message.bytes();
+        let owed_to = std::mem::take(&mut message.owed_to);
+        let next = self.pass_on(sequence, owed_to);
+        Some((message, next))
+    }
+
+    /// The sequences of those that wait for a roster, in order.
+    pub(super) fn waiting(&self) -> Vec<u64> {
+        let waiting = self.messages.iter().filter(|(_, open)| open.is_waiting);
+        waiting.map(|(sequence, _)| *sequence).collect()
+    }
+
+    pub(super) fn sequences(&self) -> Vec<u64> {
+        self.messages.keys().copied().collect()
+    }
+
+    /// Whoever was named at a distance of a round says that it is not the one.
+    pub(super) fn misname(&mut self, id: PacketId<I>, epoch: Epoch<I>, at: u32) {
+        let message = self.messages.get_mut(&id.sequence);
+        if let Some(message) = message.filter(|message| message.id == id) {
+            message.misname(epoch, at);
+        }
+    }
+
+    /// A life of this peer is over, and with it what it refused: the next one is asked.
+    pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
+        for message in self.messages.values_mut() {
+            message.recall_refused(peer, epochs);
+        }
+    }
+
+    /// Members have delivered in this epoch.
+    pub(super) fn confirm(&mut self, id: PacketId<I>, epoch: Epoch<I>, reached: &Runs) {
+        let message = self.messages.get_mut(&id.sequence);
+        if let Some(message) = message.filter(|message| message.id == id) {
+            message.confirm(epoch, reached);
+        }
+    }
+
+    /// An epoch is about to be dropped: keep its members for those accepted in
+    /// it.
+    pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
+        for message in self.messages.values_mut() {
+            if message.accepted == view.placement() {
+                message.members = Some(view.names());
+            }
+        }
+    }
+}

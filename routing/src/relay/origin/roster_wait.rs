@@ -1,0 +1,87 @@
+//! Own broadcasts that wait for a complete roster before anybody gets them.
+//!
+//! A member that is known by its rank alone cannot be found again once its
+//! epoch is gone. So a broadcast is issued in an epoch whose members are all
+//! known by name, if that can be had: until then it belongs to no epoch for
+//! good and moves on to each new one. Those that wait are open messages, so the
+//! window and the memory bound of open messages bound them.
+
+use binomesh_overlay::Id;
+
+use super::Origin;
+use crate::relay::Timer;
+use crate::relay::context::Context;
+use crate::relay::custody::Custody;
+
+impl<I: Id> Origin<I> {
+    /// Whether the newest roster is incomplete and may yet become complete.
+    pub(super) fn has_to_wait(&self, cx: &Context<'_, I>) -> bool {
+        let roster = cx.epochs.newest().map(|view| view.roster());
+        let may_grow = roster.is_some_and(|roster| roster.is_kept() && !roster.is_complete());
+        may_grow && !self.is_impatient
+    }
+
+    pub(super) fn wait_for_roster(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
+        if self.open.waiting().is_empty() {
+            cx.out.arm(Timer::Waiting, cx.config.roster_wait);
+        }
+        if let Some(message) = self.open.get_mut(sequence) {
+            message.is_waiting = true;
+            cx.stats.waited += 1;
+        }
+    }
+
+    /// Another epoch is the newest: what waits belongs to it. The timer runs on,
+    /// so that no sequence of short epochs keeps a message for ever.
+    pub(in crate::relay) fn move_waiting(
+        &mut self,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        self.is_impatient = false;
+        let Some(placement) = cx.epochs.newest().map(|view| view.placement()) else {
+            return;
+        };
+        for sequence in self.open.waiting() {
+            if let Some(message) = self.open.get_mut(sequence) {
+                message.rebase(placement);
+            }
+        }
+        self.release_waiting(custody, cx);
+    }
+
+    /// Issue what waits unless it has to wait on.
+    pub(in crate::relay) fn release_waiting(
+        &mut self,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        let waiting = self.open.waiting();
+        if waiting.is_empty() || self.has_to_wait(cx) {
+            return;
+        }
+        cx.out.disarm(Timer::Waiting);
+        for sequence in waiting {
+            let Some(message) = self.open.get_mut(sequence) else {
+                continue;
+            };
+            message.is_waiting = false;
+            self.issue_to_all(sequence, custody, cx);
+        }
+    }
+
+    /// The roster does not become complete: members whose names nobody tells
+    /// must not keep the others from getting anything.
+    pub(in crate::relay) fn on_waiting_timer(
+        &mut self,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        let waiting = self.open.waiting();
+        if !waiting.is_empty() {
+            self.is_impatient = true;
+            cx.stats.waited_in_vain += waiting.len() as u64;
+            self.release_waiting(custody, cx);
+        }
+    }
+}

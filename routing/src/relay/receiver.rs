@@ -1,0 +1,224 @@
+//! Receiving: which packets are taken, and what of them is new.
+//!
+//! - A packet that contradicts its epoch's tables is refused ([`check`]). One of an epoch that
+//!   this node has not heard of yet is held for a while ([`unknown_epoch`]).
+//! - Each message is delivered once for each life of its origin, whatever the number of its
+//!   copies ([`window`]). What was delivered is never denied.
+//! - Duplicates are suppressed in delivery, never in duty: custody of a part is taken with
+//!   each copy.
+
+mod check;
+mod delivered;
+mod delivery;
+mod unknown_epoch;
+mod window;
+
+use std::cell::OnceCell;
+
+use binomesh_overlay::{Epoch, Id};
+
+use super::context::Context;
+use super::custody::Custody;
+use super::{Event, RelayStats, Timer};
+use crate::packet::{Errand, Packet, Part, Refusal};
+use crate::strategy::Strategy;
+use check::check;
+use unknown_epoch::Held;
+use window::{Claim, Novelty, Source, Windows};
+
+pub use delivery::Delivery;
+
+/// What was delivered here, and packets whose epoch is yet to come.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Receiver<I> {
+    windows: Windows<I>,
+    held: Held<I>,
+}
+
+impl<I: Id> Receiver<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            windows: Windows::new(),
+            held: Held::new(),
+        }
+    }
+
+    /// The receiver of the next life of the same process: it remembers what was delivered.
+    pub(super) fn next_life(&mut self) -> Self {
+        let windows = std::mem::replace(&mut self.windows, Windows::new());
+        Self {
+            windows,
+            ..Self::new()
+        }
+    }
+
+    /// There is a link to this life of `peer`: greater boots of it do not count any more.
+    pub(super) fn meet(&mut self, peer: I, boot: u64) {
+        self.windows.meet(peer, boot);
+    }
+
+    /// A copy has come: deliver it if it is new, and have its part answered for.
+    pub(super) fn on_packet(
+        &mut self,
+        from: I,
+        packet: Box<Packet<I>>,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        if let Err(reason) = check(&packet, cx) {
+            return cx.refuse(from, packet.header.errand, reason);
+        }
+        if cx.epochs.find(packet.header.errand.epoch).is_none() {
+            return self.hold(from, packet, cx);
+        }
+        let novelty = self.judge(from, &packet, custody, cx);
+        let reason = match novelty {
+            Novelty::Outside => Some(Refusal::Window),
+            Novelty::Full => Some(Refusal::Full),
+            // What was delivered is never denied, leaving or not.
+            Novelty::New if cx.is_draining => Some(Refusal::Draining),
+            Novelty::New | Novelty::Delivered => None,
+        };
+        match reason {
+            Some(reason) => cx.refuse(from, packet.header.errand, reason),
+            None => self.serve(from, &packet, novelty, custody, cx),
+        }
+    }
+
+    /// Whether its messages are new. Its mark may close earlier ones of its origin.
+    fn judge(
+        &mut self,
+        from: I,
+        packet: &Packet<I>,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) -> Novelty {
+        let id = packet.header.errand.id;
+        let count = packet.payloads.count();
+        let claim = Claim {
+            closed_below: packet.header.closed_below,
+            is_kept: packet.header.is_kept,
+            source: if from == id.origin {
+                Source::Origin
+            } else {
+                Source::Hearsay
+            },
+        };
+        let served = OnceCell::new();
+        let may_go = |origin| {
+            let served = served.get_or_init(|| custody.open_origins());
+            !cx.epochs.may_be_member(origin) && !served.contains(&origin)
+        };
+        let before = self.windows.closed_below(id);
+        let (novelty, is_undone) = self.windows.judge(id, count, claim, cx.config, may_go);
+        cx.stats.hearsay_undone += u64::from(is_undone);
+        let mark = self.windows.closed_below(id);
+        if mark > before {
+            custody.forget_below(id, mark, cx);
+        }
+        novelty
+    }
+
+    /// Deliver if it is new, and have the part answered for.
+    fn serve(
+        &mut self,
+        from: I,
+        packet: &Packet<I>,
+        novelty: Novelty,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        let admission = match custody.admit(from, packet, cx) {
+            Ok(admission) => admission,
+            Err(reason) => return cx.refuse(from, packet.header.errand.clone(), reason),
+        };
+        let errand = &packet.header.errand;
+        let is_for_me = matches!(errand.part, Part::Range(_));
+        if is_for_me {
+            self.deliver(packet, novelty, cx);
+        }
+        custody.take(from, packet, admission, cx);
+        let is_first = is_for_me && novelty != Novelty::Delivered;
+        if is_first && errand.strategy == Strategy::Flood {
+            custody.flood(from, packet, cx);
+        }
+    }
+
+    fn deliver(&mut self, packet: &Packet<I>, novelty: Novelty, cx: &mut Context<'_, I>) {
+        if novelty == Novelty::Delivered {
+            cx.stats.duplicates += 1;
+            return;
+        }
+        let first = packet.header.errand.id;
+        let is_settled_before = self.windows.closed_below(first) >= first.sequence;
+        let count = packet.payloads.count();
+        // A liar may have said that some of them are another packet.
+        let known = self.windows.deliver(first, count, cx.config);
+        let new = count - known.len() as u64;
+        cx.stats.delivered += new;
+        if new > 0 {
+            let delivery = Delivery::of(packet, is_settled_before, known);
+            cx.out.event(Event::Deliver(Box::new(delivery)));
+        }
+    }
+
+    /// A copy came that its origin has not signed as it ought to be. It is no copy, so
+    /// nothing of it is noted, but whoever sent it is told.
+    pub(super) fn on_unproven(
+        &self,
+        from: I,
+        errand: Errand<I>,
+        reason: Refusal,
+        cx: &mut Context<'_, I>,
+    ) {
+        // What was delivered is never denied.
+        let reason = if self.windows.has_delivered(errand.id) {
+            Refusal::Malformed
+        } else {
+            reason
+        };
+        cx.refuse(from, errand, reason);
+    }
+
+    fn hold(&mut self, from: I, packet: Box<Packet<I>>, cx: &mut Context<'_, I>) {
+        if self.held.has_room(packet.bytes(), cx.config) {
+            let number = self.held.push(from, packet);
+            cx.out.arm(Timer::Held(number), cx.config.hold);
+        } else {
+            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+        }
+    }
+
+    /// A packet was held long enough, and its epoch has not come.
+    pub(super) fn on_held_timer(&mut self, number: u64, cx: &mut Context<'_, I>) {
+        if let Some((from, packet)) = self.held.take(number) {
+            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+        }
+    }
+
+    /// Packets came before their epoch, which is here now.
+    pub(super) fn take_held(
+        &mut self,
+        epoch: Epoch<I>,
+        custody: &mut Custody<I>,
+        cx: &mut Context<'_, I>,
+    ) {
+        for number in self.held.of_epoch(epoch) {
+            cx.out.disarm(Timer::Held(number));
+            if let Some((from, packet)) = self.held.take(number) {
+                self.on_packet(from, packet, custody, cx);
+            }
+        }
+    }
+
+    /// Bytes of the packets that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.bytes()
+    }
+
+    /// Set the gauges of what is held.
+    pub(super) fn measure(&self, stats: &mut RelayStats) {
+        stats.held_packets = self.held.len();
+        stats.held_bytes = self.held.bytes();
+    }
+}

@@ -1,0 +1,385 @@
+//! Duplicate windows: which messages of each origin were delivered here.
+//!
+//! Boots and marks come with every copy, from whoever hands it on. Hearsay can
+//! only raise them, and a liar may raise them out of reach; so what the origin
+//! itself says counts more, and takes hearsay back. Which life an origin is in is decided
+//! by the transport as it links the origin, whatever the numbers of its lives are.
+
+use std::collections::BTreeMap;
+
+use binomesh_overlay::Id;
+
+use super::delivered::Delivered;
+use crate::packet::PacketId;
+use crate::relay::Config;
+
+/// What a window says about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Novelty {
+    /// Not delivered yet.
+    New,
+    /// Delivered before.
+    Delivered,
+    /// Closed by its origin, of an earlier boot, or beyond the window.
+    Outside,
+    /// There is no room for one more origin.
+    Full,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Window {
+    /// The newest boot and its mark, by hearsay.
+    heard: (u64, u64),
+    /// The newest boot and its mark that the origin itself has told.
+    own: (u64, u64),
+    /// Remembered beyond the mark: marks go back when hearsay is taken back, and what
+    /// was delivered must not come again.
+    delivered: Delivered,
+    /// When it was last used, in packets.
+    used: u64,
+}
+
+/// What a copy says of its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// Its mark.
+    pub(super) closed_below: u64,
+    /// It answers for this message, whatever its mark.
+    pub(super) is_kept: bool,
+    /// Who says so.
+    pub(super) source: Source,
+}
+
+/// Who handed a copy on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The origin itself.
+    Origin,
+    /// Somebody else.
+    Hearsay,
+}
+
+/// The windows of all origins; at most `config.max_origins`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Windows<I> {
+    windows: BTreeMap<I, Window>,
+    uses: u64,
+}
+
+impl<I: Id> Windows<I> {
+    pub(super) const fn new() -> Self {
+        Self {
+            windows: BTreeMap::new(),
+            uses: 0,
+        }
+    }
+
+    /// There is a link to this life of an origin: a greater boot is not its own any more, be
+    /// it hearsay or of a life that is over.
+    pub(super) fn meet(&mut self, origin: I, boot: u64) {
+        let Some(window) = self.windows.get_mut(&origin) else {
+            return;
+        };
+        if window.own.0 > boot {
+            window.own = (boot, 0);
+        }
+        if window.heard.0 > boot {
+            window.heard = window.own.max((boot, 0));
+        }
+    }
+
+    /// Judge a packet with so many messages, and move the origin's boot and mark: a
+    /// higher boot begins anew, and the origin's own word replaces what was heard of
+    /// it. The second value says that it went back. `may_go` says which origin may
+    /// give way when there is no room.
+    pub(super) fn judge(
+        &mut self,
+        id: PacketId<I>,
+        count: u64,
+        said: Claim,
+        config: &Config,
+        may_go: impl Fn(I) -> bool,
+    ) -> (Novelty, bool) {
+        self.uses += 1;
+        if !self.windows.contains_key(&id.origin) && !self.make_room(config, may_go) {
+            return (Novelty::Full, false);
+        }
+        let window = self.windows.entry(id.origin).or_insert_with(|| Window {
+            heard: (id.boot, 0),
+            own: (0, 0),
+            delivered: Delivered::default(),
+            used: 0,
+        });
+        window.used = self.uses;
+        // A mark above its own packet is a contradiction and moves nothing.
+        let mark = Some(said.closed_below).filter(|mark| *mark <= id.sequence);
+        let told = (id.boot, mark.unwrap_or(0));
+        let before = window.heard;
+        match said.source {
+            Source::Origin => {
+                // The life that speaks is the present one, also if its boot is the smaller.
+                window.own = match window.own.0 == told.0 {
+                    true => window.own.max(told),
+                    false => told,
+                };
+                window.heard = window.own;
+            }
+            Source::Hearsay => window.heard = window.heard.max(told),
+        }
+        let verdict = window.verdict(id, count, said.is_kept, config);
+        (verdict, window.heard < before)
+    }
+
+    /// Note the delivery of so many messages, whose packet was judged [`Novelty::New`] just
+    /// before. Returns the sequences of those that are not new.
+    pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
+        let all = id.sequence..id.sequence.saturating_add(count);
+        match self.windows.get_mut(&id.origin) {
+            Some(window) => window.delivered.insert(id.boot, all, config),
+            None => all.collect(),
+        }
+    }
+
+    /// Whether a message was delivered, as far as that is remembered.
+    pub(super) fn has_delivered(&self, id: PacketId<I>) -> bool {
+        let window = self.windows.get(&id.origin);
+        window.is_some_and(|window| window.delivered.has(id.boot, id.sequence))
+    }
+
+    /// The mark below which this origin and boot answers for nothing.
+    pub(super) fn closed_below(&self, id: PacketId<I>) -> u64 {
+        let window = self.windows.get(&id.origin);
+        window
+            .filter(|window| window.heard.0 == id.boot)
+            .map_or(0, |window| window.heard.1)
+    }
+
+    fn make_room(&mut self, config: &Config, may_go: impl Fn(I) -> bool) -> bool {
+        if self.windows.len() < config.max_origins {
+            return true;
+        }
+        let oldest = self
+            .windows
+            .iter()
+            .filter(|(origin, _)| may_go(**origin))
+            .min_by_key(|(_, window)| window.used)
+            .map(|(origin, _)| *origin);
+        oldest.is_some_and(|origin| self.windows.remove(&origin).is_some())
+    }
+}
+
+impl Window {
+    fn verdict(
+        &self,
+        id: PacketId<impl Id>,
+        count: u64,
+        is_kept: bool,
+        config: &Config,
+    ) -> Novelty {
+        let (boot, mark) = self.heard;
+        let end = id.sequence.saturating_add(count);
+        let is_known = self.delivered.remembers(id.boot, id.sequence);
+        let is_below = id.sequence < mark && is_kept && is_known;
+        let is_within = mark <= id.sequence && end - mark <= config.window;
+        let mut all = id.sequence..end;
+        if boot != id.boot || !(is_within || is_below) {
+            Novelty::Outside
+        } else if all.all(|sequence| self.delivered.has(id.boot, sequence)) {
+            Novelty::Delivered
+        } else {
+            Novelty::New
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(boot: u64, sequence: u64) -> PacketId<u32> {
+        PacketId {
+            origin: 7,
+            boot,
+            sequence,
+        }
+    }
+
+    fn said(closed_below: u64, source: Source) -> Claim {
+        Claim {
+            closed_below,
+            is_kept: false,
+            source,
+        }
+    }
+
+    fn hearsay(closed_below: u64) -> Claim {
+        said(closed_below, Source::Hearsay)
+    }
+
+    #[test]
+    fn what_is_kept_is_taken_below_the_mark_once_and_only_if_nothing_is_forgotten() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let kept = Claim {
+            is_kept: true,
+            ..hearsay(0)
+        };
+        let judge = |windows: &mut Windows<u32>, id, said| {
+            let verdict = windows.judge(id, 1, said, &config, |_| false);
+            verdict.0
+        };
+        assert_eq!(judge(&mut windows, id(1, 900), hearsay(900)), Novelty::New);
+        windows.deliver(id(1, 900), 1, &config);
+        assert_eq!(judge(&mut windows, id(1, 3), hearsay(0)), Novelty::Outside);
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::New);
+        windows.deliver(id(1, 3), 1, &config);
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::Delivered);
+        // It did not move the mark back, and there is no way round the upper end.
+        assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Novelty::Outside);
+        assert_eq!(judge(&mut windows, id(1, 904), kept), Novelty::Outside);
+        assert_eq!(judge(&mut windows, id(0, 3), kept), Novelty::Outside);
+        // So many deliveries apart from each other that 3 is forgotten.
+        for sequence in [902, 904, 906] {
+            windows.deliver(id(1, sequence), 1, &config);
+        }
+        assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::Outside);
+        assert_eq!(judge(&mut windows, id(1, 4), kept), Novelty::New);
+    }
+
+    #[test]
+    fn once_within_the_window_and_never_below_the_mark() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let judge = |windows: &mut Windows<u32>, id, closed| {
+            windows.judge(id, 1, hearsay(closed), &config, |_| false).0
+        };
+        assert_eq!(judge(&mut windows, id(1, 0), 0), Novelty::New);
+        windows.deliver(id(1, 0), 1, &config);
+        assert_eq!(judge(&mut windows, id(1, 0), 0), Novelty::Delivered);
+        assert_eq!(judge(&mut windows, id(1, 4), 0), Novelty::Outside);
+        assert_eq!(judge(&mut windows, id(1, 4), 1), Novelty::New);
+        assert_eq!(judge(&mut windows, id(1, 0), 0), Novelty::Outside);
+        // A mark above its own packet is a contradiction and moves nothing.
+        assert_eq!(judge(&mut windows, id(1, 3), 900), Novelty::New);
+        // A new boot begins anew; the old one is over.
+        assert_eq!(judge(&mut windows, id(2, 0), 0), Novelty::New);
+        assert_eq!(judge(&mut windows, id(1, 4), 1), Novelty::Outside);
+    }
+
+    #[test]
+    fn only_a_dispensable_origin_gives_way() {
+        let config = Config {
+            max_origins: 2,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let of = |origin| PacketId {
+            origin,
+            boot: 1,
+            sequence: 0,
+        };
+        let judge = |windows: &mut Windows<u32>, origin, may_go: u32| {
+            let id = of(origin);
+            let verdict = windows.judge(id, 1, hearsay(0), &config, |o| o == may_go);
+            verdict.0
+        };
+        for origin in [1u32, 2] {
+            assert_eq!(judge(&mut windows, origin, 0), Novelty::New);
+            windows.deliver(of(origin), 1, &config);
+        }
+        assert_eq!(judge(&mut windows, 3, 0), Novelty::Full);
+        assert_eq!(judge(&mut windows, 3, 1), Novelty::New);
+        assert_eq!(judge(&mut windows, 2, 0), Novelty::Delivered);
+    }
+
+    #[test]
+    fn the_origins_own_word_takes_hearsay_back() {
+        let config = Config {
+            window: 4,
+            ..Config::default()
+        };
+        let mut windows = Windows::new();
+        let mut judge =
+            |id, closed, source| windows.judge(id, 1, said(closed, source), &config, |_| false);
+        assert_eq!(judge(id(5, 9), 9, Source::Hearsay), (Novelty::New, false));
+        for (boot, sequence) in [(5, u64::MAX), (u64::MAX, u64::MAX)] {
+            judge(id(boot, sequence), sequence, Source::Hearsay);
+            let honest = judge(id(5, 10), 9, Source::Hearsay);
+            assert_eq!(honest, (Novelty::Outside, false));
+            assert_eq!(judge(id(5, 10), 9, Source::Origin), (Novelty::New, true));
+            assert_eq!(judge(id(5, 11), 9, Source::Hearsay), (Novelty::New, false));
+        }
+        // Its own word is never taken back, by itself or by others.
+        assert_eq!(judge(id(5, 14), 14, Source::Origin), (Novelty::New, false));
+        assert_eq!(
+            judge(id(5, 11), 9, Source::Origin),
+            (Novelty::Outside, false)
+        );
+        assert_eq!(
+            judge(id(5, 11), 9, Source::Hearsay),
+            (Novelty::Outside, false)
+        );
+    }
+
+    #[test]
+    fn the_life_that_is_linked_counts_although_a_greater_one_was_its_own() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let judge = |windows: &mut Windows<u32>, id, source| {
+            let (verdict, _) = windows.judge(id, 1, said(0, source), &config, |_| false);
+            verdict
+        };
+        for (ahead, source) in [(9, Source::Origin), (u64::MAX, Source::Hearsay)] {
+            assert_eq!(judge(&mut windows, id(ahead, 3), source), Novelty::New);
+            windows.deliver(id(ahead, 3), 1, &config);
+            let locked = judge(&mut windows, id(5, 0), Source::Hearsay);
+            assert_eq!(locked, Novelty::Outside, "{ahead}");
+            windows.meet(7, 5);
+            assert_eq!(judge(&mut windows, id(5, 0), Source::Hearsay), Novelty::New);
+            // What came in that life does not come again.
+            let again = judge(&mut windows, id(ahead, 3), Source::Hearsay);
+            assert_eq!(again, Novelty::Delivered);
+            windows.meet(7, 5);
+        }
+        windows.meet(8, 5);
+        windows.meet(7, 6);
+        assert_eq!(judge(&mut windows, id(6, 0), Source::Hearsay), Novelty::New);
+    }
+
+    /// Nobody has told this relay of a link to it.
+    #[test]
+    fn the_life_that_speaks_itself_counts_although_a_greater_one_did() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let mut judge = |id, mark, source| {
+            let (verdict, _) = windows.judge(id, 1, said(mark, source), &config, |_| false);
+            verdict
+        };
+        assert_eq!(judge(id(9, 3), 3, Source::Origin), Novelty::New);
+        assert_eq!(judge(id(5, 0), 0, Source::Hearsay), Novelty::Outside);
+        assert_eq!(judge(id(5, 0), 0, Source::Origin), Novelty::New);
+        assert_eq!(judge(id(5, 1), 0, Source::Hearsay), Novelty::New);
+    }
+
+    #[test]
+    fn what_was_delivered_is_remembered_beyond_the_mark() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let judge = |windows: &mut Windows<u32>, id, closed, source| {
+            windows
+                .judge(id, 1, said(closed, source), &config, |_| false)
+                .0
+        };
+        judge(&mut windows, id(5, 3), 0, Source::Hearsay);
+        windows.deliver(id(5, 3), 1, &config);
+        judge(&mut windows, id(6, 900), 900, Source::Hearsay);
+        let again = judge(&mut windows, id(5, 3), 0, Source::Origin);
+        assert_eq!(again, Novelty::Delivered);
+    }
+}
