@@ -24,6 +24,8 @@ mod progress;
 mod release;
 mod sender;
 mod slow_peers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

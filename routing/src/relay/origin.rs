@@ -21,6 +21,8 @@ mod retention;
 mod roster_wait;
 mod rounds;
 mod signatures;
+#[cfg(test)]
+mod tests;
 
 use binomesh_overlay::Id;
 

@@ -274,3 +274,56 @@ fn first_patience(config: &Config) -> Duration {
 const fn rest_of_patience(config: &Config) -> Duration {
     config.down_patience.saturating_sub(config.down_pressed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers() -> (Peers<u32>, Config, Effects<u32>) {
+        (Peers::new(), Config::default(), Effects::new())
+    }
+
+    #[test]
+    fn silence_is_remembered_up_to_the_bound_and_ends_with_an_answer() {
+        let (mut peers, mut config, _) = peers();
+        config.max_peers = 1;
+        peers.on_silence(1, &config);
+        peers.on_silence(2, &config);
+        assert_eq!([1, 2].map(|peer| peers.is_silent(peer)), [true, false]);
+        assert!(peers.on_answer(1) && !peers.on_answer(1));
+    }
+
+    #[test]
+    fn silence_under_a_doubtful_verdict_makes_it_certain() {
+        let (mut peers, config, mut out) = peers();
+        peers.call_down(1, &config, &mut out);
+        peers.verdicts.doubt_all(|_| false);
+        assert!(!peers.is_down(1) && peers.has_verdict(1));
+        peers.on_silence(1, &config);
+        assert!(peers.is_down(1) && !peers.is_silent(1));
+    }
+
+    #[test]
+    fn without_room_a_peer_is_lost_at_its_first_timer_and_else_at_its_second() {
+        let (mut peers, config, mut out) = peers();
+        peers.call_down(1, &config, &mut out);
+        assert!(peers.on_patience_timer(1, &config, &mut out));
+        assert!(!peers.is_lost(1) && peers.is_lost_to(1, true));
+        assert!(peers.press() && peers.is_lost(1));
+        peers.ease(false);
+        assert!(!peers.is_lost(1));
+        assert!(peers.on_patience_timer(1, &config, &mut out) && peers.is_lost(1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_peer_that_has_left_and_its_late_words_change_nothing() {
+        let (mut peers, config, mut out) = peers();
+        peers.on_left(1, 5, &config, &mut out);
+        assert!(peers.is_lost(1) && peers.is_absent(1));
+        assert_eq!(peers.loss(1), Reason::Left);
+        assert!(!peers.on_contact(1, &mut out) && peers.is_absent(1));
+        assert!(peers.was_gone(1, 5) && !peers.was_gone(1, 4));
+        assert!(peers.on_return(1, &mut out));
+        assert!(peers.on_contact(1, &mut out) && !peers.is_lost(1));
+    }
+}

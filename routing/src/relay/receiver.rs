@@ -10,6 +10,8 @@
 mod check;
 mod delivered;
 mod delivery;
+#[cfg(test)]
+mod tests;
 mod unknown_epoch;
 mod window;
 
