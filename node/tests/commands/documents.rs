@@ -1,4 +1,4 @@
-//! What the operations guide says of the log is all that the log says.
+//! `docs/log.md` has all warnings and errors of the log.
 
 use std::path::{Path, PathBuf};
 
@@ -29,11 +29,11 @@ fn texts(call: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_warning_and_error_of_the_log_has_its_remedy_in_the_operations_guide() {
+fn each_warning_and_error_of_the_log_has_its_remedy_in_the_guide() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("a workspace");
-    let guide = std::fs::read_to_string(root.join("docs/operations.md")).expect("readable");
+    let guide = std::fs::read_to_string(root.join("docs/log.md")).expect("readable");
     // The first words of each line of the table.
     let told: Vec<&str> = guide
         .lines()
@@ -63,5 +63,5 @@ fn each_warning_and_error_of_the_log_has_its_remedy_in_the_operations_guide() {
         }
     }
     assert!(calls > 30, "{calls} calls");
-    assert!(missing.is_empty(), "docs/operations.md lacks {missing:#?}");
+    assert!(missing.is_empty(), "docs/log.md lacks {missing:#?}");
 }
