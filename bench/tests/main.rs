@@ -6,6 +6,7 @@ mod chaos;
 mod clean_start;
 mod clique_worlds;
 mod collective_worlds;
+mod documents;
 mod figures;
 mod graph_worlds;
 mod heal;

@@ -5,6 +5,8 @@
 mod documents;
 #[path = "commands/metrics.rs"]
 mod metrics;
+#[path = "commands/shown.rs"]
+mod shown;
 #[path = "commands/streams.rs"]
 mod streams;
 
