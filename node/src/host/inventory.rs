@@ -6,7 +6,7 @@ use binomesh_overlay::PeerId;
 use binomesh_routing::roster::Roster;
 use tokio::time::Instant;
 
-use super::open::id_of;
+use crate::credentials::id_of;
 use crate::report::Absent;
 use crate::settings;
 

@@ -12,6 +12,7 @@
 mod answer;
 mod callers;
 mod collect;
+mod incoming;
 mod inventory;
 mod life;
 mod look;
@@ -20,6 +21,7 @@ mod outage;
 mod outgoing;
 mod perform;
 mod proof;
+mod queue;
 mod readiness;
 mod receipts;
 mod refusals;
@@ -44,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalogue;
 use crate::command::Command;
+use crate::credentials::id_of;
 use crate::expiry::Expiry;
 use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
@@ -60,7 +63,7 @@ use collect::Collections;
 use inventory::Inventory;
 use life::LifeInPlace;
 use outage::Outages;
-use outgoing::OpenMessages;
+use queue::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
@@ -371,7 +374,7 @@ impl Host {
     fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
         self.note_refusal(peer, &reason);
         let mut named = self.config.parent.iter().chain(&self.config.seeds);
-        let named = named.find(|seed| open::id_of(&self.trust_domain, &seed.name) == peer);
+        let named = named.find(|seed| id_of(&self.trust_domain, &seed.name) == peer);
         let Some(seed) = named else {
             tracing::debug!(peer = %self.name_of(peer), %reason, "dial failed");
             return;

@@ -17,13 +17,13 @@ use super::collect::Collections;
 use super::inventory::Inventory;
 use super::life::LifeInPlace;
 use super::outage::Outages;
-use super::outgoing::OpenMessages;
 use super::proof;
+use super::queue::OpenMessages;
 use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use super::targets::{LostMembers, told};
-use crate::credentials::node_uri;
+use crate::credentials::id_of;
 use crate::expiry::Expiry;
 use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
@@ -141,10 +141,6 @@ fn failed_bind(error: BindError) -> StartError {
         BindError::Socket { address, source } => StartError::Bind { address, source },
         other => StartError::Transport(other.to_string()),
     }
-}
-
-pub(super) fn id_of(trust_domain: &str, name: &str) -> PeerId {
-    PeerId::of_uri(&node_uri(trust_domain, name))
 }
 
 pub(super) fn overlay_config(

@@ -1,19 +1,14 @@
-//! Origin signatures, where messages leave and enter the node.
-//!
-//! They are made as the relay takes a message, and judged before a copy reaches a machine:
-//! a forged one is noted nowhere, so the true one is still new when it comes.
+//! Signatures of messages and goodbyes: making them, and judging those of others.
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::detector::Goodbye;
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
 use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFailed};
-use binomesh_routing::{self as routing, PublishError};
 
 use super::Host;
 use crate::catalogue;
 use crate::expiry::Expiry;
 use crate::node::RenewError;
-use crate::peer::{Input, Message};
+use crate::peer::Input;
 use crate::settings::Signatures;
 use crate::state::wall_clock_seconds;
 
@@ -25,7 +20,7 @@ const _: () = assert!(
 
 /// Why a copy is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Unproven {
+pub(super) enum Unproven {
     #[error("it is not signed by its origin, and the setting `signatures` requires that")]
     Unsigned,
     #[error("in the name of {0}: {1}")]
@@ -33,7 +28,7 @@ enum Unproven {
 }
 
 impl Unproven {
-    const fn refusal(&self) -> Refusal {
+    pub(super) const fn refusal(&self) -> Refusal {
         match self {
             Self::Unsigned => Refusal::Unsigned,
             Self::Forged(..) => Refusal::Signature,
@@ -41,7 +36,7 @@ impl Unproven {
     }
 
     /// Its name in metrics.
-    const fn name(&self) -> &'static str {
+    pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Forged(_, Forged::Unjudged) => "unjudged",
             other => other.refusal().name(),
@@ -55,54 +50,6 @@ pub(super) fn notary(identity: &Identity, wanted: Signatures) -> Result<Notary, 
 }
 
 impl Host {
-    /// Hand the relay what the collectives have to say, signed if this node signs.
-    pub(super) fn post(&mut self) {
-        let (notary, wanted) = (&self.notary, self.config.signatures);
-        let sign = |content: Content<'_, PeerId>| match wanted.signs() {
-            true => signed(notary, &content).map(Some),
-            false => Ok(None),
-        };
-        self.peer.post(sign, &mut self.out);
-        self.perform();
-    }
-
-    /// Hand a message to the relay, signed if this node signs.
-    pub(super) fn publish(
-        &mut self,
-        publish: routing::Publish<PeerId>,
-    ) -> Result<routing::PacketId<PeerId>, PublishError<PeerId>> {
-        let (notary, wanted) = (&self.notary, self.config.signatures);
-        let sign = |content: Content<'_, PeerId>| {
-            if !wanted.signs() {
-                return Ok(None);
-            }
-            signed(notary, &content).map(Some)
-        };
-        self.peer.publish_signed(publish, sign, &mut self.out)
-    }
-
-    /// A message has come: feed it to the machines, or what is wrong with it.
-    pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
-        if let Some(goodbye) = message.goodbye().cloned() {
-            return self.take_goodbye(from, message, &goodbye);
-        }
-        let unproven = match &message {
-            Message::Relay(routing::Message::Packet(packet)) => self.judge(from, packet).err(),
-            _ => None,
-        };
-        let Some(unproven) = unproven else {
-            return self.feed(Input::Message { from, message });
-        };
-        self.count_refused(from, unproven.name(), &unproven);
-        if let Message::Relay(routing::Message::Packet(packet)) = message {
-            self.feed(Input::Unproven {
-                from,
-                errand: packet.header.errand,
-                reason: unproven.refusal(),
-            });
-        }
-    }
-
     /// Say goodbye, signed.
     pub(super) fn feed_goodbye(&mut self) {
         let proof = self.notary.sign_goodbye(self.state.boot);
@@ -113,36 +60,8 @@ impl Host {
         self.feed(Input::Leave { proof });
     }
 
-    /// A goodbye has come. One that would change nothing is not looked at. A later life of
-    /// this node has left if one says so that this process never was: it goes on above that.
-    fn take_goodbye(&mut self, from: PeerId, message: Message<PeerId>, goodbye: &Goodbye<PeerId>) {
-        let overlay = self.peer.overlay();
-        if overlay.is_outdated(goodbye) {
-            return self.feed(Input::Message { from, message });
-        }
-        let Goodbye { peer, boot, proof } = goodbye;
-        let is_own = *peer == self.id && *boot > self.state.boot;
-        if !is_own && !overlay.is_news(goodbye) {
-            return;
-        }
-        let judged = self.notary.verify_goodbye(from, *peer, *boot, proof);
-        let message = match judged {
-            Ok(()) if is_own => return self.on_outlived(*boot),
-            Ok(()) => message,
-            Err(forged) if is_own || matches!(forged, Forged::Unjudged) => {
-                let unproven = Unproven::Forged(*peer, forged);
-                return self.count_refused(from, "goodbye", &unproven);
-            }
-            Err(forged) => {
-                let unproven = Unproven::Forged(*peer, forged);
-                self.count_refused(from, "goodbye", &unproven);
-                Message::unproven(goodbye)
-            }
-        };
-        self.feed(Input::Message { from, message });
-    }
-
-    fn judge(&mut self, from: PeerId, packet: &Packet<PeerId>) -> Result<(), Unproven> {
+    /// Whether a copy is signed as it ought to be.
+    pub(super) fn judge(&mut self, from: PeerId, packet: &Packet<PeerId>) -> Result<(), Unproven> {
         let origin = packet.header.errand.id.origin;
         let Some(signature) = &packet.header.signature else {
             return match self.config.signatures.requires() {
@@ -189,7 +108,10 @@ impl Host {
 }
 
 /// This node's signature. That its key fails is counted.
-fn signed(notary: &Notary, content: &Content<'_, PeerId>) -> Result<Signature, SigningFailed> {
+pub(super) fn signed(
+    notary: &Notary,
+    content: &Content<'_, PeerId>,
+) -> Result<Signature, SigningFailed> {
     let bytes = content
         .digest()
         .ok()

@@ -7,8 +7,9 @@ use binomesh_overlay::quic::DialError;
 use binomesh_overlay::{Health, PeerId};
 use tokio::time::Instant;
 
-use super::{Host, open};
+use super::Host;
 use crate::catalogue;
+use crate::credentials::id_of;
 use crate::settings::Seed;
 
 /// How long a node may be unready before that is logged: a restart or a new epoch takes
@@ -76,7 +77,7 @@ impl Host {
             .chain(&self.config.seeds)
             .collect();
         let said = |contact: &&Seed| {
-            let id = open::id_of(&self.trust_domain, &contact.name);
+            let id = id_of(&self.trust_domain, &contact.name);
             let refusal = self.dial_failures.get(&id).map(ToString::to_string);
             let otherwise = match self.boots.contains_key(&id) {
                 true => "linked, not in this overlay",

@@ -6,8 +6,8 @@ use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
 use super::collect::Collections;
-use super::open::id_of;
 use crate::catalogue;
+use crate::credentials::id_of;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::scrape::Scrape;
 use crate::settings::Seed;

@@ -1,6 +1,9 @@
 //! Which messages share a packet, and which wait for others.
 
+use tokio::sync::oneshot;
+
 use super::*;
+use crate::command::Due;
 
 fn waiting(topic: &str, bytes: usize, timeout_ms: Option<u64>, since: Instant) -> Waiting {
     Waiting {
