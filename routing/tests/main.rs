@@ -7,6 +7,7 @@ mod denials;
 mod endless_tries;
 mod epochs_and_boots;
 mod flow;
+mod house;
 mod kept;
 mod late_and_lost;
 mod late_names;

@@ -168,7 +168,9 @@ impl<I: Id> Custody<I> {
 
     /// The transport tells how long a packet to this peer and its answer take.
     pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
-        self.delegator.sender.on_round_trip(peer, time, config);
+        self.delegator
+            .sender_mut()
+            .on_round_trip(peer, time, config);
     }
 
     /// A peer does not answer: go round it with what one duty waits for from it.
@@ -267,7 +269,7 @@ impl<I: Id> Custody<I> {
 
     /// An own message is issued again, which grants one further search of each kind.
     pub(super) fn grant_search(&mut self) {
-        self.delegator.sender.grant_search();
+        self.delegator.sender_mut().grant_search();
     }
 
     /// Whether a round of this message is open.
@@ -383,7 +385,9 @@ impl<I: Id> Custody<I> {
             return;
         };
         for (delegation, handed) in &duty.delegations {
-            self.delegator.sender.on_answer(handed.to, *delegation);
+            self.delegator
+                .sender_mut()
+                .on_answer(handed.to, *delegation);
             cx.out.disarm(sender::timer(&duty, *delegation));
         }
     }

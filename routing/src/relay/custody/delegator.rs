@@ -29,7 +29,7 @@ pub(in crate::relay) use results::Done;
 /// What hands parts on. It works on one duty at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Delegator<I> {
-    pub(super) sender: Sender<I>,
+    sender: Sender<I>,
     /// How many duties and delegations have a number.
     numbered: u64,
 }
@@ -47,6 +47,16 @@ impl<I: Id> Delegator<I> {
             sender: Sender::new(config),
             numbered: 0,
         }
+    }
+
+    /// What sends its copies.
+    pub(super) const fn sender(&self) -> &Sender<I> {
+        &self.sender
+    }
+
+    /// What sends its copies, to be told of answers and turns.
+    pub(super) const fn sender_mut(&mut self) -> &mut Sender<I> {
+        &mut self.sender
     }
 
     /// A number for a new duty or delegation.

@@ -10,25 +10,25 @@ impl<I: Id> Custody<I> {
     /// Answers have made room on the way to some peers: send what waits for that. No duty
     /// may be taken out meanwhile.
     pub(in crate::relay) fn release(&mut self, cx: &mut Context<'_, I>) {
-        while let Some(peer) = self.delegator.sender.pop_freed() {
+        while let Some(peer) = self.delegator.sender_mut().pop_freed() {
             self.release_to(peer, cx);
         }
-        while let Some((peer, copy)) = self.delegator.sender.next_turn(cx.config) {
+        while let Some((peer, copy)) = self.delegator.sender_mut().next_turn(cx.config) {
             if self.is_awaited(peer, copy) {
                 self.release_copy(peer, copy, cx);
             } else {
-                self.delegator.sender.drop_turn(peer, copy);
+                self.delegator.sender_mut().drop_turn(peer, copy);
             }
         }
     }
 
     fn release_to(&mut self, peer: I, cx: &mut Context<'_, I>) {
-        while let Some((copy, has_room)) = self.delegator.sender.front(peer, cx.config) {
+        while let Some((copy, has_room)) = self.delegator.sender().front(peer, cx.config) {
             let is_wanted = self.is_awaited(peer, copy);
             if is_wanted && !has_room {
                 return;
             }
-            self.delegator.sender.pop_front(peer);
+            self.delegator.sender_mut().pop_front(peer);
             if is_wanted {
                 self.release_copy(peer, copy, cx);
             }
@@ -37,7 +37,7 @@ impl<I: Id> Custody<I> {
 
     fn release_copy(&mut self, peer: I, copy: Copied, cx: &mut Context<'_, I>) {
         self.with_duty(copy.duty, cx, |delegator, duty, cx| {
-            delegator.sender.send_held(duty, peer, copy, cx);
+            delegator.sender_mut().send_held(duty, peer, copy, cx);
         });
     }
 

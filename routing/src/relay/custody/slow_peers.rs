@@ -47,7 +47,7 @@ impl<I: Id> Custody<I> {
         }
         let mut slow: Vec<SlowPeer<I>> = slow.into_values().collect();
         for one in &mut slow {
-            one.bytes = self.delegator.sender.bytes(one.peer);
+            one.bytes = self.delegator.sender().bytes(one.peer);
         }
         slow.sort_by_key(|one| std::cmp::Reverse((one.late + one.held_back, one.bytes)));
         slow.truncate(most);
