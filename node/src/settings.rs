@@ -193,7 +193,7 @@ fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
 
-/// DESIGN's cap: at N = 2^16 a tree of this arity is four deep.
+/// At N = 2^16 a tree of this arity is four deep.
 const fn thirty() -> u64 {
     30
 }

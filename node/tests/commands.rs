@@ -3,6 +3,8 @@
 
 #[path = "commands/documents.rs"]
 mod documents;
+#[path = "commands/examples.rs"]
+mod examples;
 #[path = "commands/metrics.rs"]
 mod metrics;
 #[path = "commands/shown.rs"]
@@ -28,7 +30,10 @@ fn binomesh(arguments: &[&str]) -> Command {
 /// A command that ends by itself. One that does not is killed after a minute and has no
 /// status.
 fn ran(arguments: &[&str]) -> Output {
-    let mut command = binomesh(arguments);
+    output_of(binomesh(arguments))
+}
+
+fn output_of(mut command: Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();

@@ -94,7 +94,7 @@ impl<I> Gather<I> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// The most children; a full node redirects to its smallest subtree.
-    /// Default 16 (DESIGN: guess).
+    /// Default 16, a guess.
     pub max_children: u16,
     /// The greatest depth; a node at it accepts nobody. Default 64 (guess).
     pub max_depth: u16,
@@ -141,7 +141,7 @@ pub struct Pace {
     /// How long a rumour is believed beyond the grace. Default 30 s (guess).
     pub rumour: Duration,
     /// How long a dead member's rank stays vacant before the ranks are
-    /// compacted; zero compacts at once. Default 30 s (DESIGN).
+    /// compacted; zero compacts at once. Default 30 s.
     pub grace: Duration,
     /// How long a root waits for members that may yet be counted or find their
     /// ranks again while many are vacant. Default 2 s: longer than a death takes
@@ -164,7 +164,7 @@ pub struct Pace {
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
-    /// The cap of that pause. Default 5 s (DESIGN).
+    /// The cap of that pause. Default 5 s.
     pub probe_max: Duration,
 }
 

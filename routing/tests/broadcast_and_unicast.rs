@@ -1,4 +1,4 @@
-//! [BMG09] §3.5 and DESIGN §4: what a broadcast and a unicast cost.
+//! [BMG09] §3.5: what a broadcast and a unicast cost.
 
 use std::time::Duration;
 

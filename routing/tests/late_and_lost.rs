@@ -1,4 +1,4 @@
-//! DESIGN §4, custody: late delegates, crashes, loss, budget. Every seed is a
+//! Custody: late delegates, crashes, loss, budget. Every seed is a
 //! world of its own; the judge reads deliveries, never receipts.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! DESIGN §1, promise 3: a member that is authenticated and lies harms little
+//! A member that is authenticated and lies harms little
 //! more than itself. docs/relay.md lists every lie and what bounds it.
 
 use crate::network::single::header;

@@ -26,7 +26,7 @@ pub struct Hold {
 
 impl Default for Hold {
     /// A guess: with the time that a message takes round a pair that cannot reach each
-    /// other (1.5 s, `docs/relay.md`, rule 12) to spare, and as much as a queue has.
+    /// other (1.5 s, `docs/relay.md`, *Delegation and re-delegation*) to spare, and as much as a queue has.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(2),

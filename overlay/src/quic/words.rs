@@ -89,7 +89,7 @@ pub(super) fn remedy(label: &str) -> &'static str {
              address out of its `seeds`"
         }
         "busy" | "no_room" | "crowded_out" | "too_many_links" => {
-            "see the table of bounds in docs/design.md"
+            "see the table of bounds in docs/bounds.md"
         }
         "no_route" => "bind an address of the same family as the peer's",
         "unresolved" => "see that the name is in DNS or in /etc/hosts, and is spelt right",

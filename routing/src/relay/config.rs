@@ -28,7 +28,7 @@ pub struct Config {
     pub max_open: usize,
     /// The largest payload; a larger one is an error or is refused.
     pub payload_max: usize,
-    /// How long to wait for custody at first and at least, DESIGN §4.
+    /// How long to wait for custody at first and at least.
     pub custody_floor: Duration,
     /// The longest wait for custody, whatever the back-off. A guess.
     pub custody_cap: Duration,
@@ -58,7 +58,7 @@ pub struct Config {
     /// A timer that is later than this says that this process was paused; the
     /// wait begins anew once, since the delay was not the peer's.
     pub pause: Duration,
-    /// Re-delegations per hundred sends, DESIGN §4. Used up: wait and retry.
+    /// Re-delegations per hundred sends. Used up: wait and retry.
     pub redelegation_percent: u32,
     /// Re-delegations beyond that share, in a burst.
     pub redelegation_burst: u32,

@@ -32,7 +32,7 @@ use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
 use watch::Watch;
 
-/// How many seeds each node knows, DESIGN's smallest sensible number.
+/// How many seeds each node knows: the smallest sensible number.
 const SEEDS: usize = 3;
 /// How often the world is looked at.
 const GLANCE: Duration = Duration::from_millis(100);

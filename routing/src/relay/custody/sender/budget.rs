@@ -1,7 +1,7 @@
 //! How many further tries are allowed: a token bucket counted in sends.
 //!
 //! Without one for re-delegations mere overload, seen as lateness, multiplies
-//! itself (DESIGN §4: by 53 in a simulation); without one for searches the ranks
+//! itself (by 53 in a simulation); without one for searches the ranks
 //! of members that are not there do. There is no clock in it: 100 sends earn a
 //! fixed number of tries.
 

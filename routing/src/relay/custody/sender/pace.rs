@@ -1,8 +1,7 @@
 //! How long each peer usually takes to give custody.
 //!
-//! Departure: DESIGN §4 asks for a smoothed custody time, but a machine has no
-//! clock. What it sees is whether custody came before its timer, which is enough
-//! to keep the timer just above the usual time: late doubles it, in time lowers
+//! A smoothed custody time would need a clock, which a machine does not have. What it sees is
+//! whether custody came before its timer. That is enough to keep the timer just above the usual time: late doubles it, in time lowers
 //! it by a sixteenth. And its host tells it the transport's round-trip times: nobody
 //! is late within two of them, so a slow network or a busy host costs no first copy
 //! sent twice.
