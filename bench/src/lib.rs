@@ -5,6 +5,17 @@
 //!
 //! Nothing here re-implements a protocol: the rules that run are those of
 //! `binomesh-overlay`, line for line.
+//!
+//! ```
+//! use binomesh_bench::topology::{Name, Topology};
+//! use binomesh_overlay::Population;
+//! use binomesh_routing::shape::Fanout;
+//!
+//! // How many links a member of a binomial graph of 1,024 has.
+//! let members = Population::new(1024).unwrap();
+//! let graph = Topology::new(Name::Bmg, members, Fanout::TWO);
+//! assert_eq!(graph.degree(), 19);
+//! ```
 
 #![expect(
     rustdoc::broken_intra_doc_links,

@@ -6,6 +6,28 @@
 //!      └── Subscription, receipt ◀────┘ effects over QUIC
 //! ```
 //!
+//! ```no_run
+//! use binomesh::{Node, NodeConfig, Received};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! // Certificate and key in `credentials`, as `binomesh ca issue` makes them.
+//! let mut config = NodeConfig::new("node-7", "credentials", "state");
+//! config.parent = Some("node-3@10.0.0.3:7400".parse()?);
+//! let node = Node::start(config)?;
+//! // Until at least 16 members have a rank.
+//! node.ready(16).await?;
+//! let mut jobs = node.subscribe("jobs/#".parse()?).await?;
+//! let receipt = node.topic("news".parse()?).publish("here I am").await?;
+//! println!("{} members have it", receipt.reached_count);
+//! while let Some(Received::Message(job)) = jobs.next().await {
+//!     println!("{} says {:?}", job.origin_name, job.payload);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More programs are in `examples`.
+//!
 //! Without default features there is no HTTP, no command line, no exporter and
 //! no file format: a [`Node`], its [`Subscription`]s and its receipts. The
 //! library installs no global recorder, subscriber, crypto provider or signal

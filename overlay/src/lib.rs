@@ -10,6 +10,23 @@
 //! no clock, no randomness, no I/O and no hash order, so that the QUIC node, the
 //! simulators and the model checker run the very same code.
 //!
+//! A host feeds the machine and does what it asks for:
+//!
+//! ```
+//! use binomesh_overlay::{Config, Effect, Input, Outbox, Overlay};
+//!
+//! // Peer 7 under peer 3, in the first life of its process. 42 seeds its jitter.
+//! let mut config = Config::new(7_u32, 1, 42);
+//! config.parent = Some(3);
+//! let mut overlay = Overlay::new(config);
+//! let mut out = Outbox::new();
+//! overlay.handle(Input::Start, &mut out);
+//! // It asks its parent for a place in the tree, and arms timers.
+//! let effects: Vec<_> = out.drain().collect();
+//! assert!(effects.iter().any(|effect| matches!(effect, Effect::Send { to: 3, .. })));
+//! assert!(effects.iter().any(|effect| matches!(effect, Effect::Arm { .. })));
+//! ```
+//!
 //! Not here: user messages, routing and receipts (`binomesh-routing`).
 //!
 //! Papers: [BMG09] Bosilca et al., *Constructing Resilient Communication
