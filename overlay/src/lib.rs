@@ -32,6 +32,7 @@ pub mod id;
 pub mod legitimate;
 pub mod lives;
 pub mod message;
+pub mod named;
 pub mod noise;
 pub mod outbox;
 pub mod overlay;
