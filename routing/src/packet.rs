@@ -204,6 +204,22 @@ pub struct Errand<I> {
     pub part: Part,
 }
 
+impl<I> Errand<I> {
+    /// Whether its lists and numbers are within their bounds; the first that is not.
+    fn check(&self) -> Result<(), &'static str> {
+        if !self.part.is_orderly() {
+            return Err("spans");
+        }
+        if !self.part.has_short_lists() {
+            return Err("visited or dead");
+        }
+        if !self.strategy.is_possible() {
+            return Err("fanout");
+        }
+        Ok(())
+    }
+}
+
 /// Everything about a packet but its payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header<I> {
@@ -296,6 +312,27 @@ impl<I: Copy> Packet<I> {
             order: header.order,
             payloads: &self.payloads,
         }
+    }
+
+    /// Whether its lists and numbers are within their bounds; the first that is not.
+    fn check(&self) -> Result<(), &'static str> {
+        let (header, count) = (&self.header, self.payloads.count());
+        header.errand.check()?;
+        if header.errand.id.sequence.checked_add(count).is_none() {
+            return Err("sequence");
+        }
+        let order = header.order;
+        if order.is_some_and(|order| order.number.checked_add(count).is_none()) {
+            return Err("order");
+        }
+        let signature = header.signature.as_ref();
+        if signature.is_some_and(|signature| !signature.is_within_bounds()) {
+            return Err("signature");
+        }
+        if !header.is_named_in_full() {
+            return Err("names");
+        }
+        Ok(())
     }
 
     /// What payloads, names, places and signature take in memory.
