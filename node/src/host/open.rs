@@ -233,9 +233,7 @@ fn seed_of(me: PeerId, boot: u64) -> u64 {
 pub(super) fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
     routing::Config {
         payload_max: config.max_payload_bytes,
-        router: config
-            .custom_router
-            .unwrap_or_else(|| config.router.chosen()),
+        router: config.router.chosen(),
         fanout: Fanout::new(config.fanout).unwrap_or(Fanout::TWO),
         planted,
         ..routing::Config::default()

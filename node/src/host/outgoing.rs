@@ -317,7 +317,7 @@ impl Host {
             strategy: oldest
                 .outgoing
                 .strategy
-                .of(self.config.fanout, oldest.outgoing.left),
+                .strategy(self.config.fanout, oldest.outgoing.left),
             due: self.due_of(oldest),
             confirmation: oldest.outgoing.confirmation,
             is_ordered: oldest.outgoing.is_ordered,
