@@ -40,8 +40,8 @@ pub mod placement;
 pub mod planted;
 #[cfg(feature = "quic")]
 pub mod quic;
-pub mod relayed;
 pub mod ring;
+mod seam;
 pub mod spanning;
 pub mod stamp;
 pub mod tree;
@@ -49,7 +49,7 @@ pub mod tree;
 pub use change::Changed;
 pub use config::Config;
 pub use id::{Id, PeerId};
-pub use message::{Message, Slot};
+pub use message::{Message, Slot, relayed};
 pub use outbox::{Effect, Outbox};
 pub use overlay::{Event, Health, Input, Island, Overlay, Timer};
 pub use placement::{Epoch, Placement, Population, Rank};
