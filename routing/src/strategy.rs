@@ -16,7 +16,7 @@ mod flood;
 mod layout;
 mod sibling_tree;
 
-use crate::packet::Span;
+use crate::span::Span;
 
 pub use flood::flood;
 pub use layout::{Choice, Layout, Lost, Strategy, UnknownStrategy};

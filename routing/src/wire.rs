@@ -14,6 +14,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use crate::packet::EncodeError;
 use crate::packet::Message;
 
 /// The version that this build speaks and understands.
@@ -38,17 +39,6 @@ pub enum DecodeError {
     /// A message without payload has bytes behind its head.
     #[error("{0} unexpected bytes behind a relay message")]
     TrailingBytes(usize),
-}
-
-/// A message that cannot be written: only an id whose serialisation fails.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("relay message cannot be encoded: {0}")]
-pub struct EncodeError(String);
-
-impl EncodeError {
-    pub(crate) fn of(error: postcard::Error) -> Self {
-        Self(error.to_string())
-    }
 }
 
 /// The head of a message, version byte included, and the payload behind it.

@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use super::circulant::{NODES_MAX, Trees};
 use super::{Encapsulation, binomial, heirs};
-use crate::packet::Span;
 use crate::shape::{Fanout, Links, Shape};
+use crate::span::Span;
 
 named! {
     /// In which order a message goes to the members, as users say it: without the numbers that
