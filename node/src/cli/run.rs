@@ -88,7 +88,7 @@ async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> 
     let drain = Duration::from_secs(config.drain_seconds);
     let outcome = tokio::select! {
         outcome = lived(&node, job, &mut stop, drain) => outcome,
-        never = renew((&node, &admin), &config, (hangups, recorder)) => match never {},
+        never = renew(&node, &admin, &config, hangups, recorder) => match never {},
         never = service::tell(&node) => match never {},
     };
     admin.stop().await;
@@ -175,9 +175,11 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 /// that cannot be used are logged, and the node goes on with the former ones; of a token for the
 /// metrics port alone, only that port does.
 async fn renew(
-    running: (&Node, &Admin),
+    node: &Node,
+    admin: &Admin,
     config: &NodeConfig,
-    (mut hangups, recorder): (Signal, SharedRecorder),
+    mut hangups: Signal,
+    recorder: SharedRecorder,
 ) -> Infallible {
     let is_job = config.job_secret.is_some();
     let mut pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
@@ -186,7 +188,7 @@ async fn renew(
             Some(()) = hangups.recv() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        let renewed = renew_once(running, config.clone()).await;
+        let renewed = renew_once(node, admin, config.clone()).await;
         let outcome = if renewed.is_ok() { "ok" } else { "failed" };
         recording(Some(&recorder), || {
             catalogue::CREDENTIAL_RELOADS.with([outcome]).increment(1);
@@ -223,7 +225,7 @@ enum NotRenewed {
     MetricsPort(AdmissionError),
 }
 
-async fn renew_once((node, admin): (&Node, &Admin), config: NodeConfig) -> Result<(), NotRenewed> {
+async fn renew_once(node: &Node, admin: &Admin, config: NodeConfig) -> Result<(), NotRenewed> {
     let load = move || {
         let credentials = Credentials::load(&config)?;
         let admission = Admission::of(&config, &credentials);

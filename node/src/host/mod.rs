@@ -24,6 +24,7 @@ mod readiness;
 mod receipts;
 mod refusals;
 mod report;
+mod seat;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -45,7 +46,6 @@ use tokio_util::sync::CancellationToken;
 use crate::catalogue;
 use crate::command::Command;
 use crate::expiry::Expiry;
-use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
@@ -64,6 +64,8 @@ use outgoing::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
+pub use seat::{Ended, StartError};
+pub(crate) use seat::{Opened, Seat};
 use targets::LostMembers;
 
 /// Transport events handled before timers and commands get their turn.

@@ -11,8 +11,8 @@ use binomesh_routing::{self as routing, PublishError};
 
 use super::Host;
 use crate::catalogue;
+use crate::command::RenewError;
 use crate::expiry::Expiry;
-use crate::node::RenewError;
 use crate::peer::{Input, Message};
 use crate::settings::Signatures;
 use crate::state::wall_clock_seconds;
