@@ -17,6 +17,7 @@ pub mod heal;
 pub mod hosts;
 pub mod live;
 pub mod peers;
+mod planted;
 pub mod reschedule;
 pub mod route;
 pub mod schedule;

@@ -64,7 +64,7 @@ async fn guest(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
     let root = cluster.live().next().ok_or("no node lives")?;
     config.bind = ([127, 0, 0, 1], 0).into();
     config.parent = Some(format!("{}@{}", root.name, root.address).parse()?);
-    config.custom_router = Some(Chosen::new(&TwoHalls));
+    config.router = binomesh::Router::Of(Chosen::new(&TwoHalls));
     let node = Node::start(config)?;
     let place = tokio::time::timeout(LIMIT, node.ready(16)).await??;
     println!("guest has rank {} of {}", place.rank, place.population);

@@ -106,7 +106,7 @@ impl Admin {
         let mut socket = None;
         if let Some(path) = &config.admin_socket {
             let (file, listener) = SocketFile::bind(path).await?;
-            servers.push(door.serve(listener, (full(door.clone()), None), &stop));
+            servers.push(door.serve(listener, full(door.clone()), None, &stop));
             socket = Some(file);
         }
         let metrics = port.as_ref().map(|port| port.address);
@@ -119,7 +119,7 @@ impl Admin {
             if let Some(gate) = &gate {
                 router = router.layer(from_fn_with_state(gate.clone(), admitted));
             }
-            servers.push(door.serve(port.listener, (router, gate.clone()), &stop));
+            servers.push(door.serve(port.listener, router, gate.clone(), &stop));
         }
         let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
         Ok(Self {
@@ -183,7 +183,8 @@ impl Door {
     fn serve<L>(
         &self,
         listener: L,
-        (router, gate): (Router, Option<Arc<Gate>>),
+        router: Router,
+        gate: Option<Arc<Gate>>,
         stop: &CancellationToken,
     ) -> JoinHandle<()>
     where

@@ -9,6 +9,8 @@ use binomesh_overlay::registry;
 use metrics::Unit;
 
 mod labels;
+#[cfg(feature = "push")]
+pub(crate) mod pushes;
 
 /// A label whose values are not known beforehand.
 const ANY: [(&str, &str); 0] = [];

@@ -21,7 +21,7 @@ use rcgen::{
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use issued::leaf;
+use issued::{Certifier, leaf};
 pub use issued::{Issued, Role};
 pub use job::{JobAuthority, JobSecret, SecretError};
 pub use ledger::{Entry, Ledger};
@@ -217,8 +217,12 @@ impl Authority {
         }
         let from = validity.from;
         let validity = Validity { from, until };
-        let authority = (&*self.trust_domain, &*self.certificate_pem);
-        leaf(&self.issuer, authority, (role, name), validity)
+        let authority = Certifier {
+            issuer: &self.issuer,
+            trust_domain: &self.trust_domain,
+            certificate_pem: &self.certificate_pem,
+        };
+        leaf(&authority, role, name, validity)
     }
 }
 

@@ -1,18 +1,20 @@
 //! What the handles of a node ask of its loop, and how the loop may answer no.
 
+pub(crate) mod collective;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
+use binomesh_overlay::quic::{BindError, NotaryError};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::collective::{CollectiveView, Request};
+use self::collective::{CollectiveView, Request};
 use crate::credentials::Credentials;
-use crate::node::RenewError;
 use crate::report::{NodeReport, Receipt};
 use crate::scrape::Scrape;
 use crate::settings::Strategy;
@@ -90,6 +92,26 @@ pub(crate) enum Command {
         /// Told when the node has left.
         reply: oneshot::Sender<()>,
     },
+}
+
+/// Credentials were not renewed. The node goes on with those it has.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// They are of another node, or TLS does not accept them.
+    #[error(transparent)]
+    Refused(#[from] BindError),
+    /// Nothing can be signed with them.
+    #[error(transparent)]
+    Signing(#[from] NotaryError),
+    /// There was a revocation list of this authority, and now there is none: those that it
+    /// revokes would be let in again.
+    #[error(
+        "there was a revocation list of the authority `{0}`, and now there is none: put it back, or start the node again to go on without"
+    )]
+    NoList(String),
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Stopped,
 }
 
 /// A message on its way out, and who waits for its receipt.

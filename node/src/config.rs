@@ -4,65 +4,18 @@
 //! Relative paths in the file are relative to the file; others to where the
 //! process runs.
 
+mod fields;
+
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
+use serde::Serialize;
 
-use crate::settings::{Bootstrap, NodeConfig, SecretSource};
-
-/// The fields whose text is parsed; all others are taken as they are, so that a
-/// node may be called `7`.
-const PARSED: [&str; 20] = [
-    "neighbours",
-    "peers",
-    "alone",
-    "advertise",
-    "seeds",
-    "grace_seconds",
-    "slot",
-    "max_children",
-    "fanout",
-    "priority",
-    "patience_rounds",
-    "max_payload_bytes",
-    "log_json",
-    "metrics_tls",
-    "drain_seconds",
-    "threads",
-    "watch_stdin",
-    "meet_quiet_ms",
-    "meet_seconds",
-    // Not a setting of the file; listed so that the variable is no error.
-    "config",
-];
-
-const TAKEN: [&str; 21] = [
-    "bootstrap",
-    "name",
-    "bind",
-    "parent",
-    "certificate",
-    "key",
-    "ca",
-    "crl",
-    "job_secret",
-    "job_id",
-    "state_dir",
-    "profile",
-    "expect",
-    "router",
-    "signatures",
-    "admin_socket",
-    "metrics",
-    "metrics_token_file",
-    "push_dir",
-    "log",
-    "planted",
-];
+use crate::settings::{Bootstrap, NodeConfig};
 
 /// The variables that are no settings of a node: options of commands, and what a command that
 /// `run` starts is told.
@@ -80,6 +33,10 @@ const OTHER: [&str; 11] = [
     "size",
 ];
 
+/// How the origins of layers begin.
+const FLAG: &str = "flag --";
+const VARIABLE: &str = "environment variable BINOMESH_";
+
 /// Whether Kubernetes sets the variable beside a Service whose name begins with `binomesh`:
 /// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP`, `BINOMESH_METRICS_PORT=tcp://…` and so
 /// on.
@@ -88,6 +45,12 @@ fn is_of_a_service(key: &str, value: &str) -> bool {
     let mut parts = key.split("port_").skip(1);
     let is_link = key.ends_with("port") && value.contains("://");
     is_link || key.contains("service_host") || key.contains("service_port") || parts.any(is_port)
+}
+
+/// Whether there is a setting of this name.
+#[cfg(all(test, feature = "cli"))]
+pub(crate) fn is_setting(key: &str) -> bool {
+    fields::kind(key).is_some()
 }
 
 /// The settings cannot be used. Nothing was started.
@@ -137,7 +100,7 @@ impl Layer {
             if is_none || OTHER.contains(&key.as_str()) || is_of_a_service(&key, &value) {
                 continue;
             }
-            if !PARSED.contains(&key.as_str()) && !TAKEN.contains(&key.as_str()) {
+            if fields::kind(&key).is_none() {
                 return Err(ConfigError {
                     origin: format!("environment variable {name}"),
                     key: None,
@@ -148,14 +111,39 @@ impl Layer {
             values.push((key, value));
         }
         Ok(Self {
-            origin: "environment variable BINOMESH_",
+            origin: VARIABLE,
             values,
         })
     }
 
-    /// Flags, by the setting that each overrides.
-    pub fn flags(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
-        Self::of("flag --", values)
+    /// Flags: a structure whose fields have the names of the settings that they override.
+    /// What is not given, and a switch that is off, override nothing.
+    pub fn flags(given: &impl Serialize) -> Result<Self, ConfigError> {
+        use serde_json::Value;
+        let given = serde_json::to_value(given).map_err(|error| ConfigError {
+            origin: "the flags".to_owned(),
+            key: None,
+            problem: error.to_string(),
+            remedy: "give names and paths in UTF-8".to_owned(),
+        })?;
+        let text = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        let given = given.as_object().into_iter().flatten();
+        let values = given.filter_map(|(key, value)| Some((key.clone(), text(value)?)));
+        Ok(Self {
+            origin: FLAG,
+            values: values.collect(),
+        })
+    }
+
+    /// The same, and these flags besides, by the setting that each overrides.
+    #[must_use]
+    pub fn and(mut self, values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
+        self.values.extend(Self::of(self.origin, values).values);
+        self
     }
 
     /// What holds unless something else is said.
@@ -199,12 +187,9 @@ impl Provider for Layer {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let value = |key: &String, text: &String| {
-            if PARSED.contains(&key.as_str()) {
-                text.parse().unwrap_or_else(|never| match never {})
-            } else {
-                Value::from(text.clone())
-            }
+        let value = |key: &String, text: &String| match fields::kind(key) {
+            Some(fields::Kind::Parsed) => text.parse().unwrap_or_else(|never| match never {}),
+            Some(fields::Kind::Text) | None => Value::from(text.clone()),
         };
         let dict = self.values.iter().map(|(k, v)| (k.clone(), value(k, v)));
         Ok(Profile::Default.collect(dict.collect()))
@@ -285,38 +270,17 @@ fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
         let source = figment.find_metadata(key).and_then(|it| it.source.as_ref());
         source.is_some_and(|source| source.file_path().is_some())
     };
-    let move_path = |key: &str, path: &mut PathBuf| {
+    for (key, path) in config.paths() {
         if from_file(key) {
             *path = folder.join(&*path);
         }
-    };
-    move_path("certificate", &mut config.certificate);
-    move_path("key", &mut config.key);
-    move_path("ca", &mut config.ca);
-    move_path("state_dir", &mut config.state_dir);
-    if let Some(path) = &mut config.crl {
-        move_path("crl", path);
-    }
-    if let Some(SecretSource::File(path)) = &mut config.job_secret {
-        move_path("job_secret", path);
-    }
-    if let Some(path) = &mut config.metrics_token_file {
-        move_path("metrics_token_file", path);
-    }
-    if let Some(path) = &mut config.push_dir {
-        move_path("push_dir", path);
-    }
-    if let Some(path) = &mut config.admin_socket {
-        move_path("admin_socket", path);
     }
 }
 
 fn origin_of(metadata: &Metadata, key: &str, file: &Path) -> String {
     match metadata.name.as_ref() {
-        "flag --" => format!("flag --{}", key.replace('_', "-")),
-        "environment variable BINOMESH_" => {
-            format!("environment variable BINOMESH_{}", key.to_uppercase())
-        }
+        FLAG => format!("{FLAG}{}", key.replace('_', "-")),
+        VARIABLE => format!("{VARIABLE}{}", key.to_uppercase()),
         name if name.starts_with("the ") => name.to_owned(),
         _ => file.display().to_string(),
     }
@@ -392,6 +356,10 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
     use super::*;
 
     const GOOD: &str = r#"
@@ -428,7 +396,7 @@ mod tests {
             ("BINOMESH_KEY", "here.key"),
             ("PATH", "x"),
         ];
-        let flags = Layer::flags([("max_children", Some("4".to_owned())), ("log", None)]);
+        let flags = Layer::flags(&json!({"max_children": 4, "log": null})).unwrap();
         let config = read(GOOD, &env, flags).unwrap();
         assert_eq!(config.name, "7");
         assert_eq!(config.max_children, 4);
@@ -478,7 +446,7 @@ mod tests {
         assert_eq!(error.origin, "environment variable BINOMESH_BIND");
         let error = read(GOOD, &[("BINOMESH_COLOUR", "1")], Layer::default()).unwrap_err();
         assert!(error.to_string().contains("BINOMESH_COLOUR"), "{error}");
-        let flags = Layer::flags([("max_children", Some("0".to_owned()))]);
+        let flags = Layer::flags(&json!({"max_children": 0})).unwrap();
         let error = read(GOOD, &[], flags).unwrap_err();
         assert_eq!(error.origin, "flag --max-children");
     }
@@ -495,6 +463,58 @@ mod tests {
             let error = read(&text, &[], Layer::default()).unwrap_err().to_string();
             assert!(!error.contains(secret), "{error}");
         }
+    }
+
+    /// What takes any text and is no path.
+    const NO_PATHS: [&str; 2] = ["log", "job_id"];
+
+    #[test]
+    fn relative_paths_in_the_file_are_relative_to_it() {
+        let texts = fields::names().iter();
+        let texts = texts.filter(|key| fields::kind(key) == Some(fields::Kind::Text));
+        let mut moved = Vec::new();
+        for key in texts.filter(|key| !NO_PATHS.contains(key)) {
+            let mut lines: Vec<&str> = GOOD.lines().collect();
+            lines.retain(|line| !line.trim().starts_with(&format!("{key} =")));
+            let text = format!("{}\n{key} = \"./here\"", lines.join("\n"));
+            let text = match *key {
+                "metrics_token_file" => text + "\nmetrics = \"127.0.0.1:1\"",
+                "job_secret" => {
+                    format!("name = \"a\"\nstate_dir = \"s\"\njob_id = \"7\"\n{key} = \"./here\"")
+                }
+                _ => text,
+            };
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("node.toml");
+            std::fs::write(&file, text).unwrap();
+            let Ok(mut config) = load(Some(&file), Layers::default()) else {
+                continue;
+            };
+            let mut paths = config.paths();
+            let path = paths.find(|(name, _)| name == key).map(|(_, path)| path);
+            assert_eq!(path, Some(&mut dir.path().join("./here")), "{key}");
+            moved.push(*key);
+        }
+        assert_eq!(moved.len(), 9, "{moved:?}");
+    }
+
+    #[test]
+    fn the_file_of_the_deployment_shows_every_setting_and_no_other() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/node.toml");
+        let text = std::fs::read_to_string(path).unwrap();
+        let shown = |line: &str| {
+            let line = line.trim_start_matches("# ");
+            let (key, _) = line.split_once(" = ")?;
+            let is_key = key
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter == '_');
+            is_key.then(|| key.to_owned())
+        };
+        let shown: BTreeSet<String> = text.lines().filter_map(shown).collect();
+        // Bugs are planted in tests alone.
+        let all = fields::names().iter().filter(|key| **key != "planted");
+        let all: BTreeSet<String> = all.map(|key| (*key).to_owned()).collect();
+        assert_eq!(shown, all);
     }
 
     #[test]
@@ -521,19 +541,19 @@ mod tests {
                 ("slot", Some("7".to_owned())),
             ])
         };
-        let of = |flags| Layers {
+        let of = |flags: serde_json::Value| Layers {
             defaults: defaults(),
             placed: placed(),
-            flags: Layer::flags(flags),
+            flags: Layer::flags(&flags).unwrap(),
             ..Layers::default()
         };
-        let config = load(None, of([("key", Some("other".to_owned()))])).unwrap();
+        let config = load(None, of(json!({"key": "other"}))).unwrap();
         assert_eq!((config.name.as_str(), config.slot), ("7", Some(7)));
         assert_eq!(config.key, Path::new("other"));
-        let config = load(None, of([("slot", Some("9".to_owned()))])).unwrap();
+        let config = load(None, of(json!({"slot": 9}))).unwrap();
         assert_eq!((config.name.as_str(), config.slot), ("7", Some(9)));
         assert_eq!(config.seeds[0].address.to_string(), "c5:7400");
-        let error = load(None, of([("fanout", Some("1".to_owned()))])).unwrap_err();
+        let error = load(None, of(json!({"fanout": 1}))).unwrap_err();
         assert_eq!(error.origin, "flag --fanout");
         let error = load(None, Layers::default()).unwrap_err().to_string();
         assert!(error.contains("--launch"), "{error}");

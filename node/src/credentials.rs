@@ -17,6 +17,7 @@ use crate::files;
 use crate::settings::NodeConfig;
 #[cfg(feature = "ca")]
 use crate::settings::SecretSource;
+use crate::spiffe::node_uri;
 
 /// What a revocation list beside `ca` is called.
 const LIST_NAME: &str = "crl.pem";
@@ -115,21 +116,6 @@ fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), Credentia
     let file = file.display();
     tracing::warn!(%file, stray, count, "some revocation lists are of no authority in `ca`: they revoke nothing");
     Ok(())
-}
-
-/// The SPIFFE URI of a node.
-pub fn node_uri(trust_domain: &str, name: &str) -> String {
-    format!("spiffe://{trust_domain}/node/{name}")
-}
-
-/// The id of the node with this name.
-pub(crate) fn id_of(trust_domain: &str, name: &str) -> PeerId {
-    PeerId::of_uri(&node_uri(trust_domain, name))
-}
-
-/// What the URIs of all monitors begin with: programs that read metrics, and are no nodes.
-pub fn monitor_form(trust_domain: &str) -> String {
-    format!("spiffe://{trust_domain}/monitor/")
 }
 
 /// Credentials that cannot be used. Nothing was started.

@@ -69,6 +69,7 @@ pub mod settings;
 pub mod shape;
 #[cfg(feature = "admin")]
 pub mod socket;
+pub mod spiffe;
 pub mod state;
 pub mod targets;
 pub mod topic;

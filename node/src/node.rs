@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{BindError, Clock, Executor, NotaryError};
+use binomesh_overlay::quic::Clock;
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -16,15 +16,18 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
-use crate::credentials::{Credentials, CredentialsError};
 #[cfg(feature = "push")]
-use crate::push::PushCounts;
+use crate::catalogue::pushes::PushCounts;
+pub use crate::command::RenewError;
+use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
+use crate::credentials::Credentials;
+pub use crate::host::{Ended, StartError};
+use crate::host::{Opened, Seat};
 use crate::recorded::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::scrape::Scrape;
-use crate::settings::{InvalidSetting, NodeConfig};
-use crate::state::{NodeState, StateError};
+use crate::settings::NodeConfig;
+use crate::state::NodeState;
 use crate::subscription::{
     Callback, Hold, Listener, Message, OrderMetrics, Room, Subscriber, Subscription, subscription,
 };
@@ -66,87 +69,12 @@ impl Drop for Shared {
     }
 }
 
-/// How a node's loop came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// It was asked to.
-    Asked,
-    /// It panicked: a defect, logged with its message.
-    Panicked,
-    /// A socket of its transport failed; the log has the address.
-    TransportFailed,
-    /// Another process of its identity lives a newer life.
-    Superseded {
-        /// Where that process answered.
-        address: SocketAddr,
-    },
-}
-
-/// A node did not start. Its state folder may have been made and its boot noted;
-/// nothing else has changed.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A setting cannot be.
-    #[error(transparent)]
-    Setting(#[from] InvalidSetting),
-    /// The certificate, key or authorities cannot be used.
-    #[error(transparent)]
-    Credentials(#[from] CredentialsError),
-    /// The lasting state cannot be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The record of votes cannot be used.
-    #[error(transparent)]
-    Votes(#[from] crate::votes::VotesError),
-    /// The address cannot be bound.
-    #[error(
-        "cannot bind {address}: {source}; choose another `bind` or --port, or stop what holds it"
-    )]
-    Bind {
-        /// The configured address.
-        address: SocketAddr,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// Nothing can be signed with the certificate's key.
-    #[error(
-        "cannot sign as `signatures` asks: {0}; set it to \"off\", or issue another certificate"
-    )]
-    Signing(#[from] NotaryError),
-    /// The transport refused its settings.
-    #[error("cannot start the transport: {0}")]
-    Transport(String),
-}
-
-/// Everything that a node's loop is given. The loop ends when `stop` is
-/// cancelled (at once), after [`Command::Leave`], or when `commands` is closed.
-pub(crate) struct Seat {
-    /// The checked settings.
-    pub(crate) config: NodeConfig,
-    /// The checked credentials.
-    pub(crate) credentials: Credentials,
-    /// Secret and boot.
-    pub(crate) state: NodeState,
-    /// The boot, for the handles.
-    pub(crate) boot: Arc<AtomicU64>,
-    /// What the handles ask.
-    pub(crate) commands: mpsc::Receiver<Command>,
-    /// Where the node stands; sent when it changes.
-    pub(crate) placement: watch::Sender<Option<PlacementView>>,
-    /// End at once: a busy loop after a few turns more.
-    pub(crate) stop: CancellationToken,
-}
-
-/// A loop that is bound to its address and ready to be run.
-pub(crate) struct Opened {
-    /// The address that the node tells others.
-    pub(crate) address: SocketAddr,
-    /// Runs it.
-    pub(crate) executor: Executor,
-    /// The clock of the loop.
-    pub(crate) clock: Clock,
-    /// The loop.
-    pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
+/// What of a message users do not choose.
+pub(crate) struct Unasked {
+    /// Who is not waited for.
+    pub(crate) excused: Arc<[String]>,
+    /// How many blocks follow by `circulant`.
+    pub(crate) left: u32,
 }
 
 impl Node {
@@ -486,20 +414,19 @@ impl Node {
             return PublishHandle::refused(SendError::ReservedTopic(options.topic));
         }
         let left = self.shared.left.fetch_sub(1, Ordering::Relaxed);
-        self.submit_any(payload, options, (Arc::default(), left), command)
+        let excused = Arc::default();
+        self.submit_any(payload, options, Unasked { excused, left }, command)
     }
 
-    /// Send on a topic of the nodes' own, to all members or some. The `excused` are not
-    /// waited for; `left` is how many blocks follow by `circulant`.
+    /// Send on a topic of the nodes' own, to all members or some.
     #[cfg(feature = "push")]
     pub(crate) fn publish_own(
         &self,
         payload: Bytes,
         options: SendOptions,
         to: Option<Vec<Destination>>,
-        (excused, left): (Arc<[String]>, u32),
+        more: Unasked,
     ) -> PublishHandle {
-        let more = (excused, left);
         match to {
             None => self.submit_any(payload, options, more, Command::Publish),
             Some(to) => self.submit_any(payload, options, more, |outgoing| Command::Send {
@@ -526,7 +453,7 @@ impl Node {
         &self,
         payload: Bytes,
         options: SendOptions,
-        (excused, left): (Arc<[String]>, u32),
+        more: Unasked,
         command: impl FnOnce(Outgoing) -> Command,
     ) -> PublishHandle {
         let (size_bytes, max_bytes) = (payload.len(), self.shared.max_payload_bytes);
@@ -554,8 +481,8 @@ impl Node {
             due,
             confirmation,
             is_ordered,
-            excused,
-            left,
+            excused: more.excused,
+            left: more.left,
             reply,
         };
         match self.shared.commands.try_send(command(outgoing)) {
@@ -623,26 +550,6 @@ impl Future for PublishHandle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Stopped;
-
-/// Credentials were not renewed. The node goes on with those it has.
-#[derive(Debug, thiserror::Error)]
-pub enum RenewError {
-    /// They are of another node, or TLS does not accept them.
-    #[error(transparent)]
-    Refused(#[from] BindError),
-    /// Nothing can be signed with them.
-    #[error(transparent)]
-    Signing(#[from] NotaryError),
-    /// There was a revocation list of this authority, and now there is none: those that it
-    /// revokes would be let in again.
-    #[error(
-        "there was a revocation list of the authority `{0}`, and now there is none: put it back, or start the node again to go on without"
-    )]
-    NoList(String),
-    /// The node has stopped.
-    #[error("the node has stopped")]
-    Stopped,
-}
 
 /// A subscription was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -13,7 +13,6 @@
 //! 2 MiB receivers say that they have written what came. Who does not say so in
 //! time, or fails, is named with its reason and not waited for any more; the others go on.
 
-mod counts;
 mod cut;
 mod incoming;
 mod order;
@@ -30,7 +29,6 @@ use tokio::time::Instant;
 use crate::report::Absent;
 use crate::settings::Strategy;
 
-pub(crate) use counts::PushCounts;
 pub use receive::{Into, PushedStreams, Receiver};
 pub use send::{PushError, send};
 pub use stream::PushedStream;

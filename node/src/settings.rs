@@ -16,12 +16,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use binomesh_overlay::quic::Location;
-use binomesh_routing::router::Chosen;
+use serde::de::value::{Error, MapDeserializer};
 use serde::{Deserialize, Serialize};
 
+pub use binomesh_routing::strategy::{Choice as Strategy, UnknownStrategy};
 pub use bootstrap::Bootstrap;
 pub use inventory::{InvalidInventory, Inventory};
-pub use routing::{Router, Strategy, UnknownStrategy};
+pub use routing::Router;
 #[cfg(feature = "ca")]
 pub use secret::SecretSource;
 pub use seed::{InvalidName, InvalidSeed, Seed, check_name};
@@ -123,9 +124,6 @@ pub struct NodeConfig {
     /// of the strategy `sibling-tree`. At most [`NodeConfig::MAX_FANOUT`].
     #[serde(default = "two")]
     pub fanout: u32,
-    /// A router of one's own, in the place of `router`.
-    #[serde(skip)]
-    pub custom_router: Option<Chosen>,
     /// Whether messages are signed by their origins.
     #[serde(default)]
     pub signatures: Signatures,
@@ -257,51 +255,16 @@ impl NodeConfig {
         state_dir: impl Into<PathBuf>,
     ) -> Self {
         let credentials = credentials.into();
+        let required = ["name", "certificate", "key", "ca", "state_dir"].map(|key| (key, ""));
+        let required: MapDeserializer<'_, _, Error> = MapDeserializer::new(required.into_iter());
+        let defaults = Self::deserialize(required).expect("every other setting has a default");
         Self {
             name: name.into(),
-            bind: any_address(),
-            advertise: Vec::new(),
-            parent: None,
-            slot: None,
-            seeds: Vec::new(),
-            bootstrap: Bootstrap::Tree,
-            peers: Vec::new(),
-            neighbours: Vec::new(),
-            meet_quiet_ms: thousand(),
-            meet_seconds: ten(),
-            alone: false,
-            patience_rounds: eight(),
             certificate: credentials.join("node.pem"),
             key: credentials.join("node.key"),
             ca: credentials.join("ca.pem"),
-            crl: None,
-            #[cfg(feature = "ca")]
-            job_secret: None,
-            #[cfg(feature = "ca")]
-            job_id: None,
             state_dir: state_dir.into(),
-            expect: Inventory::default(),
-            profile: Profile::default(),
-            grace_seconds: thirty(),
-            max_children: sixteen(),
-            router: Router::default(),
-            fanout: two(),
-            custom_router: None,
-            signatures: Signatures::default(),
-            priority: 0,
-            max_payload_bytes: one_mebibyte(),
-            admin_socket: None,
-            metrics: None,
-            metrics_tls: false,
-            metrics_token_file: None,
-            push_dir: None,
-            log: info(),
-            log_json: false,
-            threads: one(),
-            drain_seconds: ten(),
-            watch_stdin: false,
-            #[cfg(feature = "planted")]
-            planted: None,
+            ..defaults
         }
     }
 
@@ -387,6 +350,30 @@ impl NodeConfig {
 }
 
 impl NodeConfig {
+    /// The settings that are paths, by their names: a relative one in a file is relative to
+    /// the file.
+    #[cfg(feature = "config")]
+    pub(crate) fn paths(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
+        let secret = match &mut self.job_secret {
+            Some(SecretSource::File(path)) => Some(path),
+            _ => None,
+        };
+        let paths = [
+            ("certificate", Some(&mut self.certificate)),
+            ("key", Some(&mut self.key)),
+            ("ca", Some(&mut self.ca)),
+            ("state_dir", Some(&mut self.state_dir)),
+            ("crl", self.crl.as_mut()),
+            ("job_secret", secret),
+            ("metrics_token_file", self.metrics_token_file.as_mut()),
+            ("push_dir", self.push_dir.as_mut()),
+            ("admin_socket", self.admin_socket.as_mut()),
+        ];
+        paths
+            .into_iter()
+            .filter_map(|(key, path)| Some((key, path?)))
+    }
+
     /// The others among `peers` and `neighbours`.
     pub fn listed(&self) -> impl Iterator<Item = &Seed> {
         let all = self.peers.iter().chain(&self.neighbours);

@@ -40,17 +40,23 @@ impl fmt::Display for TargetState {
     }
 }
 
+/// Where the metrics of a node are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsPlace {
+    /// The host or its address, and the port.
+    pub address: String,
+    /// Whether they are read over TLS.
+    pub is_tls: bool,
+}
+
 impl TargetGroup {
     /// The label of its [`TargetState`]. Scrapers drop labels of this form after relabelling: as
     /// one that stays it would make `up` another series when a member is lost.
     pub const STATE: &str = "__meta_binomesh_state";
 
     /// A node and the address where its metrics are, over TLS or not.
-    pub fn new(
-        (node, cluster): (&str, &str),
-        state: TargetState,
-        (address, is_tls): (String, bool),
-    ) -> Self {
+    pub fn new(node: &str, cluster: &str, state: TargetState, place: MetricsPlace) -> Self {
+        let MetricsPlace { address, is_tls } = place;
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut labels = BTreeMap::from([
             label("node", node),

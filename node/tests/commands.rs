@@ -1,6 +1,8 @@
 //! The commands as a user meets them: exit status, streams, signals, and the end
 //! of children whose parent has died.
 
+#[path = "commands/circles.rs"]
+mod circles;
 #[path = "commands/documents.rs"]
 mod documents;
 #[path = "commands/examples.rs"]

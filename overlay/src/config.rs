@@ -90,6 +90,14 @@ impl<I> Gather<I> {
     }
 }
 
+/// The pause between asking two candidates: well above a round trip and below what a user
+/// notices. A guess: a shorter one asks several at once and detaches from all but one, a longer
+/// one delays each join behind a dead candidate.
+pub(crate) const STAGGER: Duration = Duration::from_millis(100);
+/// The longest pause between rounds of asking. A guess: a longer one delays the merge with a
+/// contact that has come back by as much, a shorter one keeps lone nodes busy.
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);
+
 /// Bounds of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
@@ -98,14 +106,9 @@ pub struct Limits {
     pub max_children: u16,
     /// The greatest depth; a node at it accepts nobody. Default 64 (guess).
     pub max_depth: u16,
-    /// The pause between asking two candidates. Default 100 ms, well above a
-    /// round trip and below what a user notices (guess).
-    pub stagger: Duration,
     /// Rounds of asking everybody before a node that never had a parent becomes its own
     /// root. Default 8: about 20 s, in which the configured parent may start (guess).
     pub starting_rounds: u32,
-    /// The cap of the back-off between rounds of asking. Default 5 s (guess).
-    pub retry_max: Duration,
 }
 
 impl Default for Limits {
@@ -113,12 +116,20 @@ impl Default for Limits {
         Self {
             max_children: 16,
             max_depth: 64,
-            stagger: Duration::from_millis(100),
             starting_rounds: 8,
-            retry_max: Duration::from_secs(5),
         }
     }
 }
+
+/// Half beats without a sign of life until a neighbour is suspected and others
+/// are asked. 4: beats of others drift, and one lost is nothing. Whoever
+/// does not acknowledge a beat within half of one is suspected then.
+pub(crate) const SUSPECT_AFTER: u32 = 4;
+/// Further half beats until the suspect is taken as down. 2, that is
+/// 600 ms; the probe timeout of Serf's LAN profile is 500 ms.
+pub(crate) const DOWN_AFTER: u32 = 2;
+/// The longest pause between probes of lost contacts. 5 s (DESIGN).
+pub(crate) const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// How fast a node beats, judges and repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,13 +139,6 @@ pub struct Pace {
     /// host may be late, one look that does not count because its host was busy, and
     /// a tenth of a second to spread the news; of the order of the probe interval of Serf's LAN profile (1 s).
     pub beat: Duration,
-    /// Half beats without a sign of life until a neighbour is suspected and others
-    /// are asked. Default 4: beats of others drift, and one lost is nothing. Whoever
-    /// does not acknowledge a beat within half of one is suspected then.
-    pub suspect_after: u32,
-    /// Further half beats until the suspect is taken as down. Default 2, that is
-    /// 600 ms; the probe timeout of Serf's LAN profile is 500 ms.
-    pub down_after: u32,
     /// How long what is said of peers is collected before it is passed on.
     /// Default 10 ms (guess: several messages of one death, no visible delay).
     pub share: Duration,
@@ -164,8 +168,6 @@ pub struct Pace {
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
-    /// The cap of that pause. Default 5 s.
-    pub probe_max: Duration,
 }
 
 impl Pace {
@@ -179,7 +181,7 @@ impl Pace {
     /// is missed, and `down_after` halves. Who is silent for half as long is not
     /// called anything.
     pub fn detection(&self) -> Duration {
-        self.beat + self.beat * (1 + self.down_after) / 2
+        self.beat + self.beat * (1 + DOWN_AFTER) / 2
     }
 
     /// Five times as fast as the default: for clusters on one switch.
@@ -217,8 +219,6 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             beat: Duration::from_millis(600),
-            suspect_after: 4,
-            down_after: 2,
             share: Duration::from_millis(10),
             rumour: Duration::from_secs(30),
             grace: Duration::from_secs(30),
@@ -229,7 +229,16 @@ impl Default for Pace {
             refresh_doublings: 7,
             confirm: Duration::from_secs(5),
             probe: Duration::from_secs(1),
-            probe_max: Duration::from_secs(5),
         }
     }
+}
+
+/// However often vacancies come and go, one is not kept for longer than so many
+/// times the grace.
+pub(crate) const LONGEST: u32 = 4;
+
+/// How many beats certainly outlast `length`.
+pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
+    let whole = length.as_millis() / beat.as_millis().max(1);
+    u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
 }

@@ -107,12 +107,12 @@ pub fn has_right_fingers<I: Id, T: AsRef<[Option<I>]>>(
     let (Some(population), Some(&node)) = (population, order.get(rank)) else {
         return false;
     };
-    let place = (population, Rank(rank as u32));
+    let place = Rank(rank as u32);
     let is_right = |finger: Option<I>, there: Rank| {
         finger.is_some() && finger == order.get(there.0 as usize).copied()
     };
-    fits(place, clockwise(node), true, is_right)
-        && fits(place, counterclockwise(node), false, is_right)
+    fits(population, place, clockwise(node), true, is_right)
+        && fits(population, place, counterclockwise(node), false, is_right)
 }
 
 /// The same while ranks are vacant: `order` holds the live members, and where
@@ -127,19 +127,20 @@ pub fn has_right_fingers_but_vacant<I: Id, T: AsRef<[Option<I>]>>(
     let (Some(population), Some(&Some(node))) = (population, order.get(rank)) else {
         return false;
     };
-    let place = (population, Rank(rank as u32));
+    let place = Rank(rank as u32);
     let is_right = |finger: Option<I>, there: Rank| match order.get(there.0 as usize) {
         Some(Some(holder)) => finger == Some(*holder),
         _ => finger.is_none_or(|named| !order.contains(&Some(named))),
     };
-    fits(place, clockwise(node), true, is_right)
-        && fits(place, counterclockwise(node), false, is_right)
+    fits(population, place, clockwise(node), true, is_right)
+        && fits(population, place, counterclockwise(node), false, is_right)
 }
 
 /// Whether every entry of a table, which has as many levels as it should, is
 /// right for the rank that it stands for.
 fn fits<I: Id, T: AsRef<[Option<I>]>>(
-    (population, rank): (Population, Rank),
+    population: Population,
+    rank: Rank,
     table: T,
     is_clockwise: bool,
     is_right: impl Fn(Option<I>, Rank) -> bool,

@@ -1,9 +1,17 @@
 //! Everything that overlay machines say to each other.
 
+pub mod census;
+pub mod detector;
+pub mod relayed;
+pub mod tree;
+
+mod order;
+mod standing;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
-use crate::{census, clique, detector, fingers, relayed, ring, spanning, tree};
+use crate::{clique, fingers, ring, spanning};
 
 /// A message between two overlays: that of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -251,8 +259,8 @@ from_layer! {
 
 #[cfg(test)]
 mod tests {
+    use super::relayed::{Carried, Message as Relayed};
     use super::*;
-    use crate::relayed::{Carried, Message as Relayed};
 
     #[test]
     fn carried_words_replace_only_their_like() {
@@ -297,7 +305,7 @@ mod tests {
     #[test]
     fn state_is_replaced() {
         let beat = |mark| Message::<u32>::from(detector::Message::Beat { mark, reply: true });
-        let place = crate::overlay::scrambled_place(&mut crate::noise::Noise::new(1), 7);
+        let place = crate::Placement::scrambled(&mut crate::noise::Noise::new(1), 7);
         let newer = beat(Some(crate::stamp::Stamp::ahead(&place, 0)));
         assert!(!newer.is_merged());
         assert_eq!(newer.clone().merge(beat(None)), (newer, 0));

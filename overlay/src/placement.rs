@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::noise::Noise;
+
 /// How many members an epoch has: 1 ..= [`Population::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
@@ -126,6 +128,32 @@ pub struct Placement<I> {
     pub population: Population,
     /// Which position is mine.
     pub rank: Rank,
+}
+
+impl<I> Epoch<I> {
+    /// Any at all of this root, as a transient fault may leave it.
+    pub(crate) fn scrambled(noise: &mut Noise, root: I) -> Self {
+        let (boot, counter, nonce) = (noise.next() % 3, noise.next() % 3, noise.next() % 3);
+        Self {
+            root,
+            boot,
+            counter,
+            nonce,
+        }
+    }
+}
+
+impl<I> Placement<I> {
+    /// Any at all in an epoch of this root, as a transient fault may leave it.
+    pub(crate) fn scrambled(noise: &mut Noise, root: I) -> Self {
+        let population = Population::new(1 + noise.next() as u32 % 40).unwrap_or(Population::ONE);
+        let rank = Rank(noise.next() as u32 % population.get());
+        Self {
+            epoch: Epoch::scrambled(noise, root),
+            population,
+            rank,
+        }
+    }
 }
 
 #[cfg(test)]

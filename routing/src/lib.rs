@@ -56,6 +56,7 @@ pub mod router;
 pub mod runs;
 pub mod schedule;
 pub mod shape;
+mod span;
 pub mod strategy;
 mod topic;
 pub mod wire;

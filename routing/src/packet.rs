@@ -30,12 +30,24 @@ use binomesh_overlay::{Epoch, Rank};
 use serde::{Deserialize, Serialize};
 
 use crate::order::Order;
+pub use crate::span::Span;
 use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
 pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfirmation};
 pub use payloads::Payloads;
 pub use signature::{Content, Signature, SigningFailed};
+
+/// A message that cannot be written: only an id whose serialisation fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("relay message cannot be encoded: {0}")]
+pub struct EncodeError(String);
+
+impl EncodeError {
+    pub(crate) fn of(error: postcard::Error) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// The name of one published message, the same for every copy and re-issue. A packet
 /// goes by the name of the first message in it.
@@ -74,47 +86,6 @@ impl<I: FromStr> FromStr for PacketId<I> {
             })
         };
         parse().ok_or_else(|| InvalidPacketId(text.chars().take(64).collect()))
-    }
-}
-
-/// The distances `start .. end`, never empty in a message that was accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Span {
-    /// The first distance.
-    pub start: u32,
-    /// One past the last distance.
-    pub end: u32,
-}
-
-impl Span {
-    /// The distances `start .. end`.
-    pub const fn new(start: u32, end: u32) -> Self {
-        Self { start, end }
-    }
-
-    /// The one distance `at`.
-    pub const fn single(at: u32) -> Self {
-        Self::new(at, at.saturating_add(1))
-    }
-
-    /// How many distances it has.
-    pub const fn len(self) -> u32 {
-        self.end.saturating_sub(self.start)
-    }
-
-    /// Whether it has none.
-    pub const fn is_empty(self) -> bool {
-        self.start >= self.end
-    }
-
-    /// The distances in both.
-    pub fn clip(self, other: Self) -> Self {
-        Self::new(self.start.max(other.start), self.end.min(other.end))
-    }
-
-    /// Whether all of `other` is in it.
-    pub const fn covers(self, other: Self) -> bool {
-        self.start <= other.start && other.end <= self.end
     }
 }
 
@@ -202,6 +173,22 @@ pub struct Errand<I> {
     pub round: u32,
     /// Which members.
     pub part: Part,
+}
+
+impl<I> Errand<I> {
+    /// Whether its lists and numbers are within their bounds; the first that is not.
+    fn check(&self) -> Result<(), &'static str> {
+        if !self.part.is_orderly() {
+            return Err("spans");
+        }
+        if !self.part.has_short_lists() {
+            return Err("visited or dead");
+        }
+        if !self.strategy.is_possible() {
+            return Err("fanout");
+        }
+        Ok(())
+    }
 }
 
 /// Everything about a packet but its payload.
@@ -296,6 +283,27 @@ impl<I: Copy> Packet<I> {
             order: header.order,
             payloads: &self.payloads,
         }
+    }
+
+    /// Whether its lists and numbers are within their bounds; the first that is not.
+    fn check(&self) -> Result<(), &'static str> {
+        let (header, count) = (&self.header, self.payloads.count());
+        header.errand.check()?;
+        if header.errand.id.sequence.checked_add(count).is_none() {
+            return Err("sequence");
+        }
+        let order = header.order;
+        if order.is_some_and(|order| order.number.checked_add(count).is_none()) {
+            return Err("order");
+        }
+        let signature = header.signature.as_ref();
+        if signature.is_some_and(|signature| !signature.is_within_bounds()) {
+            return Err("signature");
+        }
+        if !header.is_named_in_full() {
+            return Err("names");
+        }
+        Ok(())
     }
 
     /// What payloads, names, places and signature take in memory.

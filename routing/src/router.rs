@@ -43,6 +43,11 @@ pub trait Router {
     /// What users call it.
     fn name(&self) -> &'static str;
 
+    /// What users read of it beside the name, in a sentence.
+    fn about(&self) -> &'static str {
+        ""
+    }
+
     /// Over which links it goes.
     fn links(&self) -> Links {
         Links::SiblingTree
@@ -59,7 +64,7 @@ pub trait Router {
     }
 }
 
-/// All the routers there are.
+/// All the routers there are. Command lines, settings and tests take them from here.
 pub const ROUTERS: [&(dyn Router + Sync); 5] = [&Basic, &BasicLeast, &Variant, &Aware, &Binomial];
 
 /// The router of a node. Two are the same if they have the same name: routers keep

@@ -1,6 +1,6 @@
 //! Sets of distances as sorted, disjoint, non-adjacent intervals.
 
-use crate::packet::Span;
+use crate::span::Span;
 
 /// A set of distances. It has at most as many intervals as distances were put
 /// in, and at most half of the population.

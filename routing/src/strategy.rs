@@ -16,10 +16,10 @@ mod flood;
 mod layout;
 mod sibling_tree;
 
-use crate::packet::Span;
+use crate::span::Span;
 
 pub use flood::flood;
-pub use layout::{Layout, Lost, Strategy};
+pub use layout::{Choice, Layout, Lost, Strategy, UnknownStrategy};
 pub use sibling_tree::{Encapsulation, Handover, ROOT, heirs, sibling_tree};
 
 /// Cut what a node at distance `from` has to hand on into the parts of its

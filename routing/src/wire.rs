@@ -14,8 +14,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::packet::{Errand, Exception, Message, Part};
-use crate::strategy::Strategy;
+pub use crate::packet::EncodeError;
+use crate::packet::Message;
 
 /// The version that this build speaks and understands.
 pub const VERSION: u8 = 11;
@@ -39,17 +39,6 @@ pub enum DecodeError {
     /// A message without payload has bytes behind its head.
     #[error("{0} unexpected bytes behind a relay message")]
     TrailingBytes(usize),
-}
-
-/// A message that cannot be written: only an id whose serialisation fails.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("relay message cannot be encoded: {0}")]
-pub struct EncodeError(String);
-
-impl EncodeError {
-    pub(crate) fn of(error: postcard::Error) -> Self {
-        Self(error.to_string())
-    }
 }
 
 /// The head of a message, version byte included, and the payload behind it.
@@ -77,7 +66,7 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
     }
     let (mut message, rest) =
         postcard::take_from_bytes::<Message<I>>(head).map_err(|_| DecodeError::Malformed)?;
-    check(&message)?;
+    message.check().map_err(DecodeError::OutOfBounds)?;
     match &mut message {
         Message::Packet(packet) => {
             if !packet
@@ -91,84 +80,4 @@ pub fn decode<I: Id + DeserializeOwned>(frame: &Bytes) -> Result<Message<I>, Dec
         _ => return Err(DecodeError::TrailingBytes(rest.len())),
     }
     Ok(message)
-}
-
-fn check<I: Id>(message: &Message<I>) -> Result<(), DecodeError> {
-    match message {
-        Message::Packet(packet) => {
-            check_errand(&packet.header.errand)?;
-            let id = &packet.header.errand.id;
-            if id.sequence.checked_add(packet.payloads.count()).is_none() {
-                return Err(DecodeError::OutOfBounds("sequence"));
-            }
-            let count = packet.payloads.count();
-            let order = packet.header.order;
-            if order.is_some_and(|order| order.number.checked_add(count).is_none()) {
-                return Err(DecodeError::OutOfBounds("order"));
-            }
-            let signature = packet.header.signature.as_ref();
-            if signature.is_some_and(|signature| !signature.is_within_bounds()) {
-                return Err(DecodeError::OutOfBounds("signature"));
-            }
-            if packet.header.is_named_in_full() {
-                Ok(())
-            } else {
-                Err(DecodeError::OutOfBounds("names"))
-            }
-        }
-        Message::Custody { errand, pending } => {
-            let bad = pending.iter().any(|span| span.is_empty());
-            if bad || pending.len() > Message::<I>::MAX_PENDING {
-                return Err(DecodeError::OutOfBounds("pending"));
-            }
-            check_errand(errand)
-        }
-        Message::Inquire { errand, name } => {
-            let is_routed = matches!(errand.part, Part::Routed { .. });
-            if is_routed && name.is_some() {
-                return Err(DecodeError::OutOfBounds("name"));
-            }
-            check_errand(errand)
-        }
-        Message::Refused { errand, .. } => check_errand(errand),
-        Message::Done {
-            errand,
-            exceptions,
-            replaced,
-            ..
-        } => {
-            let fits = |exception: &Exception<I>| !exception.span.is_empty();
-            if exceptions.len() > Message::<I>::MAX_EXCEPTIONS || !exceptions.iter().all(fits) {
-                return Err(DecodeError::OutOfBounds("exceptions"));
-            }
-            if replaced.len() > Message::<I>::MAX_REPLACED {
-                return Err(DecodeError::OutOfBounds("replaced"));
-            }
-            check_errand(errand)
-        }
-        Message::Hello { fanout, .. }
-            if !(Strategy::SiblingTree { fanout: *fanout }).is_possible() =>
-        {
-            Err(DecodeError::OutOfBounds("fanout"))
-        }
-        Message::Hello { .. } => Ok(()),
-        Message::RosterAsk { .. } => Ok(()),
-        Message::RosterTell { peers, .. } if peers.len() > Message::<I>::MAX_ROSTER => {
-            Err(DecodeError::OutOfBounds("peers"))
-        }
-        Message::RosterTell { .. } => Ok(()),
-    }
-}
-
-fn check_errand<I>(errand: &Errand<I>) -> Result<(), DecodeError> {
-    if !errand.part.is_orderly() {
-        return Err(DecodeError::OutOfBounds("spans"));
-    }
-    if !errand.part.has_short_lists() {
-        return Err(DecodeError::OutOfBounds("visited or dead"));
-    }
-    if !errand.strategy.is_possible() {
-        return Err(DecodeError::OutOfBounds("fanout"));
-    }
-    Ok(())
 }

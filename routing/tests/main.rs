@@ -19,6 +19,7 @@ mod order;
 mod ordered;
 mod partly_connected;
 mod planted;
+mod registries;
 mod scheduled;
 mod signed;
 mod storm;

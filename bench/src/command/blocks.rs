@@ -6,7 +6,7 @@ use std::time::Duration;
 use binomesh::peer::Event;
 use binomesh::world::{Id, World};
 use binomesh_routing::packet::Confirmation;
-use binomesh_routing::strategy::Strategy;
+use binomesh_routing::strategy::{Choice, Strategy};
 use binomesh_routing::{self as routing, Destination, Due, Publish, Topic};
 use bytes::Bytes;
 use clap::Args;
@@ -20,6 +20,8 @@ use crate::record;
 const TIME: Duration = Duration::from_secs(600);
 /// After this all know who is dead.
 const KNOWN: Duration = Duration::from_secs(4);
+/// Of the strategy `sibling-tree`.
+const FANOUT: u32 = 2;
 /// The blocks travel on this topic.
 const TOPIC: &str = "blocks";
 
@@ -53,7 +55,7 @@ pub struct Blocks {
         value_delimiter = ',',
         default_value = "circulant,chain,binomial"
     )]
-    pub strategy: Vec<Order>,
+    pub strategy: Vec<Choice>,
     /// How many blocks a member has on their way at most, by the strategy `circulant`.
     #[arg(long, default_value_t = routing::Config::default().uplink_copies)]
     pub copies: usize,
@@ -69,30 +71,6 @@ pub struct Blocks {
     /// A row per line, as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// The strategies that there is something to say of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Order {
-    /// Another way for each block, so that every uplink is busy all the time.
-    Circulant,
-    /// Each to the next one.
-    Chain,
-    /// Over the fingers of the binomial graph.
-    Binomial,
-    /// Down a tree of two.
-    SiblingTree,
-}
-
-impl Order {
-    const fn strategy(self, left: u32) -> Strategy {
-        match self {
-            Self::Circulant => Strategy::circulant(left),
-            Self::Chain => Strategy::Chain,
-            Self::Binomial => Strategy::Binomial,
-            Self::SiblingTree => Strategy::SiblingTree { fanout: 2 },
-        }
-    }
 }
 
 /// One broadcast.
@@ -128,7 +106,7 @@ impl Blocks {
         Ok(Finding::good_if(is_good))
     }
 
-    fn measure(&self, order: Order) -> Result<Row, Failure> {
+    fn measure(&self, order: Choice) -> Result<Row, Failure> {
         let mut world = world::formed(self.nodes, self.seed, self.relay())?;
         self.end_some(&mut world)?;
         let bytes_per_second = u64::from(self.megabits) * 125_000;
@@ -136,9 +114,9 @@ impl Blocks {
         world.take_events();
         let began = world.now();
         for block in 0..self.blocks {
-            self.publish(&mut world, order.strategy(self.blocks - 1 - block))?;
+            self.publish(&mut world, order.strategy(FANOUT, self.blocks - 1 - block))?;
         }
-        record::progress(format_args!("{}", order.strategy(0).name()));
+        record::progress(format_args!("{}", order.name()));
         let taken = self.until_all_have_all(&mut world, began)?;
         let block_bytes = self.block_kib << 10;
         let block_time = f64::from(block_bytes) / bytes_per_second as f64;
@@ -147,7 +125,7 @@ impl Blocks {
         Ok(Row {
             nodes: self.nodes,
             dead: self.dead,
-            strategy: order.strategy(0).name(),
+            strategy: order.name(),
             blocks: self.blocks,
             block_bytes,
             megabits: self.megabits,

@@ -16,12 +16,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use binomesh::Bootstrap;
-use binomesh_overlay::Planted;
 use binomesh_overlay::digest::Digest;
 use clap::Args;
 use serde::Serialize;
 
 use super::converge::Sizes;
+use super::planted::PlantedFlag;
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 use draw::Bounds;
@@ -99,10 +99,9 @@ pub struct Chaos {
     /// Where to write scenarios.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
-    /// Run with this bug, to see the check go red.
-    #[cfg(feature = "planted")]
-    #[arg(long)]
-    pub planted: Option<binomesh_overlay::Bug>,
+    /// The bug to run with.
+    #[command(flatten)]
+    pub planted: PlantedFlag,
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
@@ -248,7 +247,7 @@ impl Chaos {
             files => files as u64,
         };
         let how = Play {
-            planted: self.planted(),
+            planted: self.planted.get(),
             is_hashed: self.digest,
         };
         let scenario = |number| self.scenario(given, number);
@@ -295,7 +294,7 @@ impl Chaos {
             nodes_min: sizes.min().unwrap_or(0),
             minutes: self.minutes,
             loss_per_million: self.loss_per_million,
-            planted: self.planted_name(),
+            planted: self.planted.name(),
             failures,
             first_failing_seed: first.map(|outcome| outcome.seed),
             first_violation: first
@@ -346,7 +345,7 @@ impl Chaos {
         let Some(violation) = outcome.violations.first() else {
             return Ok(());
         };
-        let short = shrink::shrink(scenario, violation.kind(), self.planted());
+        let short = shrink::shrink(scenario, violation.kind(), self.planted.get());
         record::progress_done();
         let path = self.out.join(format!("chaos-{}.json", scenario.seed));
         std::fs::write(&path, short.text())?;
@@ -359,7 +358,7 @@ impl Chaos {
     }
 
     fn replay(&self, given: &[Given], number: u64, outcome: &Outcome) -> String {
-        let planted = self.planted_name().map(|bug| format!(" --planted {bug}"));
+        let planted = self.planted.name().map(|bug| format!(" --planted {bug}"));
         let planted = planted.unwrap_or_default();
         let bootstrap = match self.bootstrap {
             Bootstrap::Tree => "",
@@ -382,25 +381,5 @@ impl Chaos {
              --minutes {minutes} --loss-per-million {loss_per_million} \
              --heal-seconds {heal_seconds}{bootstrap}{planted}"
         )
-    }
-
-    #[cfg(feature = "planted")]
-    fn planted(&self) -> Planted {
-        self.planted.map(Planted::new).unwrap_or_default()
-    }
-
-    #[cfg(not(feature = "planted"))]
-    fn planted(&self) -> Planted {
-        Planted::default()
-    }
-
-    #[cfg(feature = "planted")]
-    fn planted_name(&self) -> Option<String> {
-        self.planted.map(|bug| bug.to_string())
-    }
-
-    #[cfg(not(feature = "planted"))]
-    fn planted_name(&self) -> Option<String> {
-        None
     }
 }

@@ -6,11 +6,11 @@ mod collectives;
 mod graph;
 mod relays;
 
-use binomesh_overlay::Planted;
 use binomesh_overlay::fingers::{Forwarding, Rules};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::planted::PlantedFlag;
 use super::{Failure, Finding};
 use crate::checker::Protocol;
 use crate::checker::channels::Carriage;
@@ -103,10 +103,9 @@ pub struct Check {
     /// How many threads search.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
-    /// Run with this bug, to see the check go red.
-    #[cfg(feature = "planted")]
-    #[arg(long)]
-    pub planted: Option<binomesh_overlay::Bug>,
+    /// The bug to run with.
+    #[command(flatten)]
+    pub planted: PlantedFlag,
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
@@ -259,7 +258,7 @@ impl Check {
             false => GarbageName::Sampled,
         });
         let worlds = match plan.layer {
-            Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted()).len(),
+            Layer::Ring => RingOn::all(plan.nodes, plan.has_stranger, self.planted.get()).len(),
             _ => 1,
         };
         let mut row = Row {
@@ -283,7 +282,7 @@ impl Check {
         };
         match plan.layer {
             Layer::Ring => {
-                for ring in RingOn::all(plan.nodes, plan.has_stranger, self.planted()) {
+                for ring in RingOn::all(plan.nodes, plan.has_stranger, self.planted.get()) {
                     let title = ring.describe();
                     row.add(
                         self.search_one(ring, garbage, self.limit(plan, worlds)),
@@ -297,7 +296,7 @@ impl Check {
             _ => {
                 let rules = Rules {
                     forwarding: Forwarding::Linear,
-                    planted: self.planted(),
+                    planted: self.planted.get(),
                 };
                 let fingers = FingersOn::new(plan.nodes, rules);
                 row.add(
@@ -335,16 +334,6 @@ impl Check {
         let mut world = World::new(protocol, carriage, garbage, self.rounds.into(), limit);
         world.progress = |states| record::progress(format_args!("{states} states of this world"));
         search(world, self.threads.into())
-    }
-
-    #[cfg(feature = "planted")]
-    fn planted(&self) -> Planted {
-        self.planted.map(Planted::new).unwrap_or_default()
-    }
-
-    #[cfg(not(feature = "planted"))]
-    fn planted(&self) -> Planted {
-        Planted::default()
     }
 }
 

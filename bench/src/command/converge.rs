@@ -8,12 +8,12 @@ mod sizes;
 mod tallies;
 
 use binomesh::graph::Graph;
-use binomesh_overlay::Planted;
 use binomesh_overlay::backoff::Limits;
 use binomesh_overlay::fingers::{Forwarding, Rules};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::planted::PlantedFlag;
 use super::{Failure, Finding};
 use crate::arena::asynchronous::Asynchronous;
 use crate::arena::convergence::{Convergence, Scheduler, converge};
@@ -142,10 +142,9 @@ pub struct Converge {
     /// [default: 128; async: 256].
     #[arg(long)]
     pub backoff_maximum: Option<u32>,
-    /// Run with this bug, to see the check go red.
-    #[cfg(feature = "planted")]
-    #[arg(long)]
-    pub planted: Option<binomesh_overlay::Bug>,
+    /// The bug to run with.
+    #[command(flatten)]
+    pub planted: PlantedFlag,
     /// Print JSON, one object per line.
     #[arg(long)]
     pub json: bool,
@@ -366,18 +365,8 @@ impl Converge {
                 ForwardingName::Linear => Forwarding::Linear,
                 ForwardingName::Literal => Forwarding::Literal,
             },
-            planted: self.planted(),
+            planted: self.planted.get(),
         }
-    }
-
-    #[cfg(feature = "planted")]
-    fn planted(&self) -> Planted {
-        self.planted.map(Planted::new).unwrap_or_default()
-    }
-
-    #[cfg(not(feature = "planted"))]
-    fn planted(&self) -> Planted {
-        Planted::default()
     }
 
     /// One clean start.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Parser};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{Failure, Finding};
+use super::{Arguments, Command, Failure, Finding};
 use crate::figure::laboratory::Laboratory;
 use crate::figure::report::{self, Drawn};
 use crate::figure::{Figure, Scale, measured_alone, verdict};
@@ -173,7 +174,7 @@ fn measure(scale: &Scale, figures: &[Figure], watch: Stopwatch) -> Result<Labora
     let lines = figures.iter().flat_map(Figure::lines);
     let others: Vec<String> = lines.filter(|line| seen.insert(line)).cloned().collect();
     let tenth = std::sync::atomic::AtomicUsize::new(0);
-    Laboratory::run(&alone, &others, |done, all, line| {
+    Laboratory::run(&alone, &others, row_of, |done, all, line| {
         let percent = 100 * done / all.max(1);
         record::progress(format_args!("{percent} % ({done} of {all} runs), {line}"));
         // Where nobody overwrites a line, one for every tenth.
@@ -211,4 +212,32 @@ fn rows(laboratory: &Laboratory) -> Result<String, Failure> {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The row of one command line, without the name of the program.
+pub(crate) fn row_of(line: &str) -> Result<Value, String> {
+    let watch = Stopwatch::start();
+    let words = ["binomesh-bench"]
+        .into_iter()
+        .chain(line.split_whitespace());
+    let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+    let text = |failure: Failure| failure.to_string();
+    let row = match arguments.command {
+        Command::Converge(converge) => Ok(converge.measure()?),
+        Command::Route(route) => serde_json::to_value(route.measure()?),
+        Command::Faults(faults) => serde_json::to_value(faults.measure().map_err(text)?),
+        Command::Reschedule(one) => serde_json::to_value(one.measure().map_err(text)?),
+        Command::Evolution(one) => serde_json::to_value(one.measure().map_err(text)?),
+        Command::Graph(graph) => match graph.check_routing {
+            Some(most) => serde_json::to_value(graph.compare_routing(most)),
+            None => serde_json::to_value(graph.only()?),
+        },
+        _ => return Err(format!("{line}: no figure is drawn from this command")),
+    };
+    let row = row.map_err(|error| error.to_string())?;
+    record::progress(format_args!(
+        "{line}: {:.1} s",
+        watch.elapsed().as_secs_f64()
+    ));
+    Ok(row)
 }

@@ -11,9 +11,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use binomesh_overlay::Population;
-use binomesh_routing::router::{self, Reserve, Router};
-use binomesh_routing::shape::{Fanout, Shape};
+use binomesh_routing::router::{Chosen, ROUTERS, Reserve, Router};
+use binomesh_routing::shape::{Fanout, Links, Shape};
 use binomesh_routing::strategy;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -53,8 +54,8 @@ pub struct Route {
     #[arg(long, default_value = "1")]
     pub dead: Dead,
     /// Who chooses the next hop.
-    #[arg(long, value_enum, default_value = "aware")]
-    pub router: RouterName,
+    #[arg(long, default_value = "aware", value_parser = routers())]
+    pub router: Chosen,
     /// To one, or to all.
     #[arg(long, value_enum, default_value = "unicast")]
     pub cast: Cast,
@@ -124,32 +125,13 @@ impl FromStr for Dead {
     }
 }
 
-/// Who chooses the next hop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouterName {
-    /// Algorithm 1 of the paper, step by step.
-    Basic,
-    /// The neighbour of which Algorithm 1 counts the fewest hops.
-    BasicLeast,
-    /// Least of up, along and down over all levels.
-    Variant,
-    /// Shortest path without the nodes known to be dead.
-    Aware,
-    /// Over the fingers of the binomial graph alone.
-    Binomial,
-}
-
-impl RouterName {
-    fn router(self) -> &'static (dyn Router + Sync) {
-        match self {
-            Self::Basic => &router::Basic,
-            Self::BasicLeast => &router::BasicLeast,
-            Self::Variant => &router::Variant,
-            Self::Aware => &router::Aware,
-            Self::Binomial => &router::Binomial,
-        }
-    }
+/// The names of the routers, each with its help.
+fn routers() -> impl TypedValueParser<Value = Chosen> {
+    let about = |router: &dyn Router| router.about().trim_end_matches('.');
+    let value =
+        |router: &(dyn Router + Sync)| PossibleValue::new(router.name()).help(about(router));
+    let names = PossibleValuesParser::new(ROUTERS.map(value));
+    names.try_map(|name| Chosen::named(&name).ok_or("there is no such router"))
 }
 
 /// To one, or to all.
@@ -212,7 +194,7 @@ pub struct Row {
     #[serde(rename = "where")]
     pub location: Location,
     /// Who chose.
-    pub router: RouterName,
+    pub router: &'static str,
     /// To one, or to all.
     pub cast: Cast,
     /// Over which links.
@@ -308,9 +290,9 @@ impl Route {
     }
 
     fn graph(&self) -> Graph {
-        self.graph.unwrap_or(match self.router {
-            RouterName::Binomial => Graph::SiblingAndBmg,
-            _ => Graph::Sibling,
+        self.graph.unwrap_or(match self.router.get().links() {
+            Links::BinomialGraph => Graph::SiblingAndBmg,
+            Links::SiblingTree => Graph::Sibling,
         })
     }
 
@@ -333,7 +315,8 @@ impl Route {
                 "--dead: {dead} of {nodes} nodes do not leave {who}; give --dead {most} or less, or more --nodes"
             ));
         }
-        if self.router == RouterName::Binomial && self.graph() == Graph::Sibling {
+        let links = self.router.get().links();
+        if links == Links::BinomialGraph && self.graph() == Graph::Sibling {
             return Err(
                 "--graph: router binomial goes over the binomial graph; give --graph sibling+bmg"
                     .to_owned(),
@@ -345,7 +328,7 @@ impl Route {
         Ok(Study {
             shape: Shape::new(population, fanout),
             dead,
-            router: self.router.router(),
+            router: self.router.get(),
             reserve: match self.graph() {
                 Graph::Sibling => Reserve::None,
                 Graph::SiblingAndBmg => Reserve::BinomialGraph,
@@ -366,7 +349,7 @@ impl Route {
             fanout: self.fanout,
             dead: study.dead,
             location: self.location,
-            router: self.router,
+            router: self.router.get().name(),
             cast: self.cast,
             graph: self.graph(),
             encapsulation: self.encapsulation,

@@ -88,7 +88,8 @@ impl Curve {
     pub fn new(
         label: impl Into<String>,
         lines: Vec<String>,
-        (x, y): (&'static str, &'static str),
+        x: &'static str,
+        y: &'static str,
         look: usize,
     ) -> Self {
         Self {

@@ -39,16 +39,16 @@ fn m(exponent: u32) -> f64 {
 fn curves(scale: &Scale, scheduler: &str, ring: &'static str, all: &'static str) -> Vec<Curve> {
     let of = |shape| lines(scale, scheduler, shape);
     vec![
-        Curve::new("graph, binomial tree", of("binomial"), ("nodes", all), 0),
-        Curve::new("graph, binary tree", of("binary"), ("nodes", all), 1),
-        Curve::new("ring, binomial tree", of("binomial"), ("nodes", ring), 3),
-        Curve::new("ring, binary tree", of("binary"), ("nodes", ring), 2),
+        Curve::new("graph, binomial tree", of("binomial"), "nodes", all, 0),
+        Curve::new("graph, binary tree", of("binary"), "nodes", all, 1),
+        Curve::new("ring, binomial tree", of("binomial"), "nodes", ring, 3),
+        Curve::new("ring, binary tree", of("binary"), "nodes", ring, 2),
     ]
 }
 
 fn literal_curve(scale: &Scale, scheduler: &str, y: &'static str) -> Curve {
     let lines = literal(scale, scheduler, "binomial");
-    Curve::new("graph, binomial tree, literal", lines, ("nodes", y), 6).dashed()
+    Curve::new("graph, binomial tree, literal", lines, "nodes", y, 6).dashed()
 }
 
 pub(super) fn asynchronous(scale: &Scale) -> Figure {
@@ -133,7 +133,7 @@ pub(super) fn synchronous(scale: &Scale) -> Figure {
     curves.push(literal_curve(scale, "sync", "bmg_phases"));
     let reversed = lines(scale, "sync", "binomial-smallest-first");
     let label = "ring, smallest subtree first";
-    curves.push(Curve::new(label, reversed, ("nodes", "ring_phases"), 4).dashed());
+    curves.push(Curve::new(label, reversed, "nodes", "ring_phases", 4).dashed());
     Figure {
         key: "bmg09-2b",
         source: "[BMG09] figure 2(b)",
@@ -216,7 +216,7 @@ pub(super) fn messages(scale: &Scale) -> Figure {
     let mut curves = curves(scale, "async", "ring_received_max", "received_max");
     let repeated = repeated_lines(scale, "literal");
     let y = "repeated_up_dn_max";
-    curves.push(Curve::new("one repetition, literal", repeated, ("nodes", y), 6).dashed());
+    curves.push(Curve::new("one repetition, literal", repeated, "nodes", y, 6).dashed());
     Figure {
         key: "bmg09-3",
         source: "[BMG09] figure 3",
@@ -276,8 +276,8 @@ pub(super) fn corrections(scale: &Scale) -> Figure {
     let curves = |y| {
         let of = |forwarding| repeated_lines(scale, forwarding);
         vec![
-            Curve::new("linear (ours)", of("linear"), ("nodes", y), 0),
-            Curve::new("literal (as printed)", of("literal"), ("nodes", y), 6).dashed(),
+            Curve::new("linear (ours)", of("linear"), "nodes", y, 0),
+            Curve::new("literal (as printed)", of("literal"), "nodes", y, 6).dashed(),
         ]
     };
     let chart = |file, title, label, y| Chart {

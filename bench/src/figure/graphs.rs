@@ -38,7 +38,7 @@ pub(super) fn figure(scale: &Scale) -> Figure {
     let curves = |y| {
         let curve = move |(look, (name, label)): (usize, &(&str, &str))| {
             let lines = sizes().map(|nodes| line(scale, name, nodes)).collect();
-            Curve::new(*label, lines, ("nodes", y), look)
+            Curve::new(*label, lines, "nodes", y, look)
         };
         NAMES.iter().enumerate().map(curve).collect::<Vec<_>>()
     };

@@ -34,7 +34,7 @@ pub(super) fn figure(scale: &Scale) -> Figure {
             .map(move |(look, scheduler)| {
                 let sizes = scale.exponents().filter(|e| *e >= 8);
                 let lines = sizes.map(|e| line(scheduler, e)).collect();
-                Curve::new(scheduler, lines, ("nodes", y), look)
+                Curve::new(scheduler, lines, "nodes", y, look)
             })
     };
     let chart = |file, title, label, y| Chart {

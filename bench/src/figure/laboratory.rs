@@ -1,13 +1,10 @@
-//! Runs command lines, each once, and keeps their rows.
+//! Has command lines run, each once, and keeps their rows.
 
 use std::collections::BTreeMap;
 
-use clap::Parser;
 use serde_json::Value;
 
-use crate::command::{Arguments, Command, Failure};
 use crate::parallel;
-use crate::record::{self, Stopwatch};
 
 /// Rows by the line that printed them, without the name of the program.
 #[derive(Debug, Clone, Default)]
@@ -17,11 +14,12 @@ pub struct Laboratory {
 
 impl Laboratory {
     /// The lines in `alone` one after the other and in their order, as their time
-    /// and memory count; then the others, several at once. `tell` hears of each that
-    /// is done: how many of how many, and which.
+    /// and memory count; then the others, several at once. `measure` says the row of a
+    /// line, and `tell` hears of each that is done: how many of how many, and which.
     pub fn run(
         alone: &[String],
         others: &[String],
+        measure: impl Fn(&str) -> Result<Value, String> + Sync,
         tell: impl Fn(usize, usize, &str) + Sync,
     ) -> Result<Self, String> {
         let mut laboratory = Self::default();
@@ -69,32 +67,4 @@ impl Laboratory {
         }
         self
     }
-}
-
-/// The row of one line.
-fn measure(line: &str) -> Result<Value, String> {
-    let watch = Stopwatch::start();
-    let words = ["binomesh-bench"]
-        .into_iter()
-        .chain(line.split_whitespace());
-    let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
-    let text = |failure: Failure| failure.to_string();
-    let row = match arguments.command {
-        Command::Converge(converge) => Ok(converge.measure()?),
-        Command::Route(route) => serde_json::to_value(route.measure()?),
-        Command::Faults(faults) => serde_json::to_value(faults.measure().map_err(text)?),
-        Command::Reschedule(one) => serde_json::to_value(one.measure().map_err(text)?),
-        Command::Evolution(one) => serde_json::to_value(one.measure().map_err(text)?),
-        Command::Graph(graph) => match graph.check_routing {
-            Some(most) => serde_json::to_value(graph.compare_routing(most)),
-            None => serde_json::to_value(graph.only()?),
-        },
-        _ => return Err(format!("{line}: no figure is drawn from this command")),
-    };
-    let row = row.map_err(|error| error.to_string())?;
-    record::progress(format_args!(
-        "{line}: {:.1} s",
-        watch.elapsed().as_secs_f64()
-    ));
-    Ok(row)
 }

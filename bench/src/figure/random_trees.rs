@@ -61,7 +61,7 @@ fn all_lines(scale: &Scale, scheduler: &str) -> Vec<String> {
 fn curves(scale: &Scale, scheduler: &str, what: &str, y: &'static str) -> Vec<Curve> {
     let curve = |(look, depth): (usize, &u32)| {
         let label = format!("{what}, depth {depth}");
-        Curve::new(label, lines(scale, scheduler, *depth), ("nodes", y), look)
+        Curve::new(label, lines(scale, scheduler, *depth), "nodes", y, look)
     };
     DEPTHS.iter().enumerate().map(curve).collect()
 }
@@ -191,7 +191,7 @@ pub(super) fn asynchronous(scale: &Scale) -> Figure {
                 curves: vec![Curve::new(
                     format!("graph, {} processes", breaking_size(scale).0),
                     breaking,
-                    ("tree_degree", "seconds_at_50us"),
+                    "tree_degree", "seconds_at_50us",
                     0,
                 )],
                 limit: Some((PROMISE, "1/33 s")),

@@ -64,10 +64,11 @@ pub(super) fn faults(scale: &Scale) -> Figure {
                 Curve::new(
                     format!("{name}, mean"),
                     lines.clone(),
-                    ("links", "steps_mean"),
+                    "links",
+                    "steps_mean",
                     look,
                 ),
-                Curve::new(format!("{name}, most"), lines, ("links", "steps_max"), look).dashed(),
+                Curve::new(format!("{name}, most"), lines, "links", "steps_max", look).dashed(),
             ]
         };
         collectives
@@ -86,7 +87,7 @@ pub(super) fn faults(scale: &Scale) -> Figure {
     };
     let diameter = |(look, (graph, collective)): (usize, (&str, &str))| {
         let lines = fault_lines(scale, graph, collective);
-        Curve::new(graph, lines, ("links", "fault_diameter"), look)
+        Curve::new(graph, lines, "links", "fault_diameter", look)
     };
     let diameters = [("kautz:3,2", KAUTZ[0]), ("mesh:4x4", MESH[0])];
     Figure {
@@ -177,15 +178,28 @@ fn fault_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// Graph, collective, whether a search is told how many steps are enough.
-const RESTARTS: [(&str, &str); 4] = [
-    ("kautz:3,2", "aab"),
-    ("kautz:3,2", "aas"),
-    ("mesh:4x4", "aab"),
-    ("mesh:4x4", "aas"),
+/// A search for a new schedule after a fault.
+#[derive(Clone, Copy)]
+struct Restart {
+    graph: &'static str,
+    collective: &'static str,
+}
+
+impl Restart {
+    const fn new(graph: &'static str, collective: &'static str) -> Self {
+        Self { graph, collective }
+    }
+}
+
+const RESTARTS: [Restart; 4] = [
+    Restart::new("kautz:3,2", "aab"),
+    Restart::new("kautz:3,2", "aas"),
+    Restart::new("mesh:4x4", "aab"),
+    Restart::new("mesh:4x4", "aas"),
 ];
 
-fn restart_lines(scale: &Scale, (graph, collective): (&str, &str), told: &str) -> Vec<String> {
+fn restart_lines(scale: &Scale, restart: Restart, told: &str) -> Vec<String> {
+    let Restart { graph, collective } = restart;
     let seeds = if scale.is_quick { 3 } else { 20 };
     let seeds = scale.seed..scale.seed + seeds;
     let line =
@@ -196,9 +210,10 @@ fn restart_lines(scale: &Scale, (graph, collective): (&str, &str), told: &str) -
 /// A search from the old schedule against one from scratch.
 pub(super) fn restarts(scale: &Scale) -> Figure {
     let curves = |y| {
-        let curve = move |(look, (graph, collective)): (usize, &(&str, &str))| {
-            let lines = restart_lines(scale, (graph, collective), "");
-            Curve::new(format!("{collective}, {graph}"), lines, ("seed", y), look)
+        let curve = move |(look, restart): (usize, &Restart)| {
+            let Restart { graph, collective } = restart;
+            let lines = restart_lines(scale, *restart, "");
+            Curve::new(format!("{collective}, {graph}"), lines, "seed", y, look)
         };
         RESTARTS.iter().enumerate().map(curve).collect::<Vec<_>>()
     };
@@ -240,7 +255,7 @@ pub(super) fn restarts(scale: &Scale) -> Figure {
 }
 
 fn restart_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
-    let median = |one: (&str, &str), told: &str, field: &str| {
+    let median = |one: Restart, told: &str, field: &str| {
         let lines = restart_lines(scale, one, told);
         let numbers = lines.iter().map(|line| laboratory.number(line, field));
         let mut numbers: Vec<f64> = numbers.collect();
@@ -248,7 +263,7 @@ fn restart_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
         numbers[(numbers.len() - 1) / 2].midpoint(numbers[numbers.len() / 2])
     };
     let claims = RESTARTS.iter().flat_map(|one| {
-        let (graph, collective) = one;
+        let Restart { graph, collective } = one;
         let claim = |field: &str, what: &str, because| {
             let ratio = median(*one, "", field);
             let told = median(*one, " --told", field);
@@ -271,7 +286,7 @@ fn restart_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     claims.collect()
 }
 
-fn success_line(scale: &Scale, (graph, source): (&str, &str), collective: &str) -> String {
+fn success_line(scale: &Scale, graph: &str, source: &str, collective: &str) -> String {
     let source = if collective.starts_with('o') {
         format!(" --source {source}")
     } else {
@@ -302,11 +317,12 @@ pub(super) fn evolution(scale: &Scale) -> Figure {
     let curve = |(look, collective): (usize, &&'static str)| {
         let lines = GRAPHS
             .iter()
-            .map(|one| success_line(scale, *one, collective));
+            .map(|(graph, source)| success_line(scale, graph, source, collective));
         Curve::new(
             *collective,
             lines.collect(),
-            ("lower_bound", "success_rate"),
+            "lower_bound",
+            "success_rate",
             look,
         )
     };
@@ -325,13 +341,15 @@ pub(super) fn evolution(scale: &Scale) -> Figure {
                 Curve::new(
                     format!("{name}, best"),
                     lines.clone(),
-                    ("generations_mean", "conflicts_least"),
+                    "generations_mean",
+                    "conflicts_least",
                     look,
                 ),
                 Curve::new(
                     format!("{name}, mean"),
                     lines,
-                    ("generations_mean", "conflicts_mean"),
+                    "generations_mean",
+                    "conflicts_mean",
                     look,
                 )
                 .dashed(),
@@ -372,8 +390,9 @@ pub(super) fn evolution(scale: &Scale) -> Figure {
 }
 
 fn evolution_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
-    let rate = |graph, collective| {
-        laboratory.number(&success_line(scale, graph, collective), "success_rate")
+    let rate = |(graph, source), collective| {
+        let line = success_line(scale, graph, source, collective);
+        laboratory.number(&line, "success_rate")
     };
     let claims = COLLECTIVES.iter().map(|collective| {
         let rates = GRAPHS.map(|graph| rate(graph, collective));

@@ -29,7 +29,7 @@ pub(super) fn unicast(scale: &Scale) -> Figure {
     let curve = |(place, router): (usize, &&str), fanout: u32| {
         let lines = one_sizes(scale).map(|nodes| to_one(scale, nodes, fanout, router));
         let label = format!("{router}, k = {fanout}");
-        Curve::new(label, lines.collect(), ("nodes", "hops_mean"), place)
+        Curve::new(label, lines.collect(), "nodes", "hops_mean", place)
     };
     let routers = ROUTERS.iter().enumerate();
     let pairs = routers.map(|router| [curve(router, 2), curve(router, 8).dashed()]);
@@ -138,11 +138,11 @@ pub(super) fn broadcast(scale: &Scale) -> Figure {
             .enumerate()
             .map(move |(look, fanout)| {
                 let label = format!("all alive, k = {fanout}");
-                Curve::new(label, lines(fanout, 0, "variant"), ("nodes", steps), look)
+                Curve::new(label, lines(fanout, 0, "variant"), "nodes", steps, look)
             });
         let dead = ROUTERS.into_iter().enumerate().map(move |(place, router)| {
             let label = format!("one dead, k = 3, {router}");
-            Curve::new(label, lines(3, 1, router), ("nodes", steps), place + 3).dashed()
+            Curve::new(label, lines(3, 1, router), "nodes", steps, place + 3).dashed()
         });
         // Two columns: alive and dead.
         alive

@@ -57,17 +57,12 @@ pub(super) fn figure(scale: &Scale) -> Figure {
         let mut curves: Vec<Curve> = procedures
             .map(|(look, (procedure, label))| {
                 let lines = sizes(scale).map(|nodes| clique(scale, procedure, nodes));
-                Curve::new(*label, lines.collect(), ("nodes", of_clique), look)
+                Curve::new(*label, lines.collect(), "nodes", of_clique, look)
             })
             .collect();
         let lines = sizes(scale).map(tree).collect();
         let label = "binomial tree, ring, graph";
-        curves.push(Curve::new(
-            label,
-            lines,
-            ("nodes", of_tree),
-            PROCEDURES.len(),
-        ));
+        curves.push(Curve::new(label, lines, "nodes", of_tree, PROCEDURES.len()));
         curves
     };
     let chart = |file, title, label, of_clique, of_tree| Chart {

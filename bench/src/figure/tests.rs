@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use super::*;
+use crate::command::figures::row_of;
 use crate::figure::report::Drawn;
 
 const SCALE: Scale = Scale {
@@ -21,7 +22,7 @@ fn laboratory() -> &'static Laboratory {
             .cloned()
             .collect();
         let lines: Vec<String> = lines.into_iter().collect();
-        Laboratory::run(&[], &lines, |_, _, _| {}).unwrap()
+        Laboratory::run(&[], &lines, row_of, |_, _, _| {}).unwrap()
     })
 }
 

@@ -19,9 +19,10 @@ use binomesh_overlay::quic::Identity;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::credentials::{Credentials, CredentialsError, monitor_form};
+use crate::credentials::{Credentials, CredentialsError};
 use crate::files;
 use crate::settings::NodeConfig;
+use crate::spiffe::monitor_form;
 
 /// The application protocol that clients may name.
 const PROTOCOL: &[u8] = b"http/1.1";

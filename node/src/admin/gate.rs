@@ -64,7 +64,8 @@ impl Gate {
         &self,
         io: T,
         from: Option<IpAddr>,
-        (admission, patience): (&Admission, Duration),
+        admission: &Admission,
+        patience: Duration,
     ) -> Option<TlsStream<T>>
     where
         T: AsyncRead + AsyncWrite + Unpin,

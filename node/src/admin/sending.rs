@@ -63,18 +63,22 @@ fn bad(error: impl ToString, remedy: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, error, remedy)
 }
 
+/// What is asked for, and how it is to be sent.
+fn asked(query: Parameters<SendQuery>) -> Result<(SendQuery, SendOptions), Refusal> {
+    let Query(query) = query?;
+    let options = query.options()?;
+    Ok((query, options))
+}
+
 pub(super) async fn send(
     State(door): State<Door>,
     query: Parameters<SendQuery>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let Query(query) = query?;
-    let options = query.options()?;
+    let (query, options) = asked(query)?;
     if query.strategy.is_some() {
-        return Err(bad(
-            "what is sent to some has no strategy",
-            "leave it out, or broadcast",
-        ));
+        let remedy = "leave it out, or broadcast";
+        return Err(bad("what is sent to some has no strategy", remedy));
     }
     let to = query.to.unwrap_or_default();
     let names = to.split(',').filter(|name| !name.is_empty());
@@ -90,13 +94,10 @@ pub(super) async fn broadcast(
     query: Parameters<SendQuery>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let Query(query) = query?;
-    let options = query.options()?;
+    let (query, options) = asked(query)?;
     if query.to.is_some() {
-        return Err(bad(
-            "what is broadcast is for all",
-            "leave `to` out, or send",
-        ));
+        let remedy = "leave `to` out, or send";
+        return Err(bad("what is broadcast is for all", remedy));
     }
     let due = options.due;
     receipt(door.node.publish(body?, options), due).await

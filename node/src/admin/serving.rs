@@ -138,7 +138,7 @@ impl Connection {
         let admission = gate.now();
         let lost = self.place.lost();
         let entered = tokio::select! {
-            entered = gate.enter(io, from, (&admission, IDLE)) => entered,
+            entered = gate.enter(io, from, &admission, IDLE) => entered,
             () = lost.cancelled() => return self.crowded_out.increment(1),
             () = self.stop.cancelled() => return,
         };

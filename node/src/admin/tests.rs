@@ -9,7 +9,7 @@ use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
 use crate::scrape::Scrape;
 use crate::subscription::{Message, OrderMetrics, Subscribers, Unclaimed};
-use crate::targets::{TargetGroup, TargetState};
+use crate::targets::{MetricsPlace, TargetGroup, TargetState};
 use crate::verify::tests::flawless;
 use binomesh_routing::packet::Confirmation;
 
@@ -39,8 +39,11 @@ fn scrape(report: &NodeReport) -> Scrape {
 }
 
 fn target() -> TargetGroup {
-    let place = ("10.0.0.7:9464".to_owned(), true);
-    TargetGroup::new(("node-7", "test.local"), TargetState::Lost, place)
+    let place = MetricsPlace {
+        address: "10.0.0.7:9464".to_owned(),
+        is_tls: true,
+    };
+    TargetGroup::new("node-7", "test.local", TargetState::Lost, place)
 }
 
 /// What the scripted loop was asked to send.

@@ -14,8 +14,8 @@ use rcgen::{
 use serde::Serialize;
 
 use super::{CertificateError, Validity, check_room, named, save};
-use crate::credentials::{monitor_form, node_uri};
 use crate::settings::check_name;
+use crate::spiffe::{monitor_form, node_uri};
 
 /// Whom a certificate is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -121,11 +121,19 @@ fn files(role: Role) -> [String; 2] {
 /// of them verify a host's name, and addresses change.
 const SERVER_NAME: &str = "binomesh";
 
+/// An authority that certifies.
+pub(super) struct Certifier<'a, S> {
+    pub(super) issuer: &'a Issuer<'a, S>,
+    pub(super) trust_domain: &'a str,
+    /// Its own certificate.
+    pub(super) certificate_pem: &'a str,
+}
+
 /// A new key for somebody, and its certificate.
 pub(super) fn leaf<S: SigningKey>(
-    issuer: &Issuer<'_, S>,
-    (trust_domain, authority_pem): (&str, &str),
-    (role, name): (Role, &str),
+    authority: &Certifier<'_, S>,
+    role: Role,
+    name: &str,
     validity: Validity,
 ) -> Result<Issued, CertificateError> {
     check_name(name)?;
@@ -139,17 +147,17 @@ pub(super) fn leaf<S: SigningKey>(
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = role.usages();
-    let uri = role.uri(trust_domain, name);
+    let uri = role.uri(authority.trust_domain, name);
     params.subject_alt_names = vec![SanType::URI(uri.try_into()?)];
     if role == Role::Node {
         let server_name = SanType::DnsName(SERVER_NAME.try_into()?);
         params.subject_alt_names.push(server_name);
     }
     let key = KeyPair::generate_for(role.algorithm())?;
-    let certificate = params.signed_by(&key, issuer)?;
+    let certificate = params.signed_by(&key, authority.issuer)?;
     Ok(Issued {
         certificate_pem: certificate.pem(),
         key_pem: key.serialize_pem(),
-        authority_pem: authority_pem.to_owned(),
+        authority_pem: authority.certificate_pem.to_owned(),
     })
 }

@@ -21,7 +21,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use zeroize::Zeroizing;
 
-use super::{CertificateError, Issued, Role, Validity, authority_params, leaf};
+use super::{CertificateError, Certifier, Issued, Role, Validity, authority_params, leaf};
 use crate::files;
 use crate::settings::SecretSource;
 
@@ -170,8 +170,12 @@ impl JobAuthority {
     /// Certify this process.
     pub fn issue(&self, name: &str) -> Result<Issued, CertificateError> {
         let validity = Validity::days(VALID_DAYS);
-        let authority = (&*self.trust_domain, &*self.certificate_pem);
-        leaf(&self.issuer, authority, (Role::Node, name), validity)
+        let authority = Certifier {
+            issuer: &self.issuer,
+            trust_domain: &self.trust_domain,
+            certificate_pem: &self.certificate_pem,
+        };
+        leaf(&authority, Role::Node, name, validity)
     }
 }
 

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use binomesh_routing::packet::Confirmation;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 
 use super::collective::{AgreeFlags, BarrierFlags, CollectivesFlags, GatherFlags, ReduceFlags};
 use super::job::ExecFlags;
@@ -21,6 +23,13 @@ use crate::shape::Shape;
 /// The longest time that can be asked for: a year. What is added to the clock must
 /// not overflow it.
 pub(super) const SECONDS_MAX: u64 = 365 * 24 * 3600;
+
+/// The names of the strategies, each with its help.
+fn strategies() -> impl TypedValueParser<Value = Strategy> {
+    let about = |strategy: Strategy| strategy.about().trim_end_matches('.');
+    let value = |strategy: Strategy| PossibleValue::new(strategy.name()).help(about(strategy));
+    PossibleValuesParser::new(Strategy::ALL.map(value)).try_map(|name| name.parse::<Strategy>())
+}
 
 /// A resilient communication layer for clusters.
 #[derive(Debug, Parser)]
@@ -269,6 +278,19 @@ pub(super) struct RunFlags {
     /// The settings; see deploy/node.toml.
     #[arg(long, env = "BINOMESH_CONFIG")]
     pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) settings: SettingFlags,
+    #[command(flatten)]
+    pub(super) place: LaunchFlags,
+    /// A command to run once the node is a member.
+    #[arg(last = true)]
+    pub(super) command: Vec<OsString>,
+}
+
+/// Settings that flags override. Each field has the name and the type of its setting, so a
+/// flag for another one is a field more here.
+#[derive(Debug, Clone, Args, Serialize)]
+pub(super) struct SettingFlags {
     /// The node's name.
     #[arg(long)]
     pub(super) name: Option<String>,
@@ -314,11 +336,6 @@ pub(super) struct RunFlags {
     /// Leave when standard input closes.
     #[arg(long)]
     pub(super) watch_stdin: bool,
-    #[command(flatten)]
-    pub(super) place: LaunchFlags,
-    /// A command to run once the node is a member.
-    #[arg(last = true)]
-    pub(super) command: Vec<OsString>,
 }
 
 /// Whom to ask.
@@ -408,7 +425,7 @@ pub(super) struct BroadcastFlags {
     #[command(flatten)]
     pub(super) target: Target,
     /// In which order it goes to the nodes; auto is binomial.
-    #[arg(long, value_enum, default_value_t = Strategy::Auto)]
+    #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
     /// Ask the applications for answers and print them, equal ones as one; the same as
     /// `--confirm acknowledged`.
@@ -445,7 +462,7 @@ pub(super) struct PushFlags {
     pub(super) replace: bool,
     /// In which order it goes to the nodes; auto goes by how long it is and how many they
     /// are: `circulant`, unless it is short or they are more than 1,024.
-    #[arg(long, value_enum, default_value_t = Strategy::Auto)]
+    #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
     /// How long a node may take for each step until nobody waits for it any more. The
     /// others get nothing meanwhile, and give up what is silent for two minutes.
@@ -521,6 +538,20 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn flags_that_override_settings_have_their_names() {
+        let parsed = Arguments::try_parse_from(["binomesh", "run"]);
+        let Ok(Command::Run(flags)) = parsed.map(|arguments| arguments.command) else {
+            panic!("`run` needs no flag");
+        };
+        let flags = serde_json::to_value(&flags.settings).expect("texts");
+        let flags = flags.as_object().expect("an object");
+        assert!(flags.len() > 10);
+        for key in flags.keys() {
+            assert!(crate::config::is_setting(key), "{key}");
+        }
+    }
 
     #[test]
     fn the_commands_are_consistent_and_have_examples() {

@@ -34,7 +34,8 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
             force,
         } => {
             let validity = Validity::days(*valid_days);
-            issue(dir, holder.named(), validity, (out, *force))
+            let (role, name) = holder.named();
+            issue(dir, role, name, validity, out, *force)
         }
         CaCommand::Revoke {
             dir,
@@ -44,7 +45,8 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
         } => {
             let out = out.clone().unwrap_or_else(|| dir.join(LIST));
             let validity = Validity::days(*valid_days);
-            revoke(dir, holder.named(), validity, &out)
+            let (role, name) = holder.named();
+            revoke(dir, role, name, validity, &out)
         }
         CaCommand::List { dir, json } => return list(dir, *json),
         CaCommand::JobSecret { out, force } => return job_secret(out.as_deref(), *force),
@@ -56,9 +58,11 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
 /// What was handed out is remembered before, and what was refused is not.
 fn issue(
     dir: &Path,
-    (role, name): (Role, &str),
+    role: Role,
+    name: &str,
     validity: Validity,
-    (out, force): (&Path, bool),
+    out: &Path,
+    force: bool,
 ) -> Result<String, CertificateError> {
     let authority = Authority::load(dir)?;
     let issued = authority.issue_to(role, name, validity)?;
@@ -70,7 +74,7 @@ fn issue(
     let handed_out = || {
         // The certificate and its key come last: without them the other files harm nobody.
         let next = match role {
-            Role::Node => prepared(out, name, (&authority, &ledger))?,
+            Role::Node => prepared(out, name, &authority, &ledger)?,
             Role::Monitor => "nodes with `metrics_tls = true` show it their metrics".to_owned(),
         };
         issued.save_as(role, out, force)?;
@@ -96,7 +100,8 @@ fn issue(
 fn prepared(
     out: &Path,
     name: &str,
-    (authority, ledger): (&Authority, &Ledger),
+    authority: &Authority,
+    ledger: &Ledger,
 ) -> Result<String, CertificateError> {
     let settings = out.join(SETTINGS);
     let is_new = !settings.is_file();
@@ -135,7 +140,8 @@ admin_socket = "admin.sock"
 
 fn revoke(
     dir: &Path,
-    (role, name): (Role, &str),
+    role: Role,
+    name: &str,
     validity: Validity,
     out: &Path,
 ) -> Result<String, CertificateError> {

@@ -88,7 +88,7 @@ async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> 
     let drain = Duration::from_secs(config.drain_seconds);
     let outcome = tokio::select! {
         outcome = lived(&node, job, &mut stop, drain) => outcome,
-        never = renew((&node, &admin), &config, (hangups, recorder)) => match never {},
+        never = renew(&node, &admin, &config, hangups, recorder) => match never {},
         never = service::tell(&node) => match never {},
     };
     admin.stop().await;
@@ -175,9 +175,11 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
 /// that cannot be used are logged, and the node goes on with the former ones; of a token for the
 /// metrics port alone, only that port does.
 async fn renew(
-    running: (&Node, &Admin),
+    node: &Node,
+    admin: &Admin,
     config: &NodeConfig,
-    (mut hangups, recorder): (Signal, SharedRecorder),
+    mut hangups: Signal,
+    recorder: SharedRecorder,
 ) -> Infallible {
     let is_job = config.job_secret.is_some();
     let mut pause = if is_job { JOB_RENEWAL } else { Duration::MAX };
@@ -186,7 +188,7 @@ async fn renew(
             Some(()) = hangups.recv() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        let renewed = renew_once(running, config.clone()).await;
+        let renewed = renew_once(node, admin, config.clone()).await;
         let outcome = if renewed.is_ok() { "ok" } else { "failed" };
         recording(Some(&recorder), || {
             catalogue::CREDENTIAL_RELOADS.with([outcome]).increment(1);
@@ -223,7 +225,7 @@ enum NotRenewed {
     MetricsPort(AdmissionError),
 }
 
-async fn renew_once((node, admin): (&Node, &Admin), config: NodeConfig) -> Result<(), NotRenewed> {
+async fn renew_once(node: &Node, admin: &Admin, config: NodeConfig) -> Result<(), NotRenewed> {
     let load = move || {
         let credentials = Credentials::load(&config)?;
         let admission = Admission::of(&config, &credentials);
@@ -259,49 +261,23 @@ async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
 /// The settings, and the node's place among how many, if it has one.
 fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failure> {
     let placement = flags.place.placement()?;
-    let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
-    let path =
-        |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let given = |flag: bool| flag.then(|| "true".to_owned());
-    let name = name_of(placement.as_ref(), flags.name.as_ref());
+    let mut settings = flags.settings.clone();
+    let name = name_of(placement.as_ref(), settings.name.as_ref());
     // The sibling tree has at least two children a node; a shape may be a chain.
     let least = if placement.is_some() { 2 } else { 0 };
-    let fanout = flags.fanout.map(|fanout| fanout.max(least));
-    let mut given_flags = flags.place.certified(name.as_deref());
-    given_flags.extend([
-        ("name", flags.name.clone()),
-        ("bind", text(flags.bind.as_ref().map(|it| it as _))),
-        ("parent", text(flags.parent.as_ref().map(|it| it as _))),
-        (
-            "job_secret",
-            text(flags.place.job_secret.as_ref().map(|it| it as _)),
-        ),
+    settings.fanout = settings.fanout.map(|fanout| fanout.max(least));
+    let secret = flags.place.job_secret.as_ref().map(ToString::to_string);
+    let given = Layer::flags(&settings).map_err(Failure::usage)?;
+    let given = given.and(flags.place.certified(name.as_deref())).and([
+        ("job_secret", secret),
         ("job_id", flags.place.job_id.clone()),
-        ("state_dir", path(&flags.state_dir)),
-        ("admin_socket", path(&flags.admin_socket)),
-        ("metrics", text(flags.metrics.as_ref().map(|it| it as _))),
-        ("profile", text(flags.profile.as_ref().map(|it| it as _))),
-        (
-            "max_children",
-            text(flags.max_children.as_ref().map(|it| it as _)),
-        ),
-        ("router", text(flags.router.as_ref().map(|it| it as _))),
-        ("fanout", fanout.map(|fanout| fanout.to_string())),
-        (
-            "signatures",
-            text(flags.signatures.as_ref().map(|it| it as _)),
-        ),
-        ("threads", text(flags.threads.as_ref().map(|it| it as _))),
-        ("log", flags.log.clone()),
-        ("log_json", given(flags.log_json)),
-        ("watch_stdin", given(flags.watch_stdin)),
     ]);
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = Layer::environment(variables).map_err(Failure::usage)?;
     let mut layers = Layers {
         environment,
-        flags: Layer::flags(given_flags),
+        flags: given,
         ..Layers::default()
     };
     if let Some(placement) = &placement {
@@ -309,10 +285,12 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
         let given = flags.place.bootstrap;
         let bootstrap = given.or_else(|| bootstrap(file, &layers.environment));
         let bootstrap = bootstrap.unwrap_or(Bootstrap::Tree);
-        layers.placed = flags.place.placed(placement, bootstrap, flags.fanout)?;
+        layers.placed = flags
+            .place
+            .placed(placement, bootstrap, flags.settings.fanout)?;
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let has_both = (flags.state_dir.is_some() || is_set("BINOMESH_STATE_DIR"))
-            && (flags.admin_socket.is_some() || is_set("BINOMESH_ADMIN_SOCKET"));
+        let has_both = (settings.state_dir.is_some() || is_set("BINOMESH_STATE_DIR"))
+            && (settings.admin_socket.is_some() || is_set("BINOMESH_ADMIN_SOCKET"));
         layers.defaults = LaunchFlags::defaults(placement, flags.config.is_some() || has_both)?;
     }
     let config = load(flags.config.as_deref(), layers).map_err(Failure::usage)?;

@@ -52,7 +52,7 @@ impl Tally {
         })
     }
 
-    fn count(&mut self, (node, event): (String, SubscriptionEvent)) {
+    fn count(&mut self, node: String, event: SubscriptionEvent) {
         match event {
             SubscriptionEvent::Delivery(Delivery { id, blake3, .. }) => {
                 self.hashes.insert(id.clone(), blake3);
@@ -64,8 +64,8 @@ impl Tally {
     }
 
     pub(super) fn take_waiting(&mut self) {
-        while let Ok(event) = self.incoming.try_recv() {
-            self.count(event);
+        while let Ok((node, event)) = self.incoming.try_recv() {
+            self.count(node, event);
         }
     }
 
@@ -100,7 +100,7 @@ impl Tally {
                 (now() + LINGER).min(deadline)
             };
             match tokio::time::timeout_at(until, self.incoming.recv()).await {
-                Ok(Some(event)) => self.count(event),
+                Ok(Some((node, event))) => self.count(node, event),
                 _ => return reached,
             }
         }
@@ -108,8 +108,10 @@ impl Tally {
 
     pub(super) async fn linger(&mut self) {
         let until = now() + LINGER;
-        while let Ok(Some(event)) = tokio::time::timeout_at(until, self.incoming.recv()).await {
-            self.count(event);
+        while let Ok(Some((node, event))) =
+            tokio::time::timeout_at(until, self.incoming.recv()).await
+        {
+            self.count(node, event);
         }
     }
 

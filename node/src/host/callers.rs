@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::{Host, now};
 use crate::catalogue;
-use crate::collective::{
-    Action, CollectiveError, CollectiveOutcome, CollectiveView, Given, Missing, Request, placed,
-};
 use crate::command::Destination;
+use crate::command::collective::{
+    Action, CollectiveError, CollectiveOutcome, CollectiveView, Given, Missing, Request,
+};
 use crate::peer::Input;
 use crate::report::epoch_name;
 use crate::scrape::Scrape;
@@ -329,4 +329,16 @@ fn missing(all: &[(PeerId, Class)], name: impl Fn(PeerId) -> String) -> Vec<Miss
         state: class.name().to_owned(),
     });
     missing.collect()
+}
+
+/// The parts that a caller gives, by the places of their receivers.
+fn placed(
+    parts: Vec<(Destination, Bytes)>,
+    place: impl Fn(&Destination) -> Option<u32>,
+) -> Result<BTreeMap<u32, Bytes>, CollectiveError> {
+    let placed = parts.into_iter().map(|(to, part)| match place(&to) {
+        Some(place) => Ok((place, part)),
+        None => Err(CollectiveError::NoMember(to.to_string())),
+    });
+    placed.collect()
 }

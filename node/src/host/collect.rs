@@ -44,6 +44,12 @@ pub(super) struct Settled {
     pub(super) reply: Reply,
 }
 
+/// What is known of a message, with the answers that have come to it.
+pub(super) struct Collected {
+    pub(super) settled: Settled,
+    pub(super) heard: BTreeMap<PeerId, Heard>,
+}
+
 /// All messages that answers are collected for, by sequence. At most
 /// [`Collections::MAX`], then no further one is accepted; of answers beyond
 /// [`Collections::MAX_BYTES`] only that they came is kept.
@@ -197,10 +203,7 @@ impl Collections {
     }
 
     /// Take those that everybody who has them has answered, or whose time is over.
-    pub(super) fn take_finished(
-        &mut self,
-        now: Instant,
-    ) -> Vec<(Settled, BTreeMap<PeerId, Heard>)> {
+    pub(super) fn take_finished(&mut self, now: Instant) -> Vec<Collected> {
         while let Some((until, sequence)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(until, sequence));
             self.finished.insert(sequence);
@@ -213,12 +216,12 @@ impl Collections {
     }
 
     /// Take all that the relay is done with: nobody can answer any more.
-    pub(super) fn take_all(&mut self) -> Vec<(Settled, BTreeMap<PeerId, Heard>)> {
+    pub(super) fn take_all(&mut self) -> Vec<Collected> {
         let all: Vec<u64> = self.open.keys().copied().collect();
         all.into_iter().filter_map(|at| self.take(at)).collect()
     }
 
-    fn take(&mut self, sequence: u64) -> Option<(Settled, BTreeMap<PeerId, Heard>)> {
+    fn take(&mut self, sequence: u64) -> Option<Collected> {
         let collection = self.open.remove(&sequence)?;
         self.due.remove(&(collection.until, sequence));
         for heard in collection.heard.values() {
@@ -226,7 +229,10 @@ impl Collections {
                 self.contents.release(reply);
             }
         }
-        Some((collection.settled?, collection.heard))
+        Some(Collected {
+            settled: collection.settled?,
+            heard: collection.heard,
+        })
     }
 }
 
@@ -270,7 +276,7 @@ mod tests {
         all.hear(1, peer(2), Said::Missed);
         all.hear(1, peer(2), Said::Taken);
         let finished = all.take_finished(start);
-        let [(_, heard)] = &finished[..] else {
+        let [Collected { heard, .. }] = &finished[..] else {
             panic!("one is finished");
         };
         let expected = [(peer(1), Heard::Taken), (peer(2), Heard::Not("missed"))];
@@ -295,7 +301,7 @@ mod tests {
         all.hear(1, peer(3), Said::Taken);
         let finished = all.take_finished(start);
         assert_eq!(finished.len(), 1);
-        assert_eq!(finished[0].1[&peer(2)], Heard::Not("down"));
+        assert_eq!(finished[0].heard[&peer(2)], Heard::Not("down"));
     }
 
     #[tokio::test]
@@ -338,7 +344,7 @@ mod tests {
             all.settle(sequence, settled(&[2]));
             let finished = all.take_finished(until);
             assert!(
-                matches!(finished[0].1[&peer(2)], Heard::Reply(_)),
+                matches!(finished[0].heard[&peer(2)], Heard::Reply(_)),
                 "{sequence}"
             );
         }

@@ -6,9 +6,9 @@ use binomesh_overlay::PeerId;
 use binomesh_routing::roster::Roster;
 use tokio::time::Instant;
 
-use crate::credentials::id_of;
 use crate::report::Absent;
 use crate::settings;
+use crate::spiffe::id_of;
 
 /// The expected hosts but this node, and when they were members.
 #[derive(Debug, Default)]

@@ -16,9 +16,8 @@ use tokio::time::Instant;
 use super::answer::Answers;
 use super::outage::Outages;
 use super::receipts::LastNames;
-use super::{Host, now, open};
+use super::{Ended, Host, now, open};
 use crate::catalogue;
-use crate::node::Ended;
 use crate::peer::{Input, Timer};
 
 /// A member begins another life at most once in this time. An owner of its key can show it

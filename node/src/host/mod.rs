@@ -26,6 +26,7 @@ mod readiness;
 mod receipts;
 mod refusals;
 mod report;
+mod seat;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -46,12 +47,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalogue;
 use crate::command::Command;
-use crate::credentials::id_of;
 use crate::expiry::Expiry;
-use crate::node::{Ended, Opened, Seat, StartError};
 use crate::peer::{Input, Out, Peer, Timer};
 use crate::report::PlacementView;
 use crate::settings::NodeConfig;
+use crate::spiffe::id_of;
 use crate::state::NodeState;
 use crate::subscription::{OrderMetrics, Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
@@ -67,6 +67,8 @@ use queue::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
+pub use seat::{Ended, StartError};
+pub(crate) use seat::{Opened, Seat};
 use targets::LostMembers;
 
 /// Transport events handled before timers and commands get their turn.

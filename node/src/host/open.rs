@@ -10,7 +10,6 @@ use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
 use binomesh_routing::shape::Fanout;
 
-use super::Host;
 use super::answer::Answers;
 use super::callers::Callers;
 use super::collect::Collections;
@@ -23,11 +22,11 @@ use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use super::targets::{LostMembers, told};
-use crate::credentials::id_of;
+use super::{Host, Opened, Seat, StartError};
 use crate::expiry::Expiry;
-use crate::node::{Opened, Seat, StartError};
 use crate::peer::Peer;
 use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
+use crate::spiffe::id_of;
 use crate::state::wall_clock_seconds;
 use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
@@ -229,9 +228,7 @@ fn seed_of(me: PeerId, boot: u64) -> u64 {
 pub(super) fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> routing::Config {
     routing::Config {
         payload_max: config.max_payload_bytes,
-        router: config
-            .custom_router
-            .unwrap_or_else(|| config.router.chosen()),
+        router: config.router.chosen(),
         fanout: Fanout::new(config.fanout).unwrap_or(Fanout::TWO),
         planted,
         ..routing::Config::default()

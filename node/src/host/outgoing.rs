@@ -19,8 +19,8 @@ use super::queue::{Open, Waiting};
 use super::{Host, now};
 use crate::catalogue;
 use crate::command::{Destination, Due, Outgoing, SendError};
-use crate::credentials::id_of;
 use crate::report::Receipt;
+use crate::spiffe::id_of;
 
 pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
@@ -127,7 +127,7 @@ impl Host {
             strategy: oldest
                 .outgoing
                 .strategy
-                .of(self.config.fanout, oldest.outgoing.left),
+                .strategy(self.config.fanout, oldest.outgoing.left),
             due: self.due_of(oldest),
             confirmation: oldest.outgoing.confirmation,
             is_ordered: oldest.outgoing.is_ordered,

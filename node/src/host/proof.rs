@@ -6,8 +6,8 @@ use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFaile
 
 use super::Host;
 use crate::catalogue;
+use crate::command::RenewError;
 use crate::expiry::Expiry;
-use crate::node::RenewError;
 use crate::peer::Input;
 use crate::settings::Signatures;
 use crate::state::wall_clock_seconds;

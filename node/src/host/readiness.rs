@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::Host;
 use crate::catalogue;
-use crate::credentials::id_of;
 use crate::settings::Seed;
+use crate::spiffe::id_of;
 
 /// How long a node may be unready before that is logged: a restart or a new epoch takes
 /// less at the default profile (guess).

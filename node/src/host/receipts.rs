@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::answer::{Answer, is_answer, said};
-use super::collect::{Heard, Settled};
+use super::collect::{Collected, Heard, Settled};
 use super::{Host, now};
 use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
@@ -104,7 +104,8 @@ impl Host {
     }
 
     /// Nobody is waited for any more.
-    pub(super) fn tell_collected(&self, (settled, heard): (Settled, BTreeMap<PeerId, Heard>)) {
+    pub(super) fn tell_collected(&self, collected: Collected) {
+        let Collected { settled, heard } = collected;
         let mut receipt = settled.receipt;
         let mut replies: BTreeMap<&Bytes, Vec<String>> = BTreeMap::new();
         let nameless = (receipt.reached_count as usize).saturating_sub(settled.reached.len());

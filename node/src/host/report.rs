@@ -7,10 +7,10 @@ use binomesh_overlay::{Health, PeerId};
 use super::Host;
 use super::collect::Collections;
 use crate::catalogue;
-use crate::credentials::id_of;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::scrape::Scrape;
 use crate::settings::Seed;
+use crate::spiffe::id_of;
 use crate::state::wall_clock_seconds;
 
 impl Host {

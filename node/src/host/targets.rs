@@ -15,14 +15,11 @@ use tokio::time::Instant;
 
 use super::{Host, now};
 use crate::settings::NodeConfig;
-use crate::targets::{TargetGroup, TargetState, USUAL_PORT};
+use crate::targets::{MetricsPlace as Place, TargetGroup, TargetState, USUAL_PORT};
 
 /// For how long a member that went without a goodbye is a target. A guess: longer than any
 /// alert waits.
 const LOST_FOR: Duration = Duration::from_secs(24 * 3600);
-
-/// An address, and whether it is read over TLS.
-type Place = (String, bool);
 
 /// The members that went without a goodbye, with what was known of them then.
 #[derive(Debug, Default)]
@@ -87,7 +84,7 @@ impl Host {
         self.note_lost();
         let mut all: BTreeMap<String, TargetGroup> = BTreeMap::new();
         let mut add = |name: String, state, place: Place| {
-            let group = TargetGroup::new((&name, &self.trust_domain), state, place);
+            let group = TargetGroup::new(&name, &self.trust_domain, state, place);
             all.entry(name).or_insert(group);
         };
         if let Some(place) = self.own_place() {
@@ -134,7 +131,8 @@ impl Host {
     /// Where the metrics of a peer are, if it has said so.
     fn place_of(&self, peer: PeerId) -> Option<Place> {
         let (address, is_tls) = self.transport.contact(peer)?.metrics_at()?;
-        Some((address.to_string(), is_tls))
+        let address = address.to_string();
+        Some(Place { address, is_tls })
     }
 
     /// Where this node serves its own. Its name stands for a host that nobody has named.
@@ -146,7 +144,8 @@ impl Host {
             Some(ip) => SocketAddr::new(ip.to_canonical(), bound.port()).to_string(),
             None => format!("{}:{}", self.config.name, bound.port()),
         };
-        Some((address, self.config.has_guarded_metrics()))
+        let is_tls = self.config.has_guarded_metrics();
+        Some(Place { address, is_tls })
     }
 
     /// Where those of a host should be that has never been heard of: served as this node's, at
@@ -159,7 +158,8 @@ impl Host {
             Some(at) => SocketAddr::new(at.ip(), port).to_string(),
             None => format!("{name}:{port}"),
         };
-        (address, self.config.has_guarded_metrics())
+        let is_tls = self.config.has_guarded_metrics();
+        Place { address, is_tls }
     }
 }
 
@@ -172,8 +172,11 @@ mod tests {
         let peers = ["a", "b"].map(PeerId::of_uri);
         let mut lost = LostMembers::default();
         let began = now();
-        let known =
-            |place: &'static str| move |_| ("a".to_owned(), Some((place.to_owned(), false)));
+        let place = |address: &str| Place {
+            address: address.to_owned(),
+            is_tls: false,
+        };
+        let known = |address: &'static str| move |_| ("a".to_owned(), Some(place(address)));
         lost.note(peers[..1].iter().copied(), began, known("before"));
         let later = began + LOST_FOR / 2;
         lost.note(peers.into_iter(), later, known("after"));
@@ -185,7 +188,7 @@ mod tests {
         };
         let seen = places(later);
         assert_eq!(seen.len(), 2);
-        assert_eq!(seen[&peers[0]], Some(("before".to_owned(), false)));
+        assert_eq!(seen[&peers[0]], Some(place("before")));
         let second = places(began + LOST_FOR);
         assert_eq!(second.into_keys().collect::<Vec<_>>(), [peers[1]]);
         // One that is back is none any more, and is lost anew after that.

@@ -29,7 +29,15 @@ pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
             return Err(wrong(ORDINAL, problem, remedy));
         }
     };
-    peers::placed(origin, &hosts, (ORDINAL, ordinal), request.port)
+    peers::placed(
+        origin,
+        &hosts,
+        peers::Ordinal {
+            value: ordinal,
+            origin: ORDINAL,
+        },
+        request.port,
+    )
 }
 
 /// `--launch hosts:LIST`: the ordinal is the place of this host in the list.
@@ -51,7 +59,15 @@ pub(super) fn place(
         Some(ordinal) => (ORDINAL, ordinal),
         None => (HOST, own(environment, &hosts)?),
     };
-    peers::placed(LAUNCH, &hosts, (from, ordinal), request.port)
+    peers::placed(
+        LAUNCH,
+        &hosts,
+        peers::Ordinal {
+            value: ordinal,
+            origin: from,
+        },
+        request.port,
+    )
 }
 
 /// The place of this host. A full name and its first part are the same host, if only one entry

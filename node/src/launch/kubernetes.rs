@@ -30,7 +30,15 @@ pub(super) fn place(
              'mesh-{}.mesh:7400', and --size with the number of replicas",
         ));
     };
-    peers::placed(PEERS, &hosts, (from, ordinal), request.port)
+    peers::placed(
+        PEERS,
+        &hosts,
+        peers::Ordinal {
+            value: ordinal,
+            origin: from,
+        },
+        request.port,
+    )
 }
 
 /// The number at the end of a pod's name.

@@ -50,7 +50,15 @@ pub(super) fn place(
         }
     };
     let hosts = filled(origin, hosts, size)?;
-    let placement = peers::placed(origin, &hosts, (&variable(RANK), rank), request.port)?;
+    let placement = peers::placed(
+        origin,
+        &hosts,
+        peers::Ordinal {
+            value: rank,
+            origin: &variable(RANK),
+        },
+        request.port,
+    )?;
     if placement.local != local {
         let problem = format!(
             "is {local}, and the list in {origin} makes rank {rank} number {} at its host, {}",

@@ -171,14 +171,21 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
     }
 }
 
-/// The placement of `ordinal` among the nodes of these hosts. `origin` holds the list, and
-/// `from` the ordinal.
+/// The place of a node in a list, from 0.
+pub(super) struct Ordinal<'a> {
+    pub(super) value: u32,
+    /// The flag or variable that says so.
+    pub(super) origin: &'a str,
+}
+
+/// The placement of a node among those of these hosts. `origin` holds the list.
 pub(super) fn placed(
     origin: &str,
     hosts: &[Host],
-    (from, ordinal): (&str, u32),
+    ordinal: Ordinal<'_>,
     port: u16,
 ) -> Result<Placement, ConfigError> {
+    let (from, ordinal) = (ordinal.origin, ordinal.value);
     let mut at_host: BTreeMap<&str, u32> = BTreeMap::new();
     let mut locals = Vec::new();
     let mut peers: Vec<Seed> = Vec::new();
@@ -186,7 +193,7 @@ pub(super) fn placed(
         for index in 0..host.slots {
             let count = at_host.entry(&host.host).or_default();
             let local = std::mem::replace(count, *count + 1);
-            peers.push(seed(origin, host, (local, index), port)?);
+            peers.push(seed(origin, host, local, index, port)?);
             locals.push(local);
         }
     }
@@ -204,12 +211,8 @@ pub(super) fn placed(
     })
 }
 
-fn seed(
-    origin: &str,
-    host: &Host,
-    (local, index): (u32, u32),
-    port: u16,
-) -> Result<Seed, ConfigError> {
+/// The node that is the `local`th of its host and the `index`th of this entry.
+fn seed(origin: &str, host: &Host, local: u32, index: u32, port: u16) -> Result<Seed, ConfigError> {
     // A port in the list is that of the first node of its entry.
     let (first, number) = match host.port {
         Some(first) => (first, index),

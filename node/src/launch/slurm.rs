@@ -64,7 +64,10 @@ pub(super) fn place(
     peers::placed(
         &named(NODELIST),
         &hosts,
-        (&named(LOCAL), before + local),
+        peers::Ordinal {
+            value: before + local,
+            origin: &named(LOCAL),
+        },
         request.port,
     )
 }

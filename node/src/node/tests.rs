@@ -4,6 +4,7 @@ use super::*;
 use crate::certificate::{Authority, Validity};
 use crate::command::Due;
 use crate::subscription::{OrderMetrics, Subscriber};
+use binomesh_overlay::quic::Executor;
 
 /// A config whose credentials exist, and the folder that holds them.
 pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {

@@ -82,7 +82,7 @@ impl Sink {
 }
 
 impl Incoming {
-    pub(super) fn begin(sink: Sink, (size, replace): (Option<u64>, bool)) -> Self {
+    pub(super) fn begin(sink: Sink, size: Option<u64>, replace: bool) -> Self {
         Self {
             sink,
             replace,
@@ -95,7 +95,7 @@ impl Incoming {
     }
 
     /// Whether a piece speaks of the same.
-    pub(super) fn is(&self, (size, replace): (Option<u64>, bool)) -> bool {
+    pub(super) fn is(&self, size: Option<u64>, replace: bool) -> bool {
         self.size == size && self.replace == replace
     }
 
@@ -284,7 +284,7 @@ mod tests {
 
     fn begin(folder: &Path, size: u64) -> Incoming {
         let sink = Sink::file(folder, "x", false).unwrap();
-        Incoming::begin(sink, (Some(size), false))
+        Incoming::begin(sink, Some(size), false)
     }
 
     fn listed(folder: &Path) -> Vec<String> {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn what_goes_nowhere_is_checked_all_the_same() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
+            let mut incoming = Incoming::begin(Sink::Nowhere, None, false);
             for at in order {
                 incoming.write(at, &Bytes::from(vec![at as u8])).unwrap();
             }
@@ -339,7 +339,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let piece = super::super::PIECE_BYTES;
         assert!(!begin(dir.path(), 9).is_quick(1));
-        let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
+        let mut incoming = Incoming::begin(Sink::Nowhere, None, false);
         assert!(incoming.is_quick(piece) && !incoming.is_quick(piece + 1));
         incoming.write(1, &bytes(1)).unwrap();
         assert!(!incoming.is_quick(1));
@@ -376,7 +376,7 @@ mod tests {
         let full = std::fs::File::options().write(true).open("/dev/full");
         let file = NamedTempFile::from_parts(full.unwrap(), TempPath::try_from_path(part).unwrap());
         let sink = Sink::File { file, place };
-        let mut incoming = Incoming::begin(sink, (Some(4), false));
+        let mut incoming = Incoming::begin(sink, Some(4), false);
         let refused = incoming.write(0, &bytes(4)).unwrap_err();
         let is_told = refused.contains("/x") && refused.contains("No space left");
         assert!(is_told, "{refused}");
@@ -412,7 +412,7 @@ mod tests {
         );
         assert_eq!(std::fs::read(&place).unwrap(), b"old");
         let sink = Sink::file(dir.path(), "x", true).unwrap();
-        let mut new = Incoming::begin(sink, (Some(1), true));
+        let mut new = Incoming::begin(sink, Some(1), true);
         new.write(0, &Bytes::from_static(b"a")).unwrap();
         new.finish(1, hash).unwrap();
         assert_eq!(std::fs::read(&place).unwrap(), b"a");
@@ -449,7 +449,7 @@ mod tests {
             (None, 3, false),
             (Some(3), 2, false),
         ] {
-            let mut incoming = Incoming::begin(Sink::Nowhere, (said, false));
+            let mut incoming = Incoming::begin(Sink::Nowhere, said, false);
             for (at, bytes) in [(0, ""), (1, "b"), (1, ""), (0, ""), (0, "a"), (2, "")] {
                 incoming.write(at, &Bytes::from(bytes)).unwrap();
             }
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_in_memory_ahead_of_its_turn_is_bounded() {
-        let mut incoming = Incoming::begin(Sink::Nowhere, (None, false));
+        let mut incoming = Incoming::begin(Sink::Nowhere, None, false);
         let piece = bytes(AHEAD_MAX / 4);
         let place = |number: usize| (1 + number * piece.len()) as u64;
         for number in 0..4 {

@@ -1,7 +1,12 @@
 //! In which order a push goes to the members, and in pieces of which length.
 
+use binomesh_routing::strategy::Strategy as Known;
+
 use super::{BLOCK_BYTES, BLOCKS, PIECE_BYTES, WINDOW};
 use crate::settings::Strategy;
+
+/// Up to so many members [`Strategy::Circulant`] is what it says.
+const CIRCULANT_MAX: u32 = Known::CIRCULANT_MAX;
 
 /// How a push is sent; chosen once, at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +66,7 @@ fn soonest(population: u32, size: Option<u64>) -> Strategy {
     let tree = (pieces(PIECE_BYTES).saturating_add(levels - 1)).saturating_mul(2);
     if levels == 1 || pieces(BLOCK_BYTES) == 1 {
         Strategy::Binomial
-    } else if population <= Strategy::CIRCULANT_MAX {
+    } else if population <= CIRCULANT_MAX {
         Strategy::Circulant
     } else if pieces(PIECE_BYTES).saturating_mul(levels) < tree {
         Strategy::Binomial

@@ -257,8 +257,8 @@ impl Desk {
         let begun = Begun { key, origin_name };
         let to = (confirmation == Confirmation::Acknowledged).then_some(id);
         let answer = match head.part {
-            Part::At(at) => self.write(begun, head, (at, bytes), to).await,
-            Part::End { size, hash } => self.finish(begun, head, (size, hash), to).await,
+            Part::At(at) => self.write(begun, head, at, bytes, to).await,
+            Part::End { size, hash } => self.finish(begun, head, size, hash, to).await,
             Part::Abandoned => {
                 if self.open.remove(&key).is_some() {
                     self.node.push_counts().files_failed.increment(1);
@@ -275,7 +275,7 @@ impl Desk {
     fn coming(&mut self, begun: Begun, head: &Head) -> Result<Box<Incoming>, String> {
         let key = begun.key;
         if let Some((incoming, _)) = self.open.remove(&key) {
-            if incoming.is((head.size, head.replace)) {
+            if incoming.is(head.size, head.replace) {
                 return Ok(incoming);
             }
             let reason = "pieces contradict each other";
@@ -298,15 +298,15 @@ impl Desk {
                 return Err("it had begun before this node took it".to_owned());
             }
             Target::Readers(readers) => {
-                let what = (&*head.name, head.size);
-                let whose = (key.0, begun.origin_name);
-                let (feed, reader) = stream(what, whose, self.answers.clone());
+                let answers = self.answers.clone();
+                let name = begun.origin_name;
+                let (feed, reader) = stream(&head.name, head.size, key.0, name, answers);
                 let offered = readers.try_send(reader);
                 offered.map_err(|_| "its application takes no more streams".to_owned())?;
                 Sink::Reader(feed)
             }
         };
-        let incoming = Incoming::begin(sink, (head.size, head.replace));
+        let incoming = Incoming::begin(sink, head.size, head.replace);
         Ok(Box::new(incoming))
     }
 
@@ -315,7 +315,8 @@ impl Desk {
         &mut self,
         begun: Begun,
         head: Head,
-        (at, bytes): (u64, Bytes),
+        at: u64,
+        bytes: Bytes,
         to: Option<PacketId<PeerId>>,
     ) -> Option<Answer> {
         let (key, length) = (begun.key, bytes.len() as u64);
@@ -357,7 +358,8 @@ impl Desk {
         &mut self,
         begun: Begun,
         head: Head,
-        (size, hash): (u64, [u8; 32]),
+        size: u64,
+        hash: [u8; 32],
         to: Option<PacketId<PeerId>>,
     ) -> Option<Answer> {
         let key = begun.key;

@@ -17,7 +17,7 @@ use super::{
     InvalidFileName, MARK_BYTES, PushFailure, PushOptions, PushReport, TOPIC, check_file_name, now,
 };
 use crate::command::{Destination, Due, SendError, SendOptions};
-use crate::node::{Node, PublishHandle};
+use crate::node::{Node, PublishHandle, Unasked};
 use crate::report::{Absent, Receipt};
 use crate::topic::Topic;
 
@@ -64,9 +64,9 @@ pub async fn send(
     }
     let started = now();
     let mut push = Push::new(node, options);
-    let pushed = push.run(source, &mut progress).await?;
+    let (size, hash) = push.run(source, &mut progress).await?;
     push.is_over = true;
-    let report = push.report(pushed, started);
+    let report = push.report(size, hash, started);
     let counts = node.push_counts();
     match report.is_complete() {
         true => counts.complete.increment(1),
@@ -192,7 +192,7 @@ impl<'a> Push<'a> {
             size,
             hash: *hash.as_bytes(),
         };
-        self.send_piece(self.head(part).buffer().into(), size, (true, true));
+        self.send_piece(self.head(part).buffer().into(), size, true, true);
         self.settle_all(progress).await?;
         Ok((size, hash))
     }
@@ -206,14 +206,14 @@ impl<'a> Push<'a> {
         if cut.end >= self.mark {
             self.mark += MARK_BYTES;
         }
-        self.send_piece(cut.payload, cut.end, (is_marked, false));
+        self.send_piece(cut.payload, cut.end, is_marked, false);
     }
 
-    fn send_piece(&mut self, payload: Bytes, end: u64, (is_marked, is_end): (bool, bool)) {
+    fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool, is_end: bool) {
         let left = self.order.left(self.options.size_bytes, end, self.pieces);
         self.pieces = self.pieces.saturating_add(1);
         self.sent.push_back(Sent {
-            handle: self.publish(payload.clone(), is_marked, (left, is_end)),
+            handle: self.publish(payload.clone(), is_marked, left, is_end),
             payload,
             is_marked,
             left,
@@ -235,12 +235,7 @@ impl<'a> Push<'a> {
 
     /// Send a piece to all members, also to those that have failed: each passes it on. But once
     /// a member is too slow it goes by name to those that have not failed.
-    fn publish(
-        &self,
-        payload: Bytes,
-        is_marked: bool,
-        (left, is_end): (u32, bool),
-    ) -> PublishHandle {
+    fn publish(&self, payload: Bytes, is_marked: bool, left: u32, is_end: bool) -> PublishHandle {
         let options = self.options_of(is_marked);
         // A member that was called down may be there after all, and have it: the end asks.
         let is_excused = |name: &&String| !(is_end && self.gone.contains(*name));
@@ -248,7 +243,8 @@ impl<'a> Push<'a> {
         let excused: Arc<[String]> = excused.cloned().collect();
         let to = (!self.slow.is_empty()).then(|| self.remaining());
         let to = to.filter(|to| !to.is_empty());
-        self.node.publish_own(payload, options, to, (excused, left))
+        let more = Unasked { excused, left };
+        self.node.publish_own(payload, options, to, more)
     }
 
     /// Who has got something and has not failed.
@@ -317,8 +313,8 @@ impl<'a> Push<'a> {
             }
             Err(error) => return Err(error.into()),
         }
-        let place = (oldest.left, oldest.is_end);
-        oldest.handle = self.publish(oldest.payload.clone(), oldest.is_marked, place);
+        let payload = oldest.payload.clone();
+        oldest.handle = self.publish(payload, oldest.is_marked, oldest.left, oldest.is_end);
         self.sent.push_front(oldest);
         Ok(())
     }
@@ -387,7 +383,7 @@ impl<'a> Push<'a> {
         }
     }
 
-    fn report(&self, (size, hash): (u64, blake3::Hash), started: Instant) -> PushReport {
+    fn report(&self, size: u64, hash: blake3::Hash, started: Instant) -> PushReport {
         let elapsed = (now() - started).as_secs_f64();
         // Who failed once may have got it all the same.
         let failed = self.failed.iter();
@@ -436,9 +432,11 @@ impl Drop for Push<'_> {
                 // Whatever became of it, it is on its way no more.
                 let _ = piece.handle.await;
             }
-            let _ = node
-                .publish_own(word.into(), options, None, (Arc::default(), 0))
-                .await;
+            let more = Unasked {
+                excused: Arc::default(),
+                left: 0,
+            };
+            let _ = node.publish_own(word.into(), options, None, more).await;
         });
     }
 }

@@ -122,8 +122,10 @@ impl State {
 
 /// Both ends of a stream of this name, from this peer, and of this length if that is known.
 pub(super) fn stream(
-    (name, size_bytes): (&str, Option<u64>),
-    (origin, origin_name): (PeerId, Arc<str>),
+    name: &str,
+    size_bytes: Option<u64>,
+    origin: PeerId,
+    origin_name: Arc<str>,
     answers: Answers,
 ) -> (Feed, PushedStream) {
     let shared = Arc::new(Shared {
@@ -298,7 +300,7 @@ mod tests {
     fn begun() -> (Feed, PushedStream, Said) {
         let (answers, said) = mpsc::unbounded_channel();
         let origin = (PeerId::from_bytes([7; 16]), "node-0".into());
-        let (feed, reader) = stream(("x", None), origin, answers);
+        let (feed, reader) = stream("x", None, origin.0, origin.1, answers);
         (feed, reader, said)
     }
 

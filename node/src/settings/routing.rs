@@ -1,155 +1,110 @@
-//! How messages find their way: routers and strategies by the names users know.
+//! How what is routed finds its way: routers by the names that users know.
 
 use std::fmt;
-use std::str::FromStr;
+use std::sync::LazyLock;
 
-use binomesh_routing::router::{self, Chosen};
-use serde::{Deserialize, Serialize};
+use binomesh_routing::router::{Chosen, ROUTERS};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How what is routed finds its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Router {
     /// The best that there is: `binomial`, see docs/routing.md.
     #[default]
     Auto,
-    /// Over the fingers of the binomial graph.
-    Binomial,
-    /// Over the sibling tree, the rule of its paper as it is written.
-    Basic,
-    /// Over the sibling tree, to the neighbour that the rule says is nearest.
-    BasicLeast,
-    /// Over the sibling tree, up, along a ring, and down.
-    Variant,
-    /// Over the sibling tree, the shortest way round the known dead.
-    Aware,
+    /// This router: one of [`ROUTERS`], or one of the user's own. The latter cannot be read
+    /// from text.
+    Of(Chosen),
 }
 
+/// `auto` and the names of all built-in routers.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let names = ROUTERS.iter().map(|router| router.name());
+    std::iter::once(AUTO).chain(names).collect()
+});
+const AUTO: &str = "auto";
+
 impl Router {
+    /// The router of this name, if it is `auto` or built in.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            AUTO => Some(Self::Auto),
+            _ => Chosen::named(name).map(Self::Of),
+        }
+    }
+
     /// The router.
     pub fn chosen(self) -> Chosen {
         match self {
-            Self::Auto | Self::Binomial => Chosen::new(&router::Binomial),
-            Self::Basic => Chosen::new(&router::Basic),
-            Self::BasicLeast => Chosen::new(&router::BasicLeast),
-            Self::Variant => Chosen::new(&router::Variant),
-            Self::Aware => Chosen::new(&router::Aware),
+            Self::Auto => Chosen::default(),
+            Self::Of(chosen) => chosen,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => AUTO,
+            Self::Of(chosen) => chosen.get().name(),
         }
     }
 }
 
 impl fmt::Display for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            other => other.chosen().get().name(),
-        })
+        f.write_str(self.name())
     }
 }
 
-/// In which order a message goes to all members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Strategy {
-    /// The best for what is sent: messages go by `binomial`, files as `push` says.
-    #[default]
-    Auto,
-    /// Over the fingers of the binomial graph: no link is needed besides.
-    Binomial,
-    /// From rank 0 down the sibling tree.
-    SiblingTree,
-    /// As `binomial`, and each passes it on to all its neighbours: members agree
-    /// even if the sender dies. Dear.
-    Flood,
-    /// Each to the next one: for much data where the uplinks are the limit, and few
-    /// members.
-    Chain,
-    /// For much data where the uplinks are the limit: each message takes another way, so
-    /// that every uplink is busy all the time. Up to 1,024 members; above that `binomial`.
-    Circulant,
-}
-
-impl Strategy {
-    /// Up to so many members [`Strategy::Circulant`] is what it says.
-    #[cfg(feature = "push")]
-    pub(crate) const CIRCULANT_MAX: u32 = binomesh_routing::strategy::Strategy::CIRCULANT_MAX;
-
-    /// As the relay knows it: `fanout` is that of a tree, and `left` how many blocks follow by
-    /// `circulant`.
-    pub(crate) const fn of(self, fanout: u32, left: u32) -> binomesh_routing::strategy::Strategy {
-        use binomesh_routing::strategy::Strategy as Known;
-        match self {
-            Self::Auto | Self::Binomial => Known::Binomial,
-            Self::SiblingTree => Known::SiblingTree { fanout },
-            Self::Flood => Known::Flood,
-            Self::Chain => Known::Chain,
-            Self::Circulant => Known::circulant(left),
-        }
+impl Serialize for Router {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            other => other.of(2, 0).name(),
-        })
+impl<'de> Deserialize<'de> for Router {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
     }
 }
 
-impl FromStr for Strategy {
-    type Err = UnknownStrategy;
+#[cfg(feature = "cli")]
+impl clap::ValueEnum for Router {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Router>> = LazyLock::new(|| {
+            NAMES
+                .iter()
+                .filter_map(|name| Router::named(name))
+                .collect()
+        });
+        &ALL
+    }
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = [
-            Self::Auto,
-            Self::Binomial,
-            Self::SiblingTree,
-            Self::Flood,
-            Self::Chain,
-            Self::Circulant,
-        ];
-        let found = known.into_iter().find(|one| one.to_string() == text);
-        found.ok_or_else(|| UnknownStrategy(text.chars().take(64).collect()))
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let about = match self {
+            Self::Auto => "The best that there is: `binomial`, see docs/routing.md",
+            Self::Of(chosen) => chosen.get().about().trim_end_matches('.'),
+        };
+        Some(clap::builder::PossibleValue::new(self.name()).help(about))
     }
 }
-
-/// A strategy that there is not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no strategy {0:?}; known are auto, binomial, sibling-tree, flood, chain and circulant"
-)]
-pub struct UnknownStrategy(String);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_router_and_strategy_has_the_name_by_which_it_is_chosen() {
-        for router in [
-            Router::Auto,
-            Router::Binomial,
-            Router::Basic,
-            Router::BasicLeast,
-            Router::Variant,
-            Router::Aware,
-        ] {
+    fn every_router_is_read_by_the_name_that_is_written() {
+        assert_eq!(NAMES.len(), ROUTERS.len() + 1);
+        for name in NAMES.iter() {
+            let router = Router::named(name).unwrap();
             let written = serde_json::to_value(router).unwrap();
-            assert_eq!(written, router.to_string());
+            assert_eq!(written, *name);
+            assert_eq!(serde_json::from_value::<Router>(written).unwrap(), router);
         }
-        for name in [
-            "auto",
-            "binomial",
-            "sibling-tree",
-            "flood",
-            "chain",
-            "circulant",
-        ] {
-            assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
-        }
-        let error = "star".parse::<Strategy>().unwrap_err().to_string();
-        assert!(error.contains("star") && error.contains("flood"), "{error}");
+        let error = serde_json::from_str::<Router>("\"star\"").unwrap_err();
+        assert!(error.to_string().contains("`basic-least`"), "{error}");
     }
 }

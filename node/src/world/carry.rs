@@ -6,7 +6,7 @@ use binomesh_overlay::lives::{Admission, admission};
 
 use super::life::Host;
 use super::line::{Line, Stream};
-use super::network::Connection;
+use super::network::{Connection, Life};
 use super::{Happening, Id, World};
 use crate::peer::{Input, Message};
 
@@ -61,8 +61,11 @@ impl World {
         if !self.admits(to, from, greeting) || !self.admits(from, to, greeting) {
             return None;
         }
-        let ends = [from, to].map(|id| (id, self.claimed_boot(id)));
-        let link = self.network.connect(ends[0], ends[1], now + greeting);
+        let [one, other] = [from, to].map(|id| Life {
+            id,
+            boot: self.claimed_boot(id),
+        });
+        let link = self.network.connect(one, other, now + greeting);
         for (at, peer) in [(from, to), (to, from)] {
             let boots = (self.boot(at), link.boot_of(peer, at));
             let number = link.number;

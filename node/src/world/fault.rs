@@ -266,7 +266,7 @@ impl World {
                 strangers,
                 seed,
                 ..
-            } => self.flood((*from, *to), *count, *strangers, until, *seed),
+            } => self.flood(*from, *to, *count, *strangers, until, *seed),
             Fault::Lie {
                 node, lie, seed, ..
             } => {
@@ -352,14 +352,7 @@ impl World {
         }
     }
 
-    fn flood(
-        &mut self,
-        (from, to): (Id, Id),
-        count: u32,
-        strangers: u32,
-        until: Duration,
-        seed: u64,
-    ) {
+    fn flood(&mut self, from: Id, to: Id, count: u32, strangers: u32, until: Duration, seed: u64) {
         let mut noise = Noise::new(seed);
         let mut peers = self.everybody();
         let first = peers

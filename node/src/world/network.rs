@@ -89,6 +89,13 @@ pub struct Network {
     number: u64,
 }
 
+/// A life of a peer, as it says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    pub(super) id: Id,
+    pub(super) boot: u64,
+}
+
 /// The one link between two peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connection {
@@ -227,18 +234,14 @@ impl Network {
     }
 
     /// Note a new link between two peers that say to be in these lives.
-    pub(super) fn connect(
-        &mut self,
-        (a, boot_a): (Id, u64),
-        (b, boot_b): (Id, u64),
-        up: Duration,
-    ) -> Connection {
+    pub(super) fn connect(&mut self, one: Life, other: Life, up: Duration) -> Connection {
+        let (a, b) = (one.id, other.id);
         self.number += 1;
         let number = self.number;
         let boots = if a < b {
-            [boot_a, boot_b]
+            [one.boot, other.boot]
         } else {
-            [boot_b, boot_a]
+            [other.boot, one.boot]
         };
         let connection = Connection {
             number,

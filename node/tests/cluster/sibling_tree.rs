@@ -32,7 +32,8 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     let mut config = bed::config(31);
     config.profile = Profile::Default;
     config.grace_seconds = 30;
-    (config.router, config.fanout) = (Router::Aware, 2);
+    config.router = Router::named("aware").unwrap();
+    config.fanout = 2;
     let cluster = formed(config).await;
     let names = by_rank(&verified(&cluster).await.0);
     let dead = [names[1].clone(), names[2].clone()];
@@ -95,7 +96,8 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
 async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
     let _turn = bed::turn().await;
     let mut config = bed::config(20);
-    (config.router, config.fanout) = (Router::Variant, 3);
+    config.router = Router::named("variant").unwrap();
+    config.fanout = 3;
     let cluster = formed(config).await;
     eventually("exactly the links of graph and both trees", async || {
         let (reports, _) = verified(&cluster).await;

@@ -4,8 +4,8 @@
 use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::client::{Client, Events, SubscriptionEvent};
 use binomesh::cluster::Cluster;
-use binomesh::credentials::node_uri;
 use binomesh::report::{Delivery, UnreachedState};
+use binomesh::spiffe::node_uri;
 use binomesh::{NodeReport, Seed, Signatures};
 use binomesh_overlay::quic::{Identity, Notary};
 use binomesh_overlay::{PeerId, Rank};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::ran;
 use super::shown::{self, Document};
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("readable").path();
         if path.is_dir() {

@@ -7,41 +7,7 @@
 //!
 //! Not here: what a node takes for evidence (`overlay::island`).
 
-use serde::{Deserialize, Serialize};
-
-/// How a subtree is tied to the cluster.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-pub enum Evidence {
-    /// At least one node of the subtree has no contact in the overlay, or a child has not
-    /// reported yet.
-    #[default]
-    Unmet,
-    /// Every node of the subtree has a contact in the overlay.
-    Met,
-    /// A node of the subtree has been a member of the cluster in this life.
-    Member,
-}
-
-impl Evidence {
-    /// Any at all, as a transient fault may leave it.
-    pub(crate) const fn scrambled(noise: u64) -> Self {
-        match noise % 3 {
-            0 => Self::Unmet,
-            1 => Self::Met,
-            _ => Self::Member,
-        }
-    }
-
-    /// The evidence of two parts together.
-    pub(super) fn joined(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Member, _) | (_, Self::Member) => Self::Member,
-            (a, b) => a.min(b),
-        }
-    }
-}
+use crate::message::census::Evidence;
 
 /// The evidence of one node, and the last word of its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

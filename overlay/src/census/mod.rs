@@ -20,60 +20,18 @@
 //! Not here: who is a child (`tree`), when the root names an epoch (`overlay`).
 
 mod belonging;
-mod standing;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::message::census::{Evidence, Message, Standing};
 use crate::noise::Noise;
-use crate::overlay::{Out, scrambled_place};
+use crate::seam::Out;
 use crate::{Epoch, Id, Placement, Population, Rank};
 use belonging::Belonging;
-pub use belonging::Evidence;
-pub use standing::Standing;
 
 /// How many frozen counts a node keeps. A placement that echoes an older one is
 /// ignored; the newer size is on its way to the root and brings a new epoch.
 const MAX_FROZEN: usize = 4;
-
-/// A message of the census.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Message<I> {
-    /// To the parent: how many members my subtree has.
-    Size {
-        /// Which count this is.
-        version: u64,
-        /// The members, myself included.
-        size: Population,
-        /// Which ranks of which epoch they hold; unset if I hold none.
-        standing: Option<Standing<I>>,
-        /// How many have no rank but had an earlier life: they may yet find the
-        /// rank that was theirs, and be counted a second time where they were.
-        returning: u32,
-        /// How they are tied to the cluster.
-        evidence: Evidence,
-    },
-    /// To a child: its place.
-    Place {
-        /// Epoch, population and the child's own rank.
-        placement: Placement<I>,
-        /// The child's version that the epoch was counted with.
-        version: u64,
-        /// Whether the overlay is the cluster's, as its root says, and no island.
-        belongs: bool,
-    },
-    /// To a child that the sender can give no rank: what is in force. The child
-    /// may hold a rank in it already, or held one before it restarted.
-    InForce {
-        /// The numbering.
-        epoch: Epoch<I>,
-        /// How many ranks it has.
-        population: Population,
-        /// As in [`Message::Place`].
-        belongs: bool,
-    },
-}
 
 /// A count of a subtree, as it was when its size was told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -111,6 +69,17 @@ pub enum Need {
     Epoch,
 }
 
+/// The numbering in force around a member that has no rank in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InForce<I> {
+    /// Which numbering.
+    pub epoch: Epoch<I>,
+    /// How many ranks it has.
+    pub population: Population,
+    /// Whether that overlay is the cluster's.
+    pub belongs: bool,
+}
+
 /// The census layer of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Census<I> {
@@ -124,7 +93,7 @@ pub struct Census<I> {
     placed: Option<(Placement<I>, Option<Frozen<I>>)>,
     /// What the parent says is in force, if I have no rank in it, and whether that
     /// overlay is the cluster's.
-    in_force: Option<(Epoch<I>, Population, bool)>,
+    in_force: Option<InForce<I>>,
     /// The rank in it that the parent says was mine.
     former: Option<Rank>,
     belonging: Belonging,
@@ -162,7 +131,7 @@ impl<I: Id> Census<I> {
             if let (Some(peer), Some(size)) = (noise.pick(peers), size) {
                 let version = noise.next() % 4;
                 let standing = noise.one_in(2).then(|| {
-                    let mut standing = Standing::of(&scrambled_place(noise, peer));
+                    let mut standing = Standing::of(&Placement::scrambled(noise, peer));
                     standing.count = noise.next() as u32 % 9;
                     standing.is_ordered = noise.one_in(2);
                     standing
@@ -183,11 +152,15 @@ impl<I: Id> Census<I> {
         }
         let root = noise.pick(peers);
         let handed = noise.one_in(2).then(|| census.newest().clone());
-        census.placed = root.map(|root| (scrambled_place(noise, root), handed));
-        let in_force = root.map(|root| scrambled_place(noise, root));
+        census.placed = root.map(|root| (Placement::scrambled(noise, root), handed));
+        let in_force = root.map(|root| Placement::scrambled(noise, root));
         // A copy: what is drawn after this does not depend on it.
         let noise = &mut noise.clone();
-        census.in_force = in_force.map(|place| (place.epoch, place.population, noise.one_in(2)));
+        census.in_force = in_force.map(|place| InForce {
+            epoch: place.epoch,
+            population: place.population,
+            belongs: noise.one_in(2),
+        });
         census.former = in_force.map(|place| place.rank);
         census.belonging = Belonging {
             is_told: noise.one_in(2),
@@ -362,7 +335,8 @@ impl<I: Id> Census<I> {
     pub fn on_place(
         &mut self,
         placement: Placement<I>,
-        (version, belongs): (u64, bool),
+        version: u64,
+        belongs: bool,
         children: &[I],
         out: &mut Out<I>,
     ) -> bool {
@@ -372,7 +346,11 @@ impl<I: Id> Census<I> {
         let Some(frozen) = known.or(current).cloned() else {
             // It was given to this node by that count: in an earlier life, or
             // before more was counted than is kept.
-            let in_force = (placement.epoch, placement.population, belongs);
+            let in_force = InForce {
+                epoch: placement.epoch,
+                population: placement.population,
+                belongs,
+            };
             self.on_in_force(in_force, children, out);
             self.former = Some(placement.rank);
             return false;
@@ -409,19 +387,14 @@ impl<I: Id> Census<I> {
 
     /// As a child: the parent says which numbering is in force, whether that overlay
     /// is the cluster's, and that it cannot give me a rank there.
-    pub fn on_in_force(
-        &mut self,
-        (epoch, population, belongs): (Epoch<I>, Population, bool),
-        children: &[I],
-        out: &mut Out<I>,
-    ) {
+    pub fn on_in_force(&mut self, told: InForce<I>, children: &[I], out: &mut Out<I>) {
         let mine = self.placement().map(|mine| (mine.epoch, mine.population));
-        let is_mine = mine == Some((epoch, population));
+        let is_mine = mine == Some((told.epoch, told.population));
         if is_mine {
-            self.set_belongs(belongs, children, out);
+            self.set_belongs(told.belongs, children, out);
         }
         let before = self.in_force();
-        self.in_force = (!is_mine).then_some((epoch, population, belongs));
+        self.in_force = (!is_mine).then_some(told);
         if self.in_force() != before {
             self.former = None;
         }
@@ -429,8 +402,8 @@ impl<I: Id> Census<I> {
 
     /// The numbering that is in force around me while I have no rank in it.
     pub fn in_force(&self) -> Option<(Epoch<I>, Population)> {
-        let (epoch, population, _) = self.in_force?;
-        Some((epoch, population))
+        let told = self.in_force?;
+        Some((told.epoch, told.population))
     }
 
     /// Whether the overlay in whose epoch I stand is the cluster's, by its root's word.
@@ -465,21 +438,21 @@ impl<I: Id> Census<I> {
     /// neighbours. Nobody else was ever given it; that it lies there shows that
     /// nobody else claims it. Returns whether I have a place now.
     pub fn recall(&mut self, claims: &[Rank], before: Rank, after: Rank) -> bool {
-        let Some((epoch, population, belongs)) = self.in_force else {
+        let Some(told) = self.in_force else {
             return false;
         };
-        let fits = |rank: &Rank| rank.is_between(before, after, population);
+        let fits = |rank: &Rank| rank.is_between(before, after, told.population);
         let mut claims = self.former.into_iter().chain(claims.iter().copied());
         let Some(rank) = claims.find(fits) else {
             return false;
         };
         let placement = Placement {
-            epoch,
-            population,
+            epoch: told.epoch,
+            population: told.population,
             rank,
         };
         self.placed = Some((placement, None));
-        self.belonging.hear(belongs);
+        self.belonging.hear(told.belongs);
         (self.in_force, self.former) = (None, None);
         true
     }
@@ -487,8 +460,8 @@ impl<I: Id> Census<I> {
     /// Repeat to the children where they are.
     pub fn beat(&self, children: &[I], out: &mut Out<I>) {
         if let Some((placement, frozen)) = &self.placed {
-            let told = (*placement, self.belonging.is_told);
-            hand_out(told, frozen.as_ref(), children, out);
+            let belongs = self.belonging.is_told;
+            hand_out(*placement, belongs, frozen.as_ref(), children, out);
         }
     }
 
@@ -499,8 +472,8 @@ impl<I: Id> Census<I> {
         children: &[I],
         out: &mut Out<I>,
     ) {
-        let told = (placement, self.belonging.is_told);
-        hand_out(told, Some(&frozen), children, out);
+        let belongs = self.belonging.is_told;
+        hand_out(placement, belongs, Some(&frozen), children, out);
         self.placed = Some((placement, Some(frozen)));
         (self.in_force, self.former) = (None, None);
     }
@@ -524,7 +497,8 @@ impl<I: Id> Census<I> {
 /// Tell the children that were counted in `frozen` their places, and the others
 /// what is in force.
 fn hand_out<I: Id>(
-    (placement, belongs): (Placement<I>, bool),
+    placement: Placement<I>,
+    belongs: bool,
     frozen: Option<&Frozen<I>>,
     children: &[I],
     out: &mut Out<I>,

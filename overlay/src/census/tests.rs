@@ -16,6 +16,14 @@ fn epoch(counter: u64) -> Epoch<u32> {
     }
 }
 
+fn in_force(epoch: Epoch<u32>, population: Population, belongs: bool) -> InForce<u32> {
+    InForce {
+        epoch,
+        population,
+        belongs,
+    }
+}
+
 fn sent(out: &mut Out<u32>) -> impl Iterator<Item = (u32, Message<u32>)> + '_ {
     out.drain().filter_map(|effect| match effect {
         Effect::Send {
@@ -107,7 +115,7 @@ fn a_member_counted_twice_keeps_its_first_rank() {
             population: population(6),
             rank: Rank(rank),
         };
-        let is_new = census.on_place(placement, (0, false), &[], &mut out);
+        let is_new = census.on_place(placement, 0, false, &[], &mut out);
         (is_new, census.placement().map(|mine| mine.rank.0))
     };
     assert_eq!(told(1, 3), (true, Some(3)));
@@ -124,7 +132,11 @@ fn a_member_counted_twice_keeps_its_first_rank() {
 fn a_rank_is_recalled_only_between_the_ranks_of_the_neighbours() {
     let back = || {
         let mut census: Census<u32> = Census::new(0, false);
-        census.on_in_force((epoch(1), population(6), false), &[], &mut Out::new());
+        census.on_in_force(
+            in_force(epoch(1), population(6), false),
+            &[],
+            &mut Out::new(),
+        );
         census
     };
     for (claim, before, after, is_taken) in [
@@ -154,7 +166,7 @@ fn the_place_of_an_unknown_count_is_one_to_recall() {
         population: population(6),
         rank: Rank(3),
     };
-    assert!(!census.on_place(placement, (9, false), &[], &mut Out::new()));
+    assert!(!census.on_place(placement, 9, false, &[], &mut Out::new()));
     assert!(census.recall(&[], Rank(2), Rank(4)));
     // A recalled rank is mine alone: children are told what is in force.
     let mut out = Out::new();
@@ -195,7 +207,7 @@ fn a_join_during_the_wave_is_given_no_rank() {
     };
     let mut out = Out::new();
     // The root counted with version 101, in which 5 was not yet.
-    assert!(census.on_place(placement, (101, false), &[5, 7], &mut out));
+    assert!(census.on_place(placement, 101, false, &[5, 7], &mut out));
     assert_eq!(places(&mut out), [(7, 5, 70)]);
     let (epoch, population) = (placement.epoch, placement.population);
     assert!(out.is_empty() && census.in_force().is_none());
@@ -220,8 +232,8 @@ fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
         population: population(9),
         rank: Rank(rank),
     };
-    assert!(!census.on_place(place(4), (99, false), &[7], &mut out));
-    assert!(!census.on_place(place(6), (101, false), &[7], &mut out));
+    assert!(!census.on_place(place(4), 99, false, &[7], &mut out));
+    assert!(!census.on_place(place(6), 101, false, &[7], &mut out));
     assert!(census.placement().is_none() && out.is_empty());
 }
 
@@ -245,23 +257,27 @@ fn the_good_word_of_the_root_is_passed_on_at_once_and_remembered() {
         rank: Rank(4),
     };
     let mut out = Out::new();
-    assert!(census.on_place(place, (101, false), &[7], &mut out));
+    assert!(census.on_place(place, 101, false, &[7], &mut out));
     assert_eq!(
         (words(&mut out), census.belongs()),
         (vec![(7, false)], false)
     );
-    assert!(!census.on_place(place, (101, true), &[7], &mut out));
+    assert!(!census.on_place(place, 101, true, &[7], &mut out));
     assert_eq!((words(&mut out), census.belongs()), (vec![(7, true)], true));
-    assert!(!census.on_place(place, (101, true), &[7], &mut out));
+    assert!(!census.on_place(place, 101, true, &[7], &mut out));
     assert_eq!(words(&mut out), [], "no news");
     // The next root knows nothing, and hears of it.
-    census.on_in_force((place.epoch, place.population, false), &[7], &mut out);
+    census.on_in_force(
+        in_force(place.epoch, place.population, false),
+        &[7],
+        &mut out,
+    );
     assert_eq!((words(&mut out), census.belongs()), (vec![], false));
     census.beat(&[7], &mut out);
     assert_eq!(words(&mut out), [(7, false)], "with the beat");
     assert_eq!(census.evidence(), Evidence::Member);
     // The word of another epoch is not for this one.
-    census.on_in_force((epoch(2), place.population, true), &[7], &mut out);
+    census.on_in_force(in_force(epoch(2), place.population, true), &[7], &mut out);
     assert!(!census.belongs() && out.is_empty());
 }
 

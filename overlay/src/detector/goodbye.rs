@@ -11,10 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::Rumour;
 use crate::Id;
+use crate::message::detector::{Goodbye, Rumour};
 
 /// How many peers a node keeps goodbyes of; one more displaces the oldest.
 pub const MAX_GOODBYES: usize = 1024;
@@ -26,30 +24,6 @@ pub(super) const LATE: Duration = Duration::from_millis(1500);
 /// At so many beats after it has come a goodbye is asked about, each time before another
 /// neighbour: it may have crossed with word of a return, on a link that was just made.
 const ASKED: u32 = 2;
-
-/// A life of a peer has ended, and says so.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Goodbye<I> {
-    /// Who has left.
-    pub peer: I,
-    /// In which life of its process.
-    pub boot: u64,
-    /// Its signature of both, as the host of the receiver verifies it.
-    pub proof: Vec<u8>,
-}
-
-impl<I: Copy> Goodbye<I> {
-    /// The rumour that a goodbye without proof comes to: somebody calls that life down.
-    pub const fn rumour(&self) -> Rumour<I> {
-        Rumour {
-            peer: self.peer,
-            boot: self.boot,
-            incarnation: 0,
-            mark: None,
-            is_up: false,
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {

@@ -23,17 +23,14 @@ mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::Id;
-use crate::config::{Config, Pace};
+use crate::config::{Config, LONGEST, Pace, beats};
+pub use crate::message::detector::{Goodbye, MAX_RUMOURS, MAX_TOLD, Message, Rumour, union};
 use crate::noise::Noise;
-use crate::overlay::{LONGEST, Out, Timer, beats};
 use crate::planted::{Bug, Planted};
-use crate::stamp::Mark;
-pub use goodbye::{Goodbye, MAX_GOODBYES};
+use crate::seam::{Out, Timer};
+pub use goodbye::MAX_GOODBYES;
 use goodbye::{Goodbyes, LATE};
-pub use rumour::{MAX_RUMOURS, MAX_TOLD, Rumour, union};
 use rumour::{News, Rumours};
 pub use silence::HALVES;
 use silence::{ALARM, CALM, Silence};
@@ -47,46 +44,6 @@ const MAX_ASKED_AFTER: usize = 8;
 /// Once in so many beats the accused are reminded by those who hear them, and one
 /// neighbour is asked about all others: what is told once may be lost.
 const REMIND: u32 = 8;
-
-/// A message of the detector. Any message at all is a sign of life of its
-/// sender; these exist for those who have nothing else to say.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Message<I> {
-    /// To a ring neighbour: I am alive, and this is my place.
-    Beat {
-        /// Where I stand.
-        mark: Option<Mark<I>>,
-        /// Whether I want to know the same of the receiver.
-        reply: bool,
-    },
-    /// Are you alive? Asked on behalf of another node if `asker` is set.
-    Ping {
-        /// Who wants to know.
-        asker: Option<I>,
-    },
-    /// Yes; returned by the way the question came.
-    Pong {
-        /// Who wanted to know.
-        asker: Option<I>,
-    },
-    /// Ping this peer for me.
-    PingFor(I),
-    /// I have heard this peer answer just now.
-    Alive(I),
-    /// What is said of peers; of these [`MAX_RUMOURS`] at most are read.
-    Rumours(Vec<Rumour<I>>),
-    /// I have this from hearsay: who knows better? It is answered but not
-    /// believed, so that nothing that is said lives on by being asked about. Of
-    /// these [`MAX_TOLD`] at most are read.
-    Doubts(Vec<Rumour<I>>),
-    /// A member has left, as itself has signed. The host of the receiver verifies that
-    /// before this machine hears of it.
-    Goodbye(Goodbye<I>),
-    /// To whom a link is new: accusations that hold already, each with the beats that are left
-    /// of it. They are believed for no longer and not passed on, so that none outlives those
-    /// that heard it first. Of these [`MAX_TOLD`] at most are read.
-    Standing(Vec<(Rumour<I>, u32)>),
-}
 
 /// What has become of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,16 +9,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::Id;
+use crate::message::detector::{MAX_RUMOURS, MAX_TOLD, Rumour};
 use crate::stamp::Mark;
 
-/// How many peers a node keeps rumours of; one more displaces the oldest.
-pub const MAX_RUMOURS: usize = 256;
-/// The most rumours in a new message. Messages that wait for one receiver are merged up to
-/// [`MAX_RUMOURS`]; [`union`] drops the oldest rumours beyond that.
-pub const MAX_TOLD: usize = 64;
 /// How far the incarnation of an accusation may be ahead of what is known; more is a
 /// lie. An answer is one further.
 const MAX_AHEAD: u32 = 8;
@@ -30,46 +24,6 @@ const MAX_DENIED: u32 = 8;
 /// How many new rumours a node believes per beat; further ones are not passed
 /// on, so that one liar cannot keep everybody busy.
 const MAX_PER_BEAT: u32 = 128;
-
-/// What is said of one peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rumour<I> {
-    /// Of whom.
-    pub peer: I,
-    /// Of which life of its process; 0 if the accuser never knew.
-    pub boot: u64,
-    /// Of which incarnation in it.
-    pub incarnation: u32,
-    /// Where it stood.
-    pub mark: Option<Mark<I>>,
-    /// Whether it is up after all.
-    pub is_up: bool,
-}
-
-impl<I> Rumour<I> {
-    /// The same about the life that the receiver has a link to, if the accuser never knew which
-    /// it is.
-    pub(super) fn of_linked(self, link: Option<u64>) -> Self {
-        match link.filter(|_| self.boot == 0 && !self.is_up) {
-            Some(boot) => Self { boot, ..self },
-            None => self,
-        }
-    }
-}
-
-/// Two batches that wait for one receiver, as one: each rumour once, the newer ones last.
-/// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again. Also returns
-/// how many went.
-pub fn union<I: PartialEq>(
-    mut older: Vec<Rumour<I>>,
-    newer: Vec<Rumour<I>>,
-) -> (Vec<Rumour<I>>, usize) {
-    older.retain(|rumour| !newer.contains(rumour));
-    older.extend(newer);
-    let beyond = older.len().saturating_sub(MAX_RUMOURS);
-    older.drain(..beyond);
-    (older, beyond)
-}
 
 /// How much this node makes of an accusation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

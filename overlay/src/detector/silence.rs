@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Detector, Links, Message, Verdict};
 use crate::Id;
-use crate::overlay::Out;
+use crate::config::{DOWN_AFTER, SUSPECT_AFTER};
 use crate::planted::Bug;
+use crate::seam::Out;
 
 /// How many neighbours are asked to ping a suspect.
 pub(super) const HELPERS: usize = 2;
@@ -40,11 +41,11 @@ impl Silence {
     }
 
     /// Another look, and it was not heard.
-    fn go_on(&mut self, suspect_after: u32) {
+    fn go_on(&mut self) {
         self.any = self.any.saturating_add(1);
         self.direct = self.direct.saturating_add(1);
         if std::mem::take(&mut self.owes) {
-            self.any = self.any.max(suspect_after);
+            self.any = self.any.max(SUSPECT_AFTER);
         }
     }
 }
@@ -91,8 +92,7 @@ impl<I: Id> Detector<I> {
     /// Whether the next look would only count: then it can come as late as the one
     /// after it, or just before anything else happens, and nothing is different.
     pub fn look_can_wait(&self) -> bool {
-        let suspect_after = self.pace.suspect_after;
-        let is_short = |count: u32| count.saturating_add(1) < suspect_after;
+        let is_short = |count: u32| count.saturating_add(1) < SUSPECT_AFTER;
         self.silent.values().all(|silence| {
             let is_quiet = !silence.owes && !silence.is_asked && !silence.is_roused;
             is_quiet && is_short(silence.any) && is_short(silence.direct)
@@ -102,7 +102,7 @@ impl<I: Id> Detector<I> {
     /// Whether `peer` is suspected.
     pub fn is_suspect(&self, peer: I) -> bool {
         let silent = self.silent.get(&peer);
-        silent.is_some_and(|silence| silence.any >= self.pace.suspect_after)
+        silent.is_some_and(|silence| silence.any >= SUSPECT_AFTER)
     }
 
     /// It was heard, or answers.
@@ -126,7 +126,7 @@ impl<I: Id> Detector<I> {
 
     /// The link to `peer` is down: suspect it with the next half beat.
     pub fn on_link_down(&mut self, peer: I) {
-        let almost = self.pace.suspect_after.saturating_sub(1);
+        let almost = SUSPECT_AFTER.saturating_sub(1);
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.any = silence.any.max(almost);
         }
@@ -141,22 +141,21 @@ impl<I: Id> Detector<I> {
         linked_to: impl Fn(I) -> [Option<I>; HELPERS],
         out: &mut Out<I>,
     ) -> Vec<(I, Verdict)> {
-        let suspect_after = self.pace.suspect_after;
         let all_after = match self.planted.has(Bug::VerdictWithoutProbe) {
             true => HALVES,
-            false => suspect_after + self.pace.down_after,
+            false => SUSPECT_AFTER + DOWN_AFTER,
         };
         self.silent
             .retain(|id, silence| !silence.is_roused || links.claimed.contains(id));
         let (mut suspects, mut verdicts) = (Vec::new(), Vec::new());
         for (id, silence) in &mut self.silent {
             let is_asked = silence.is_asked || self.planted.has(Bug::VerdictWithoutProbe);
-            silence.go_on(suspect_after);
+            silence.go_on();
             if silence.any >= all_after && is_asked {
                 verdicts.push((*id, Verdict::Down));
             } else if silence.direct >= 2 * all_after && !silence.is_roused {
                 verdicts.push((*id, Verdict::Cut));
-            } else if silence.any >= suspect_after && !silence.is_asked {
+            } else if silence.any >= SUSPECT_AFTER && !silence.is_asked {
                 silence.is_asked = true;
                 suspects.push(*id);
             }
@@ -212,7 +211,7 @@ impl<I: Id> Detector<I> {
             out.send(*peer, Message::Ping { asker: None });
             let is_roused = !self.silent.contains_key(peer);
             let silence = self.silent.entry(*peer).or_default();
-            silence.any = silence.any.max(self.pace.suspect_after);
+            silence.any = silence.any.max(SUSPECT_AFTER);
             silence.is_roused = is_roused || silence.is_roused;
         }
     }

@@ -23,9 +23,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Out, Overlay, beats};
+use super::{Out, Overlay};
 use crate::Id;
 use crate::census::Evidence;
+use crate::config::beats;
 
 /// How long a node that may be alone tries its contacts. Default 10 s (guess): longer
 /// than a restart of one of them takes.

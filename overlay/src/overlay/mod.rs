@@ -16,7 +16,6 @@ mod relay;
 mod reports;
 mod rounds;
 mod scramble;
-mod seam;
 mod settle;
 mod sizes;
 mod survey;
@@ -24,6 +23,7 @@ mod vacancy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use crate::seam::{Event, Health, Input, Out, Timer};
 use acquaintances::Acquaintances;
 pub use acquaintances::MAX_ACQUAINTANCES;
 use gathering::Gathering;
@@ -31,17 +31,13 @@ use island::Shore;
 pub use island::{Island, MAX_LOST_MEMBERS};
 use lateness::Lateness;
 use reports::Reports;
-pub(crate) use rounds::beats;
 pub use scramble::garbage;
-pub(crate) use scramble::placement as scrambled_place;
-pub use seam::{Event, Health, Input, Out, Timer};
 pub use sizes::Size;
 use survey::Survey;
-pub(crate) use vacancy::LONGEST;
 
 use crate::backoff::Backoff;
-use crate::census::{Census, Need};
-use crate::config::Config;
+use crate::census::{Census, InForce, Need};
+use crate::config::{Config, DOWN_AFTER, SUSPECT_AFTER};
 use crate::detector::{self, Detector, Links};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
@@ -431,8 +427,7 @@ impl<I: Id> Overlay<I> {
 
     /// Beats without a place from the parent that are nothing unusual.
     const fn patience(&self) -> u32 {
-        let pace = &self.config.pace;
-        let lost = 2 * (pace.suspect_after + pace.down_after);
+        let lost = 2 * (SUSPECT_AFTER + DOWN_AFTER);
         let repeated = 2 * rounds::IN_FULL;
         if lost > repeated { lost } else { repeated }
     }
@@ -570,8 +565,8 @@ impl<I: Id> Overlay<I> {
                         false => version,
                     };
                     let children: Vec<I> = self.tree.children().collect();
-                    let counted = (version, belongs);
-                    moved.place |= self.census.on_place(placement, counted, &children, out);
+                    let census = &mut self.census;
+                    moved.place |= census.on_place(placement, version, belongs, &children, out);
                 }
             }
             census::Message::InForce {
@@ -581,7 +576,11 @@ impl<I: Id> Overlay<I> {
             } => {
                 if self.tree.parent() == Some(from) {
                     self.parentless_beats = 0;
-                    let in_force = (epoch, population, belongs);
+                    let in_force = InForce {
+                        epoch,
+                        population,
+                        belongs,
+                    };
                     let children: Vec<I> = self.tree.children().collect();
                     self.census.on_in_force(in_force, &children, out);
                 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Event, Moved, Out, Overlay, Timer};
+use crate::config::{PROBE_MAX, RETRY_MAX, beats};
 use crate::detector::{self, Links, Verdict};
 use crate::planted::Bug;
 use crate::{Id, backoff};
@@ -83,7 +84,7 @@ impl<I: Id> Overlay<I> {
         self.fallen = self
             .fallen
             .and_then(|(root, left)| Some((root, left.min(FALLEN).checked_sub(1)?)));
-        let stalled = beats(self.config.limits.retry_max, self.config.pace.beat);
+        let stalled = beats(RETRY_MAX, self.config.pace.beat);
         self.beats = self.beats.wrapping_add(1);
         let is_in_full = self.was_paused(late) || self.beats.is_multiple_of(IN_FULL);
         self.count_vain_beats();
@@ -332,7 +333,7 @@ impl<I: Id> Overlay<I> {
             self.tree.probe(targets[self.next_probe], out);
         }
         let pace = self.config.pace;
-        let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(pace.probe_max);
+        let pause = (pace.probe * 2u32.saturating_pow(self.probes.min(16))).min(PROBE_MAX);
         self.probes = self.probes.saturating_add(1);
         if self.probes > 4 && self.config.planted.has(Bug::ProbingStops) {
             return;
@@ -367,12 +368,6 @@ impl<I: Id> Overlay<I> {
         let told = configured.chain(&self.lost).copied();
         ring.chain(fingers).chain(told).collect()
     }
-}
-
-/// How many beats certainly outlast `length`.
-pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
-    let whole = length.as_millis() / beat.as_millis().max(1);
-    u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2
 }
 
 #[cfg(test)]

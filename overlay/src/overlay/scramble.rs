@@ -9,9 +9,7 @@ use crate::fingers::{Fingers, Message as FingerMessage};
 use crate::noise::Noise;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::Mark;
-use crate::{
-    Epoch, Id, Message, Placement, Population, Rank, census, detector, relayed, ring, tree,
-};
+use crate::{Epoch, Id, Message, Placement, Rank, census, detector, relayed, ring, tree};
 
 impl<I: Id> Overlay<I> {
     /// Overwrite the state of every layer with noise over `peers`.
@@ -74,7 +72,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
     let peer = noise.pick(peers)?;
     let level = (noise.next() % 8) as u8;
     let mark = mark(noise, peers, peer);
-    let placement = placement(noise, peer);
+    let placement = Placement::scrambled(noise, peer);
     let version = noise.next() % 4;
     let key = tree::RootKey {
         weight: (noise.next() % 8) as u8,
@@ -162,37 +160,17 @@ pub(crate) fn rumour<I>(noise: &mut Noise, peer: I, mark: Mark<I>) -> detector::
     }
 }
 
-fn epoch<I>(noise: &mut Noise, root: I) -> Epoch<I> {
-    let (boot, counter, nonce) = (noise.next() % 3, noise.next() % 3, noise.next() % 3);
-    Epoch {
-        root,
-        boot,
-        counter,
-        nonce,
-    }
-}
-
 fn mark<I: Id>(noise: &mut Noise, peers: &[I], root: I) -> Mark<I> {
     let rank = Rank(noise.next() as u32 % (peers.len() as u32 + 1));
     Mark {
-        epoch: epoch(noise, root),
-        rank,
-    }
-}
-
-pub(crate) fn placement<I: Id>(noise: &mut Noise, root: I) -> Placement<I> {
-    let population = Population::new(1 + noise.next() as u32 % 40).unwrap_or(Population::ONE);
-    let rank = Rank(noise.next() as u32 % population.get());
-    Placement {
-        epoch: epoch(noise, root),
-        population,
+        epoch: Epoch::scrambled(noise, root),
         rank,
     }
 }
 
 fn fingers<I: Id>(noise: &mut Noise, me: I, peers: &[I]) -> Option<super::PlacedFingers<I>> {
     let root = noise.pick(peers)?;
-    let placement = placement(noise, root);
+    let placement = Placement::scrambled(noise, root);
     let mut table = || -> [Option<I>; MAX_LEVELS] {
         std::array::from_fn(|_| noise.pick(peers).filter(|_| noise.one_in(2)))
     };

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::gathering::Gathering;
 use super::survey::Survey;
-use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer, beats};
+use super::{Event, MAX_BOOTS, Moved, Out, Overlay, Timer};
+use crate::config::beats;
 use crate::fingers::Fingers;
 use crate::stamp::Stamp;
 use crate::{Epoch, Id, detector};

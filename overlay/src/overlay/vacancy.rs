@@ -5,8 +5,9 @@
 //! while, like a seat that is kept: the ring goes round it, routers avoid it,
 //! and a member that returns in time takes it again.
 
-use super::{Moved, Out, Overlay, beats};
+use super::{Moved, Out, Overlay};
 use crate::census::Need;
+use crate::config::{LONGEST, beats};
 use crate::fingers::{self, Direction};
 use crate::stamp::{Mark, distance};
 use crate::{Epoch, Id, Population, Rank};
@@ -18,9 +19,6 @@ const CROWDED: u32 = 8;
 const RETURNS: u32 = 4;
 /// Beats without a rank after which a node asks for another place.
 const PLACELESS: u32 = 2;
-/// However often vacancies come and go, one is not kept for longer than so many
-/// times the grace.
-pub(crate) const LONGEST: u32 = 4;
 
 /// How long ranks have been vacant, in beats of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -91,7 +91,7 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warn
     let hello = match greeting::hear(&mut hear).await {
         // Whoever stops makes room for the next process of its identity.
         Ok(Greeting::Probe(about)) if !shared.is_stopping() => {
-            shared.present((&mut say, &connection), id, &about).await;
+            shared.present(&mut say, &connection, id, &about).await;
             guard.close(CloseCode::Done);
             return Ok(());
         }

@@ -210,7 +210,8 @@ impl Shared {
     /// Tell whoever only wants to know which process is here.
     pub(super) async fn present(
         &self,
-        (say, connection): (&mut SendStream, &Connection),
+        say: &mut SendStream,
+        connection: &Connection,
         to: PeerId,
         about: &Fingerprint,
     ) {

@@ -79,16 +79,19 @@ pub(super) enum Choice {
     IsGone,
 }
 
-/// Judge a new connection of the boot that is linked. `said` is what this side takes for gone,
-/// `heard` what the peer does, both as the greetings over the new connection have it: so both
-/// ends judge by the same facts. `boot` is the peer's.
-pub(super) fn choose(
-    ends: Ends,
-    boot: u64,
-    new: Dial,
-    current: Dial,
-    (said, heard): (Gone, Gone),
-) -> Choice {
+/// What both sides take for gone, as the greetings over a new connection have it: so both ends
+/// judge by the same facts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BothGone {
+    /// By this side.
+    pub(super) said: Gone,
+    /// By the peer.
+    pub(super) heard: Gone,
+}
+
+/// Judge a new connection of the boot that is linked. `boot` is the peer's.
+pub(super) fn choose(ends: Ends, boot: u64, new: Dial, current: Dial, gone: BothGone) -> Choice {
+    let BothGone { said, heard } = gone;
     use Direction::{Incoming, Outgoing};
     if heard.covers(ends.boot, current) || said.covers(boot, current.seen_by_peer()) {
         return Choice::IsGone;
@@ -114,6 +117,10 @@ mod tests {
         given_up: 0,
     };
 
+    fn gone(said: Gone, heard: Gone) -> BothGone {
+        BothGone { said, heard }
+    }
+
     fn ends(me: u8, peer: u8) -> Ends {
         Ends {
             me: PeerId::from_bytes([me; 16]),
@@ -127,7 +134,7 @@ mod tests {
     }
 
     fn chosen(ends: Ends, new: Dial, current: Dial) -> Choice {
-        choose(ends, 8, new, current, (NOTHING, NOTHING))
+        choose(ends, 8, new, current, gone(NOTHING, NOTHING))
     }
 
     /// Whatever order the two see the connections in, both keep the same one.
@@ -165,7 +172,7 @@ mod tests {
             (Some((8, 9)), Choice::Stays),
         ] {
             let heard = Gone { ended, ..NOTHING };
-            let chosen = choose(ends(3, 2), 8, theirs, mine, (NOTHING, heard));
+            let chosen = choose(ends(3, 2), 8, theirs, mine, gone(NOTHING, heard));
             assert_eq!(chosen, expected, "{ended:?}");
         }
     }
@@ -194,9 +201,9 @@ mod tests {
                             ..NOTHING
                         },
                     };
-                    let here = choose(here, 8, new, current, (doubt, NOTHING));
+                    let here = choose(here, 8, new, current, gone(doubt, NOTHING));
                     let [new, current] = [new, current].map(Dial::seen_by_peer);
-                    let there = choose(there, 7, new, current, (NOTHING, doubt));
+                    let there = choose(there, 7, new, current, gone(NOTHING, doubt));
                     assert_eq!((here, there), (Choice::IsGone, Choice::IsGone));
                 }
             }
@@ -216,7 +223,7 @@ mod tests {
         };
         let (mine, theirs) = (dial(Outgoing, 6), dial(Incoming, 3));
         for (me, kept) in [(1, Choice::Stays), (3, Choice::Drains)] {
-            let chosen = choose(ends(me, 2), 8, mine, theirs, (doubt, same));
+            let chosen = choose(ends(me, 2), 8, mine, theirs, gone(doubt, same));
             assert_eq!(chosen, kept);
         }
     }

@@ -12,7 +12,10 @@ use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::clock::Clock;
-use super::limits::Limits;
+use super::limits::{
+    ACK_DELAY, CONNECTION_WINDOW, INCOMING_BYTES, INITIAL_RTT, INITIAL_WINDOW, Limits, SEND_WINDOW,
+    SOCKET_BUFFER, STREAM_WINDOW,
+};
 use super::metrics::Metrics;
 use super::tls::TlsConfigs;
 use super::{BindError, beat};
@@ -20,23 +23,23 @@ use super::{BindError, beat};
 /// How QUIC is to behave.
 fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
     let mut cubic = CubicConfig::default();
-    cubic.initial_window(limits.initial_window);
+    cubic.initial_window(INITIAL_WINDOW);
     let idle = IdleTimeout::try_from(limits.idle_timeout)
         .map_err(|_| BindError::Limits("idle_timeout is too long for QUIC"))?;
     let mut acks = AckFrequencyConfig::default();
-    acks.max_ack_delay(Some(limits.ack_delay));
+    acks.max_ack_delay(Some(ACK_DELAY));
     let mut config = TransportConfig::default();
     config
         .ack_frequency_config(Some(acks))
         .max_concurrent_uni_streams(VarInt::from_u32(limits.uni_streams))
         // The greeting stream is the only one.
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
-        .stream_receive_window(VarInt::from_u32(limits.stream_window))
-        .receive_window(VarInt::from_u32(limits.connection_window))
-        .send_window(limits.send_window)
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
         // Streams of one class need no fairness: first come, first written.
         .send_fairness(false)
-        .initial_rtt(limits.initial_rtt)
+        .initial_rtt(INITIAL_RTT)
         .keep_alive_interval(Some(limits.keep_alive))
         .max_idle_timeout(Some(idle))
         .datagram_receive_buffer_size(Some(beat::BUFFER))
@@ -60,7 +63,7 @@ pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, 
         // A dialler whose address changes, or whose translator forgets it, keeps its links.
         .migration(true)
         .max_incoming(limits.incoming)
-        .incoming_buffer_size_total(limits.incoming_bytes);
+        .incoming_buffer_size_total(INCOMING_BYTES);
     Ok(server)
 }
 
@@ -86,7 +89,7 @@ pub(super) fn bind(
 
     let server = server(tls, limits)?;
     let failed = |source| BindError::Socket { address, source };
-    let socket = socket(address, limits.socket_buffer, metrics).map_err(failed)?;
+    let socket = socket(address, SOCKET_BUFFER, metrics).map_err(failed)?;
     Endpoint::new(endpoint, Some(server), socket, Arc::new(clock.clone())).map_err(failed)
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::TransportEvent;
-use super::limits::Limits;
+use super::limits::{Limits, MAINTENANCE_EVENT_BYTES};
 use super::room::Room;
 
 /// Where an event goes among the others.
@@ -183,7 +183,7 @@ struct Lane {
 }
 
 pub(super) fn events(limits: &Limits) -> (Telling, Events) {
-    let (urgent, urgent_queue) = lane(limits.events, limits.maintenance_event_bytes);
+    let (urgent, urgent_queue) = lane(limits.events, MAINTENANCE_EVENT_BYTES);
     let (others, others_queue) = lane(limits.events, limits.event_bytes);
     let telling = Telling {
         urgent,

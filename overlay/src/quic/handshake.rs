@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
-use super::choice::{Direction, Gone};
+use super::choice::{BothGone, Direction, Gone};
 use super::close::{CloseCode, DialError};
 use super::greeting::{Farewell, Greeting, Hello, Refusal};
 use super::identity::{Subject, valid_for};
 use super::life::Entered;
+use super::limits::LARGE_STREAMS;
 use super::link::{self, Greeted, MAX_QUESTIONS};
 use super::metrics_address::MetricsWord;
 use super::peer::{Link, Peer, Standing, Unsettled};
@@ -69,7 +70,6 @@ impl Handshake {
                 at: hello.metrics,
             }),
         };
-        let limits = &shared.limits;
         let greeter = shared.life.greeter(id, &hello);
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
         let link = Arc::new(Link {
@@ -94,7 +94,7 @@ impl Handshake {
             persistent: Default::default(),
             drain: watch::Sender::new(None),
             settled: CancellationToken::new(),
-            large: Arc::new(Semaphore::new(limits.large_streams)),
+            large: Arc::new(Semaphore::new(LARGE_STREAMS)),
             is_seen_only,
             is_given_up: AtomicBool::new(false),
             probe: Notify::new(),
@@ -154,7 +154,9 @@ async fn settle(
         let judged = judged.map_err(Unadmitted::Refused)?;
         let peer = shared.enter(link.peer).ok_or(Unadmitted::NoRoom)?;
         let boot = shared.life.boot();
-        let standing = peer.register(shared.me, boot, link, (said, hello.gone), &judged);
+        let heard = hello.gone;
+        let gone = BothGone { said, heard };
+        let standing = peer.register(shared.me, boot, link, gone, &judged);
         let after = match standing {
             Err(Unsettled::Removed | Unsettled::Changed) => continue,
             Ok(Standing::Current(after)) => after,

@@ -2,6 +2,45 @@
 
 use std::time::Duration;
 
+/// The longest maintenance body; longer ones close the connection. 64 KiB.
+pub(super) const MAINTENANCE_FRAME: usize = 64 << 10;
+/// The longest control body; longer ones close the connection. 64 KiB.
+pub(super) const CONTROL_FRAME: usize = 64 << 10;
+/// Streams of their own that one link writes at once; further packets wait.
+/// Two, with the persistent packet stream, can fill three quarters of the
+/// connection window: the last quarter is left to maintenance and control.
+pub(super) const LARGE_STREAMS: usize = 2;
+/// Bytes of maintenance frames that wait to be read; they do not wait behind other frames.
+/// When full, as [`Limits::event_bytes`]. Guess: sixteen of the longest, thousands of the
+/// usual ones; with less a burst of many peers holds up their links.
+pub(super) const MAINTENANCE_EVENT_BYTES: usize = 1 << 20;
+/// Bytes that incoming handshakes may have sent before they are answered; more are dropped.
+/// Guess: 16 KiB for each of [`Limits::incoming`], above any first flight; with less the
+/// dials of a crowd are repeated.
+pub(super) const INCOMING_BYTES: u64 = 16 << 20;
+/// UDP socket buffers asked of the kernel. 4 MiB: the kernel's default loses
+/// thousands of packets per GiB.
+pub(super) const SOCKET_BUFFER: usize = 4 << 20;
+/// Unread bytes per stream. 512 KiB: as one long packet is read, the next is on
+/// its way.
+pub(super) const STREAM_WINDOW: u32 = 512 << 10;
+/// Unread bytes per connection. 2 MiB: see [`LARGE_STREAMS`]; quinn's unlimited
+/// default let one peer take 130 MB.
+pub(super) const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window,
+/// which is to govern, so that packets cannot use up the sender's first.
+pub(super) const SEND_WINDOW: u64 = 5 << 19;
+/// First congestion window. 256 KiB: the design, for a LAN.
+pub(super) const INITIAL_WINDOW: u64 = 256 << 10;
+/// How long a peer may wait with an acknowledgement for something that it can
+/// travel with. Every wait is a timer and a wake-up on both sides of an idle
+/// link, so it is short; 25 ms, QUIC's default, would be felt as well when a
+/// short message is lost. Guess: longer than a receipt takes; if it is too short, idle links wake
+/// their hosts once more for each message.
+pub(super) const ACK_DELAY: Duration = Duration::from_millis(5);
+/// RTT assumed before the first sample. 50 ms: the design.
+pub(super) const INITIAL_RTT: Duration = Duration::from_millis(50);
+
 /// The bounds of a transport. Each says what happens when it is reached.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -30,20 +69,12 @@ pub struct Limits {
     /// Bytes of packets waiting per peer; more are turned away. Guess: 4 MiB is
     /// two connection windows.
     pub queue_bytes: usize,
-    /// The longest maintenance body; longer ones close the connection. 64 KiB.
-    pub maintenance_frame: usize,
-    /// The longest control body; longer ones close the connection. 64 KiB.
-    pub control_frame: usize,
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
     /// Bodies above this get a stream of their own, so that shorter ones pass
     /// them. 320 KiB, a guess: beside longer ones, a stream more and its two tasks
     /// cost little.
     pub large_above: usize,
-    /// Streams of their own that one link writes at once; further packets wait.
-    /// Two, with the persistent packet stream, can fill three quarters of the
-    /// connection window: the last quarter is left to maintenance and control.
-    pub large_streams: usize,
     /// Bytes of large bodies, and of all on streams of their own, that all links
     /// together may be assembling; further ones are not read until there is room.
     /// Guess: four links' share.
@@ -64,14 +95,8 @@ pub struct Limits {
     /// Bytes of the frames among them, of all peers together; one always fits. Shorter ones
     /// than an equal share of it take that. When full, as above. Guess: two of the longest.
     pub event_bytes: usize,
-    /// The same of maintenance frames, which do not wait behind the others. Guess: sixteen
-    /// of the longest, thousands of the usual ones.
-    pub maintenance_event_bytes: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
     pub incoming: usize,
-    /// Bytes that those may have sent before they are answered; more are dropped.
-    /// Guess: 16 KiB each, above any first flight.
-    pub incoming_bytes: u64,
     /// Handshakes in progress in each direction. If there are more incoming ones, whoever has
     /// fewer than another address takes the oldest of that one, and others are refused; more
     /// outgoing ones wait. Guess.
@@ -101,30 +126,9 @@ pub struct Limits {
     pub redial_first: Duration,
     /// The longest pause between dials. 5 s: the design's cap on probing.
     pub redial_max: Duration,
-    /// UDP socket buffers asked of the kernel. 4 MiB: the kernel's default loses
-    /// thousands of packets per GiB.
-    pub socket_buffer: usize,
-    /// Unread bytes per stream. 512 KiB: as one long packet is read, the next is on
-    /// its way.
-    pub stream_window: u32,
-    /// Unread bytes per connection. 2 MiB: see `large_streams`; quinn's unlimited
-    /// default let one peer take 130 MB.
-    pub connection_window: u32,
-    /// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window,
-    /// which is to govern, so that packets cannot use up the sender's first.
-    pub send_window: u64,
     /// Streams that a peer may have open; it waits to open more. Guess: one per
     /// class, and more large ones than the connection window holds.
     pub uni_streams: u32,
-    /// First congestion window. 256 KiB: the design, for a LAN.
-    pub initial_window: u64,
-    /// How long a peer may wait with an acknowledgement for something that it can
-    /// travel with. Every wait is a timer and a wake-up on both sides of an idle
-    /// link, so it is short; 25 ms, QUIC's default, would be felt as well when a
-    /// short message is lost. Guess: longer than a receipt takes.
-    pub ack_delay: Duration,
-    /// RTT assumed before the first sample. 50 ms: the design.
-    pub initial_rtt: Duration,
 }
 
 impl Limits {
@@ -142,19 +146,10 @@ impl Limits {
 
     /// Whether a transport can keep to them; if not, why.
     pub(super) fn check(&self) -> Result<(), &'static str> {
-        let frames = [
-            self.maintenance_frame,
-            self.control_frame,
-            self.packet_frame,
-        ];
-        if frames.iter().any(|frame| u32::try_from(*frame).is_err()) {
+        if u32::try_from(self.packet_frame).is_err() {
             return Err("frames are shorter than 4 GiB");
         }
-        if self.events == 0
-            || self.large_streams == 0
-            || self.handshakes == 0
-            || self.peer_connections == 0
-        {
+        if self.events == 0 || self.handshakes == 0 || self.peer_connections == 0 {
             return Err("a bound is zero");
         }
         if self.link_idle < Duration::from_millis(2)
@@ -163,7 +158,6 @@ impl Limits {
             || self.assembly_timeout.is_zero()
             || self.assembly_rate == 0
             || self.event_bytes == 0
-            || self.maintenance_event_bytes == 0
         {
             return Err("a bound is zero");
         }
@@ -183,20 +177,15 @@ impl Default for Limits {
             control_frames: 4096,
             packet_frames: 1024,
             queue_bytes: 4 << 20,
-            maintenance_frame: 64 << 10,
-            control_frame: 64 << 10,
             packet_frame: 16 << 20,
             large_above: 320 << 10,
-            large_streams: 2,
             assembly_bytes: 64 << 20,
             peer_assembly_bytes: 16 << 20,
             assembly_timeout: Duration::from_secs(30),
             assembly_rate: 64 << 10,
             events: 1024,
             event_bytes: 32 << 20,
-            maintenance_event_bytes: 1 << 20,
             incoming: 1024,
-            incoming_bytes: 16 << 20,
             handshakes: 256,
             handshake_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_millis(600),
@@ -207,14 +196,7 @@ impl Default for Limits {
             keep_alive: Duration::from_secs(1),
             redial_first: Duration::from_millis(100),
             redial_max: Duration::from_secs(5),
-            socket_buffer: 4 << 20,
-            stream_window: 512 << 10,
-            connection_window: 2 << 20,
-            send_window: 5 << 19,
             uni_streams: 32,
-            initial_window: 256 << 10,
-            ack_delay: Duration::from_millis(5),
-            initial_rtt: Duration::from_millis(50),
         }
     }
 }

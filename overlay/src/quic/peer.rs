@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Judged;
-use super::choice::{Choice, Dial, Direction, Ends, Gone, choose};
+use super::choice::{BothGone, Choice, Dial, Direction, Ends, choose};
 use super::close::{CloseCode, DownReason};
 use super::events::LinkEvents;
 use super::frame::{Frame, PlainClass};
@@ -389,7 +389,7 @@ impl Peer {
         me: PeerId,
         boot: u64,
         link: &Arc<Link>,
-        gone: (Gone, Gone),
+        gone: BothGone,
         judged: &Judged,
     ) -> Result<Standing, Unsettled> {
         let mut state = self.lock();

@@ -25,7 +25,7 @@ use super::frame::PlainClass;
 use super::handshake;
 use super::identity::Identity;
 use super::life::Life;
-use super::limits::Limits;
+use super::limits::{CONTROL_FRAME, Limits, MAINTENANCE_FRAME};
 use super::lookup::Resolver;
 use super::metrics::Metrics;
 use super::metrics_address::MetricsAddress;
@@ -229,8 +229,8 @@ impl Shared {
     /// The longest body of a class.
     pub(super) fn body_max(&self, class: PlainClass) -> usize {
         match class {
-            PlainClass::Maintenance => self.limits.maintenance_frame,
-            PlainClass::Control => self.limits.control_frame,
+            PlainClass::Maintenance => MAINTENANCE_FRAME,
+            PlainClass::Control => CONTROL_FRAME,
             PlainClass::Packet => self.limits.packet_frame,
         }
     }

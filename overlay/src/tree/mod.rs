@@ -16,8 +16,6 @@
 //!
 //! Not here: who is dead (`detector`), sizes and ranks (`census`).
 
-mod message;
-mod order;
 mod repair;
 mod scramble;
 mod seek;
@@ -26,15 +24,14 @@ use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
 
-pub use message::{Claim, Lead, MAX_HEIRS, Message, Refusal, RootKey, Step};
-pub use order::Order;
+pub use crate::message::tree::{Claim, Lead, MAX_HEIRS, Message, Order, Refusal, RootKey, Step};
 use seek::Seek;
 
 use crate::config::Limits;
 use crate::digest::digest_of;
-use crate::overlay::Out;
 use crate::planted::{Bug, Planted};
 use crate::ring::Family;
+use crate::seam::Out;
 use crate::{Id, noise::Noise};
 
 /// How many askers an orphan remembers until it is anchored; further ones are

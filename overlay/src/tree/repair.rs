@@ -4,8 +4,8 @@
 use super::seek::Candidate;
 use super::{Claim, Message, Order, RootKey, Seek, Surroundings, Tree};
 use crate::Id;
-use crate::config::Limits;
-use crate::overlay::{Event, Out, Timer};
+use crate::config::{RETRY_MAX, STAGGER};
+use crate::seam::{Event, Out, Timer};
 
 /// How many of the nearest ancestors an orphan asks.
 const ANCESTORS: usize = 3;
@@ -134,9 +134,6 @@ impl<I: Id> Tree<I> {
     }
 
     fn ask_next(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
-        let Limits {
-            stagger, retry_max, ..
-        } = self.limits;
         let Some(seek) = &mut self.seek else {
             return;
         };
@@ -146,9 +143,9 @@ impl<I: Id> Tree<I> {
             out.send(id, Message::Attach { claim, order });
         }
         let pause = if seek.is_exhausted() {
-            (stagger * (4 << seek.rounds.min(10))).min(retry_max)
+            (STAGGER * (4 << seek.rounds.min(10))).min(RETRY_MAX)
         } else {
-            stagger
+            STAGGER
         };
         out.arm(Timer::Seek, around.noise.jitter(pause));
     }

@@ -125,7 +125,7 @@ impl<I: Id + Serialize> Instance<I> {
         let is_held = match &value {
             Value::Inline(bytes) if bytes.len() > self.terms.inline_max() => return,
             Value::Inline(_) => true,
-            Value::Stored { size, .. } => self.may_hold(place, *size, ctx.config),
+            Value::Stored { size, .. } => self.may_hold(place, *size),
         };
         self.note_arrival(ctx, place, value, left);
         if left == 0 {

@@ -10,7 +10,7 @@ use super::context::Ctx;
 use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
-use super::{Timer, storage};
+use super::{Config, Timer, storage};
 
 /// How long until the first retry; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
@@ -131,9 +131,10 @@ impl<I: Id + Serialize> Instance<I> {
         ctx: &mut Ctx<'_, I>,
         item: Item,
         size: u64,
-        (offset, bytes): (u64, Bytes),
+        offset: u64,
+        bytes: Bytes,
     ) {
-        if size > ctx.config.max_held_bytes as u64 {
+        if size > Config::MAX_HELD_BYTES as u64 {
             return;
         }
         if self

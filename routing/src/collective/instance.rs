@@ -361,11 +361,11 @@ impl<I: Id> Instance<I> {
 
     /// Whether this member may hold a value of `size` bytes of the member at `place`, beside
     /// those of all others that have come.
-    pub(super) fn may_hold(&self, place: u32, size: u64, config: &Config) -> bool {
+    pub(super) fn may_hold(&self, place: u32, size: u64) -> bool {
         let others = self.arrivals.iter().filter(|(other, _)| **other != place);
         let sizes = others.map(|(_, arrival)| arrival.value.size());
         let held = sizes.fold(0, u64::saturating_add);
-        held.saturating_add(size) <= config.max_held_bytes as u64
+        held.saturating_add(size) <= Config::MAX_HELD_BYTES as u64
     }
 }
 

@@ -146,10 +146,10 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let Some(me) = call.terms.place(self.me) else {
             return Err(CallError::NotAMember);
         };
-        outcome::check_size(call, self.config.max_outcome_bytes)?;
+        outcome::check_size(call, Config::MAX_OUTCOME_BYTES)?;
         self.names.make_room(call.value.len(), &self.config);
         let is_held = self.names.bytes() + call.value.len() > self.config.max_bytes;
-        if self.calls.len() >= self.config.max_calls || is_held {
+        if self.calls.len() >= Config::MAX_CALLS || is_held {
             return Err(CallError::Busy);
         }
         if let Some(known) = self.names.get(&call.terms.key) {

@@ -64,22 +64,25 @@ pub struct Config {
     pub max_names: usize,
     /// How many of them one peer may have brought up. Full: as above.
     pub max_names_per_peer: usize,
-    /// How many operations of a name are kept, from the latest on. Full: the oldest for
-    /// which no caller waits here is forgotten, and all before it.
-    pub max_generations: usize,
-    /// How many callers wait here. Full: [`CallError::Busy`].
-    pub max_calls: usize,
     /// How many bytes operations hold. Full: operations that no caller waits for are
     /// forgotten, oldest first; if none is left, [`CallError::Busy`].
     pub max_bytes: usize,
-    /// How many bytes the long values of one operation have, for who holds them. What is
-    /// beyond is not fetched, and its member is missing as lost.
-    pub max_held_bytes: usize,
     /// Whether short messages go from neighbour to neighbour first, unsigned and in the
     /// names of others, see [`Frame`].
     pub takes_quick_ways: bool,
+}
+
+impl Config {
+    /// How many operations of a name are kept, from the latest on. Full: the oldest for
+    /// which no caller waits here is forgotten, and all before it.
+    pub const MAX_GENERATIONS: usize = 16;
+    /// How many callers wait here. Full: [`CallError::Busy`].
+    pub const MAX_CALLS: usize = 1024;
+    /// How many bytes the long values of one operation have, for who holds them. What is
+    /// beyond is not fetched, and its member is missing as lost.
+    pub const MAX_HELD_BYTES: usize = 256 << 20;
     /// The largest outcome; who calls for a larger one gets [`CallError::TooLarge`].
-    pub max_outcome_bytes: usize,
+    pub const MAX_OUTCOME_BYTES: usize = 64 << 20;
 }
 
 impl Default for Config {
@@ -87,12 +90,8 @@ impl Default for Config {
         Self {
             max_names: 1024,
             max_names_per_peer: 256,
-            max_generations: 16,
-            max_calls: 1024,
             max_bytes: 512 << 20,
-            max_held_bytes: 256 << 20,
             takes_quick_ways: true,
-            max_outcome_bytes: 64 << 20,
         }
     }
 }

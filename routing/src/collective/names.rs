@@ -135,7 +135,7 @@ impl<I: Id> Names<I> {
     pub(super) fn forget_beyond(&mut self, config: &Config, kept: Option<&Key>) {
         if let Some(key) = kept {
             while let Some(named) = self.names.get(&key.name)
-                && named.generations.len() > config.max_generations
+                && named.generations.len() > Config::MAX_GENERATIONS
                 && self.forget_oldest_of(&key.name, kept)
             {}
         }
@@ -226,7 +226,7 @@ impl<I: Id + Serialize> Names<I> {
         // cannot push out what callers here wait for.
         let first = named.generations.first_key_value();
         let is_old = first.is_some_and(|(first, _)| key.generation < *first);
-        let is_full = named.generations.len() >= config.max_generations;
+        let is_full = named.generations.len() >= Config::MAX_GENERATIONS;
         if is_full && is_old {
             let floor = key.generation;
             return Err(Refusal::TooOld { floor });

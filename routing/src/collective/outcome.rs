@@ -249,7 +249,7 @@ impl<I: Id + Serialize> Instance<I> {
                 offset,
                 bytes,
                 ..
-            } => self.on_piece(ctx, item, size, (offset, bytes)),
+            } => self.on_piece(ctx, item, size, offset, bytes),
             _ => {}
         }
     }

@@ -14,6 +14,15 @@ use super::{
     lives, terms,
 };
 
+/// A member says that it has come.
+struct Arrival {
+    key: Key,
+    digest: Digest,
+    /// The time that its caller still has.
+    left: u64,
+    value: Value,
+}
+
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     /// A frame has come: what is for this member is handled, the rest goes on.
     pub(super) fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
@@ -108,7 +117,15 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                 value,
                 terms,
                 ..
-            } => self.on_arrive(from, (key, digest), (time, value), terms, out),
+            } => {
+                let arrival = Arrival {
+                    key,
+                    digest,
+                    left: time,
+                    value,
+                };
+                self.on_arrive(from, arrival, terms, out);
+            }
             other => self.on_known_message(from, other, out),
         }
     }
@@ -146,11 +163,16 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     fn on_arrive(
         &mut self,
         from: I,
-        (key, digest): (Key, Digest),
-        (left, value): (u64, Value),
+        arrival: Arrival,
         terms: Option<Terms<I>>,
         out: &mut Vec<Effect<I>>,
     ) {
+        let Arrival {
+            key,
+            digest,
+            left,
+            value,
+        } = arrival;
         if let Some(terms) = terms
             && self.names.get(&key).is_none()
         {

@@ -566,7 +566,7 @@ fn callers_that_differ_are_told_what_differs() {
 #[test]
 fn what_is_forgotten_is_too_old_for_everybody() {
     let mut net = Net::new(3, 1);
-    let most = net.config.max_generations as u64;
+    let most = Config::MAX_GENERATIONS as u64;
     for generation in 1..=most + 2 {
         let terms = net.terms(generation, Verb::Barrier);
         for id in 0..3 {
@@ -660,7 +660,7 @@ fn values_that_cannot_be_combined_are_told_to_all() {
 #[test]
 fn generations_of_a_name_are_bounded_in_whatever_order_they_come() {
     let mut net = Net::new(3, 1);
-    let most = net.config.max_generations;
+    let most = Config::MAX_GENERATIONS;
     for generation in (1..200).rev().chain(1000..1200) {
         let terms = net.terms(generation, Verb::Barrier);
         net.call(1, &terms, Bytes::new(), MS);

@@ -204,23 +204,30 @@ impl<I: Id> Tree<I> {
     /// The frames that take a message to all other members; none if a link for that is missing.
     pub(super) fn down(&self, me: I, body: &Bytes) -> Option<Vec<(I, Frame<I>)>> {
         let view = self.view()?;
-        let part = (view.placement.rank.0, 0, self.population());
-        let frames = self.branches(view, me, part, body);
+        let all = Stretch {
+            rank: view.placement.rank.0,
+            start: 0,
+            end: self.population(),
+        };
+        let frames = self.branches(view, me, all, body);
         let count = steps(self.population()).count();
         (frames.len() == count).then_some(frames)
     }
 
-    /// The frames to those behind this member, at `start` from the origin, up to `end`.
-    /// Members behind a missing link get none; they are asked again by the relay.
+    /// The frames to those behind this member. Members behind a missing link get none; they are asked again by the relay.
     fn branches(
         &self,
         view: &View<I>,
         origin: I,
-        (rank, start, end): (u32, u32, u32),
+        stretch: Stretch,
         body: &Bytes,
     ) -> Vec<(I, Frame<I>)> {
         let mut frames = Vec::new();
-        let mut end = end;
+        let Stretch {
+            rank,
+            start,
+            mut end,
+        } = stretch;
         for level in (0..view.clockwise.len()).rev() {
             let child = start + (1 << level);
             if child >= end {
@@ -257,8 +264,9 @@ impl<I: Id> Tree<I> {
             return None;
         }
         let start = distance(origin.1, view.placement.rank.0, population);
-        (0 < start && start < end)
-            .then(|| self.branches(view, origin.0, (origin.1, start, end), body))
+        let (origin, rank) = origin;
+        let stretch = Stretch { rank, start, end };
+        (0 < start && start < end).then(|| self.branches(view, origin, stretch, body))
     }
 
     /// A letter is to go up to `to`.
@@ -366,6 +374,17 @@ impl<I: Id> Tree<I> {
             .flat_map(|to| self.flush(to, gone))
             .collect()
     }
+}
+
+/// A stretch of the members as seen from an origin.
+#[derive(Clone, Copy)]
+struct Stretch {
+    /// The origin's rank.
+    rank: u32,
+    /// Where this member stands, from the origin.
+    start: u32,
+    /// Where the stretch ends.
+    end: u32,
 }
 
 const fn distance(from: u32, to: u32, population: u32) -> u32 {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use binomesh_overlay::Id;
 
 use super::Order;
-use crate::packet::Topic;
 use crate::relay::Destination;
+use crate::topic::Topic;
 
 /// What the next message of each stream is numbered.
 ///

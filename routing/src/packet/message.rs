@@ -1,9 +1,10 @@
 //! What relays say to each other.
 
-use binomesh_overlay::{Epoch, Rank};
+use binomesh_overlay::{Epoch, Id, Rank};
 use serde::{Deserialize, Serialize};
 
-use super::{Errand, Exception, Packet, Refusal, Span};
+use super::{Errand, Exception, Packet, Part, Refusal, Span};
+use crate::strategy::Strategy;
 
 /// Which stream a message belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +138,50 @@ impl<I> Message<I> {
             Self::Hello { .. } => "hello",
             Self::RosterAsk { .. } => "roster-ask",
             Self::RosterTell { .. } => "roster-tell",
+        }
+    }
+}
+
+impl<I: Id> Message<I> {
+    /// Whether all lists and numbers are within their bounds; the first that is not. What
+    /// is read from a peer is checked once, by the codec.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let holds = |field: &'static str, is_good: bool| match is_good {
+            true => Ok(()),
+            false => Err(field),
+        };
+        match self {
+            Self::Packet(packet) => packet.check(),
+            Self::Custody { errand, pending } => {
+                let is_empty = |span: &Span| span.is_empty();
+                let is_good = pending.len() <= Self::MAX_PENDING && !pending.iter().any(is_empty);
+                holds("pending", is_good)?;
+                errand.check()
+            }
+            Self::Inquire { errand, name } => {
+                let is_routed = matches!(errand.part, Part::Routed { .. });
+                holds("name", !is_routed || name.is_none())?;
+                errand.check()
+            }
+            Self::Refused { errand, .. } => errand.check(),
+            Self::Done {
+                errand,
+                exceptions,
+                replaced,
+                ..
+            } => {
+                let is_empty = |exception: &Exception<I>| exception.span.is_empty();
+                let is_short = exceptions.len() <= Self::MAX_EXCEPTIONS;
+                holds("exceptions", is_short && !exceptions.iter().any(is_empty))?;
+                holds("replaced", replaced.len() <= Self::MAX_REPLACED)?;
+                errand.check()
+            }
+            Self::Hello { fanout, .. } => {
+                let tree = Strategy::SiblingTree { fanout: *fanout };
+                holds("fanout", tree.is_possible())
+            }
+            Self::RosterAsk { .. } => Ok(()),
+            Self::RosterTell { peers, .. } => holds("peers", peers.len() <= Self::MAX_ROSTER),
         }
     }
 }

@@ -11,9 +11,8 @@ use binomesh_overlay::Id;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, PacketId, Payloads, Topic};
+use super::{Confirmation, EncodeError, PacketId, Payloads, Topic};
 use crate::order::Order;
-use crate::wire::EncodeError;
 
 /// Who vouches for the content of a packet, in bytes that hosts agree on. Clones share
 /// them.

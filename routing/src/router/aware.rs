@@ -29,6 +29,10 @@ impl Router for Aware {
         "aware"
     }
 
+    fn about(&self) -> &'static str {
+        "Over the sibling tree, the shortest way round the known dead."
+    }
+
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
         shape.distance(from, to)
     }

@@ -26,6 +26,10 @@ impl Router for Basic {
         "basic"
     }
 
+    fn about(&self) -> &'static str {
+        "Over the sibling tree, the rule of its paper as it is written."
+    }
+
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
         cost(shape, from, to)
     }
@@ -40,6 +44,10 @@ impl Router for Basic {
 impl Router for BasicLeast {
     fn name(&self) -> &'static str {
         "basic-least"
+    }
+
+    fn about(&self) -> &'static str {
+        "Over the sibling tree, to the neighbour that the rule says is nearest."
     }
 
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {

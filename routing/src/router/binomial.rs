@@ -20,6 +20,10 @@ impl Router for Binomial {
         "binomial"
     }
 
+    fn about(&self) -> &'static str {
+        "Over the fingers of the binomial graph."
+    }
+
     fn links(&self) -> Links {
         Links::BinomialGraph
     }

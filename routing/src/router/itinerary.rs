@@ -4,9 +4,9 @@
 use binomesh_overlay::Rank;
 
 use super::Router;
-use crate::packet::Span;
 use crate::runs::Runs;
 use crate::shape::Shape;
+use crate::span::Span;
 
 /// A set of ranks, as intervals: a walk along a ring is one or two, however long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -17,6 +17,10 @@ impl Router for Variant {
         "variant"
     }
 
+    fn about(&self) -> &'static str {
+        "Over the sibling tree, up, along a ring, and down."
+    }
+
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
         shape.climbing_distance(from, to)
     }

@@ -46,8 +46,8 @@ pub(super) fn generate(name: &str) -> Result<Topology, TopologyError> {
     };
     match kind {
         "kautz" => pair(',').and_then(|(d, k)| kautz(name, d, k)),
-        "mesh" => pair('x').and_then(|size| grid(name, size, false)),
-        "torus" => pair('x').and_then(|size| grid(name, size, true)),
+        "mesh" => pair('x').and_then(|(rows, columns)| grid(name, rows, columns, false)),
+        "torus" => pair('x').and_then(|(rows, columns)| grid(name, rows, columns, true)),
         "ring" => {
             let n = number(rest)?;
             numbered(name, n, |i| vec![(i + 1) % n])
@@ -142,7 +142,7 @@ fn kautz(graph: &str, degree: u32, length: u32) -> Result<Topology, TopologyErro
 }
 
 /// Rows and columns; a torus also joins the ends of each.
-fn grid(graph: &str, (rows, columns): (u32, u32), wraps: bool) -> Result<Topology, TopologyError> {
+fn grid(graph: &str, rows: u32, columns: u32, wraps: bool) -> Result<Topology, TopologyError> {
     check_size(graph, u64::from(rows) * u64::from(columns))?;
     let place = |row: u32, column: u32| (row * columns + column) as Node;
     let (mut names, mut links) = (Vec::new(), Vec::new());

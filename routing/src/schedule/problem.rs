@@ -242,7 +242,8 @@ impl Problem {
         &self,
         step: usize,
         path: &[Node],
-        (origin, destination): (Node, Node),
+        origin: Node,
+        destination: Node,
         block: usize,
     ) -> Move {
         let name = |node: Node| self.graph.node_name(node).to_owned();

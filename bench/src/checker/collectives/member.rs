@@ -71,6 +71,13 @@ pub(super) struct Member {
     record: Option<bool>,
 }
 
+/// A life of a member.
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    peer: Peer,
+    boot: u64,
+}
+
 /// What a step of a member comes to.
 #[derive(Debug, Default)]
 pub(super) struct Out {
@@ -89,6 +96,13 @@ impl Member {
             has_polled: false,
             round: 0,
             record: Some(false),
+        }
+    }
+
+    const fn life(&self) -> Life {
+        Life {
+            peer: self.me,
+            boot: self.boot,
         }
     }
 
@@ -138,7 +152,7 @@ impl Member {
             && let Ok(voted) = self.acceptor.promise(ballot)
         {
             let (voted, among) = (voted.copied(), self.among(setting));
-            self.on_promise(ballot, (self.me, self.boot), voted, among, setting, out);
+            self.on_promise(ballot, self.life(), voted, among, setting, out);
         }
     }
 
@@ -146,11 +160,18 @@ impl Member {
         match message {
             Message::Prepare(ballot) => self.on_prepare(ballot, setting, out),
             Message::Promise(ballot, from, boot, voted, among) => {
-                self.on_promise(ballot, (from, boot), voted, among, setting, out);
+                self.on_promise(
+                    ballot,
+                    Life { peer: from, boot },
+                    voted,
+                    among,
+                    setting,
+                    out,
+                );
             }
             Message::Propose(ballot, value) => self.on_propose(ballot, value, setting, out),
             Message::Vote(ballot, from, boot, among) => {
-                self.on_vote(ballot, (from, boot), among, out);
+                self.on_vote(ballot, Life { peer: from, boot }, among, out);
             }
             Message::Introduce(from, boot) => self.on_introduce(from, boot, setting, out),
             Message::Known {
@@ -204,7 +225,7 @@ impl Member {
         out.sent.push(Message::Propose(ballot, value));
         if self.may_vote(setting, out) && self.acceptor.vote(ballot, &value).is_ok() {
             let among = self.among(setting);
-            self.on_vote(ballot, (self.me, self.boot), among, out);
+            self.on_vote(ballot, self.life(), among, out);
         }
     }
 
@@ -237,7 +258,7 @@ impl Member {
     fn on_promise(
         &mut self,
         ballot: Ballot,
-        (from, boot): (Peer, u64),
+        from: Life,
         voted: Option<(Ballot, u8)>,
         among: Among,
         setting: Setting,
@@ -249,18 +270,18 @@ impl Member {
         };
         let voted = voted.filter(|_| setting.flaw != Flaw::OwnValue);
         poll.note_lives(among);
-        if let Some(value) = poll.on_promise(from.index() as u32, boot, voted, || own) {
+        if let Some(value) = poll.on_promise(from.peer.index() as u32, from.boot, voted, || own) {
             let value = *value;
             self.propose(ballot, value, setting, out);
         }
     }
 
-    fn on_vote(&mut self, ballot: Ballot, (from, boot): (Peer, u64), among: Among, out: &mut Out) {
+    fn on_vote(&mut self, ballot: Ballot, from: Life, among: Among, out: &mut Out) {
         let Some(poll) = self.poll.as_mut().filter(|poll| poll.ballot == ballot) else {
             return;
         };
         poll.note_lives(among);
-        if poll.on_vote(from.index() as u32, boot) {
+        if poll.on_vote(from.peer.index() as u32, from.boot) {
             out.learnt = poll.proposal().copied();
             self.poll = None;
         }

@@ -153,8 +153,8 @@ fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
             (start + BURST_MS).min(end)
         };
         burst(script, theme, start, burst_end);
-        script.chatter((start, burst_end), BURST_RATE, false);
-        script.chatter((burst_end, end), QUIET_RATE, true);
+        script.chatter(start..burst_end, BURST_RATE, false);
+        script.chatter(burst_end..end, QUIET_RATE, true);
         start = end;
     }
 }

@@ -80,7 +80,7 @@ impl Check {
             if !self.is_wanted(plan.world.nodes) || plan.is_large && self.layer.is_none() {
                 continue;
             }
-            plan.world.config.planted = self.planted();
+            plan.world.config.planted = self.planted.get();
             let (row, missing) = self.search_relays(plan);
             unreached.retain(|handler| missing.contains(handler));
             is_good &= row.ok;

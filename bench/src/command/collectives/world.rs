@@ -52,25 +52,31 @@ pub(super) fn measure(nodes: u32, bytes: u32, seed: u64) -> Result<Vec<Row>, Fai
         crate::command::world::formed(nodes, seed, binomesh_routing::Config::default())?;
     world.set_uplinks(None);
     let mut rows = Vec::new();
-    for (operation, verb, size) in [
+    for (name, verb, bytes) in [
         ("barrier", Verb::Barrier, 0),
         ("all-gather", Verb::AllGather, bytes),
     ] {
-        record::progress(format_args!("{operation}"));
-        rows.push(one(&mut world, nodes, (operation, verb, size))?);
+        record::progress(format_args!("{name}"));
+        let operation = Operation { name, verb, bytes };
+        rows.push(one(&mut world, nodes, operation)?);
     }
     record::progress_done();
     Ok(rows)
 }
 
-fn one(
-    world: &mut World,
-    nodes: u32,
-    (operation, verb, bytes): (&'static str, Verb, u32),
-) -> Result<Row, Failure> {
+/// What all members call.
+struct Operation {
+    name: &'static str,
+    verb: Verb,
+    /// What each comes with.
+    bytes: u32,
+}
+
+fn one(world: &mut World, nodes: u32, operation: Operation) -> Result<Row, Failure> {
+    let Operation { name, verb, bytes } = operation;
     let terms = Terms {
         key: Key {
-            name: operation.parse().map_err(Failure::run)?,
+            name: name.parse().map_err(Failure::run)?,
             generation: 1,
         },
         members: (0..nodes).collect(),
@@ -97,9 +103,7 @@ fn one(
             };
             let outcome = outcome.map_err(Failure::run)?;
             if !outcome.agreed || !outcome.missing.is_empty() {
-                return Err(Failure::Run(format!(
-                    "{operation} was not completed by all"
-                )));
+                return Err(Failure::Run(format!("{name} was not completed by all")));
             }
             answered += 1;
             last = told.at;
@@ -109,7 +113,7 @@ fn one(
     Ok(Row {
         nodes,
         system: "world",
-        operation,
+        operation: name,
         bytes,
         seed: world.seed(),
         messages,

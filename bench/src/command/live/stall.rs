@@ -233,7 +233,8 @@ impl Stall {
             if asked.len() >= self.open as usize
                 && let Some(answer) = asked.join_next().await
             {
-                sent.note(answer.map_err(Failure::run)?);
+                let (topic, receipt) = answer.map_err(Failure::run)?;
+                sent.note(topic, receipt);
             }
             if number.is_multiple_of(64) {
                 record::progress(format_args!("{number} of {total} are sent"));
@@ -247,7 +248,8 @@ impl Stall {
             });
         }
         while let Some(answer) = asked.join_next().await {
-            sent.note(answer.map_err(Failure::run)?);
+            let (topic, receipt) = answer.map_err(Failure::run)?;
+            sent.note(topic, receipt);
         }
         sent.seconds = begun.elapsed().as_secs_f64();
         sent.kept = kept.join_all().await.concat();

@@ -17,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::bare::End;
 use super::counters::processor_time;
 use super::setup::{Context, Setup, now};
 use crate::command::peers::home::Home;
@@ -178,9 +179,7 @@ impl Uplink {
             };
             let victim = cluster.live().skip(1).choose(&mut rng).cloned();
             let victim = victim.filter(|_| number >= self.repeat);
-            let mut row = self
-                .once(cluster, hosts, (number, victim), &mut rng)
-                .await?;
+            let mut row = self.once(cluster, hosts, number, victim, &mut rng).await?;
             row.bare_seconds = bare.map(|bare| bare.as_secs_f64());
             row.times_bare = row.bare_seconds.map(|bare| row.seconds / bare);
             record::progress_done();
@@ -204,7 +203,11 @@ impl Uplink {
             let [from, to, ..] = &places[..] else {
                 return Err(Failure::run("there are no two hosts"));
             };
-            bare::transfer((from, to), (home.identity(0)?, home.identity(1)?), bytes)
+            let end = |place, number| -> Result<End<'_>, Failure> {
+                let identity = home.identity(number)?;
+                Ok(End { place, identity })
+            };
+            bare::transfer(end(from, 0)?, end(to, 1)?, bytes)
         };
         tokio::task::spawn_blocking(transfer)
             .await
@@ -215,7 +218,8 @@ impl Uplink {
         &self,
         cluster: &Cluster,
         hosts: &Hosts,
-        (number, victim): (u32, Option<Member>),
+        number: u32,
+        victim: Option<Member>,
         rng: &mut ChaCha8Rng,
     ) -> Result<Row, Failure> {
         let is_victim =
@@ -259,7 +263,7 @@ impl Uplink {
         let taken = begun.elapsed();
         let used = processor_times(&others)?.saturating_sub(before);
         let report = report.map_err(Failure::run)?;
-        Ok(self.row(&report, (taken, used), victim, &others))
+        Ok(self.row(&report, taken, used, victim, &others))
     }
 
     /// Pull a host's plug, and end its process.
@@ -276,7 +280,8 @@ impl Uplink {
     fn row(
         &self,
         report: &PushReport,
-        (taken, used): (Duration, Duration),
+        taken: Duration,
+        used: Duration,
         victim: Option<Member>,
         living: &[Member],
     ) -> Row {

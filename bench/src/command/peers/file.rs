@@ -40,9 +40,11 @@ impl Way {
 /// Send a file and note what it took.
 pub(super) async fn measure(
     network: &mut Network,
-    (mib, way): (u32, Way),
+    mib: u32,
+    way: Way,
     home: &Home,
-    (system, figures): (System, &mut Figures),
+    system: System,
+    figures: &mut Figures,
 ) -> Result<(), Failure> {
     let size = u64::from(mib) << 20;
     let is_bare = matches!(network, Network::Bare(_));

@@ -236,8 +236,8 @@ impl Round<'_> {
         let warm = within(self.limit(), warming).await;
         warm.ok_or_else(|| self.late(&"warming up"))??;
         for way in file::Way::ALL {
-            let (limit, into) = (self.limit(), (self.system, &mut *self.figures));
-            let sending = file::measure(network, (mib, way), self.home, into);
+            let (limit, figures) = (self.limit(), &mut *self.figures);
+            let sending = file::measure(network, mib, way, self.home, self.system, figures);
             let sent = within(limit, sending).await;
             sent.ok_or_else(|| self.late(&Task::File(mib)))??;
         }

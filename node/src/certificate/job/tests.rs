@@ -4,8 +4,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use binomesh_overlay::PeerId;
 
 use super::*;
-use crate::credentials::{Credentials, Problem, node_uri};
+use crate::credentials::{Credentials, Problem};
 use crate::settings::NodeConfig;
+use crate::spiffe::node_uri;
 
 const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
 

@@ -1,6 +1,7 @@
 //! What is believed of what is said.
 
 use super::*;
+use crate::message::detector::union;
 
 const LIFE: u32 = 10;
 

@@ -27,7 +27,7 @@ pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
         for step in 0..steps {
             if let Some((to, block)) = table.round(step as u64, blocks).send {
                 let path = [node(rank), node(to)];
-                let one = problem.step_move(step, &path, (source, path[1]), block as usize);
+                let one = problem.step_move(step, &path, source, path[1], block as usize);
                 moves.push(one);
             }
         }

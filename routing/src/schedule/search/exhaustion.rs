@@ -62,7 +62,7 @@ pub(super) fn moves(
     for (step, paths) in spread.plan.iter().enumerate() {
         for path in paths {
             let to = path.last().copied().unwrap_or(source);
-            moves.push(problem.step_move(step, path, (source, to), 0));
+            moves.push(problem.step_move(step, path, source, to, 0));
         }
     }
     Some(moves)

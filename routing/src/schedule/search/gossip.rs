@@ -313,9 +313,7 @@ impl<'a> Gossip<'a> {
         let place = token * step.sends.len() + to;
         step.is_told[place] = true;
         let (origin, block) = self.tokens[token];
-        let one = self
-            .problem
-            .step_move(step.number, path, (origin, to), block);
+        let one = self.problem.step_move(step.number, path, origin, to, block);
         self.moves.push(one);
     }
 }

@@ -210,8 +210,8 @@ impl Instance {
             let (origin, block) = self.tokens[item.token];
             for image in self.group.elements() {
                 let path: Vec<Node> = self.path(*choice).map(|node| image[node]).collect();
-                let ends = (image[origin], image[item.to]);
-                moves.push(problem.step_move(*step, &path, ends, block));
+                let (from, to) = (image[origin], image[item.to]);
+                moves.push(problem.step_move(*step, &path, from, to, block));
             }
         }
         moves

@@ -117,7 +117,7 @@ pub(super) fn relay(
                 is_free[channel] = false;
                 sends[*at] = true;
                 receives[next] = true;
-                moves.push(problem.step_move(step, &[*at, next], *ends, 0));
+                moves.push(problem.step_move(step, &[*at, next], ends.0, ends.1, 0));
                 *at = next;
             }
         }

@@ -201,7 +201,7 @@ impl Flow {
                     }
                     path.push(node);
                 }
-                moves.push(problem.step_move(step, &path, (source, node), 0));
+                moves.push(problem.step_move(step, &path, source, node, 0));
             }
         }
         moves
@@ -239,7 +239,7 @@ impl Flow {
             }
             for pair in way.windows(2) {
                 let path = [pair[0].0, pair[1].0];
-                moves.push(problem.step_move(pair[1].1, &path, (source, node), 0));
+                moves.push(problem.step_move(pair[1].1, &path, source, node, 0));
             }
         }
         moves

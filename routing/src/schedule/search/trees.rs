@@ -53,7 +53,7 @@ pub(super) fn broadcast(
         for channel in &tree.channels {
             let (from, to) = graph.channels()[*channel];
             let step = blocks[place] + tree.depth[from];
-            moves.push(problem.step_move(step, &[from, to], (source, to), block));
+            moves.push(problem.step_move(step, &[from, to], source, to, block));
         }
         steps = steps.max(blocks[place] + tree.height);
         blocks[place] += 1;

@@ -53,16 +53,23 @@ impl Goodbyes {
     /// The goodbyes of a peer that a life of a process went by at some time between two.
     fn between(
         &self,
-        (by, boot): (Id, u64),
+        by: Life,
         peer: Id,
         from: Duration,
         until: Duration,
     ) -> impl Iterator<Item = &Absence> {
-        let absences = self.told.get(&(by, boot, peer)).into_iter().flatten();
+        let absences = self.told.get(&(by.id, by.boot, peer)).into_iter().flatten();
         absences.filter(move |absence| {
             absence.from <= until && absence.until.is_none_or(|end| end >= from)
         })
     }
+}
+
+/// A life of a process.
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    id: Id,
+    boot: u64,
 }
 
 impl Checker {
@@ -74,7 +81,10 @@ impl Checker {
         receipt: &Receipt<Id>,
         rank: Rank,
     ) -> bool {
-        let origin = (receipt.id.origin, receipt.id.boot);
+        let origin = Life {
+            id: receipt.id.origin,
+            boot: receipt.id.boot,
+        };
         let mut holders = self.at(receipt.epoch, rank, accepted.at);
         holders.any(|id| {
             let mut absences = self.goodbyes.between(origin, id, accepted.at, closed);
@@ -96,7 +106,10 @@ impl Checker {
             return;
         }
         let message = Name(receipt.id);
-        let origin = (receipt.id.origin, receipt.id.boot);
+        let origin = Life {
+            id: receipt.id.origin,
+            boot: receipt.id.boot,
+        };
         let others = (0..receipt.population.get()).map(Rank);
         for rank in others.filter(|rank| *rank != receipt.origin_rank) {
             let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
@@ -126,7 +139,7 @@ impl Checker {
             } else if absences.next().is_some()
                 // An origin that was stopped acts on what it had heard until then.
                 && !self.was_hindered(
-                    origin.0,
+                    origin.id,
                     accepted.at.saturating_sub(KNOWN_WITHIN),
                     accepted.at,
                 )

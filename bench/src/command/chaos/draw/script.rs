@@ -2,6 +2,7 @@
 //! fault is drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use binomesh::world::{Conditions, Fault, Id, Latency, Layer, Lie, Memory};
 use binomesh_routing::strategy::Strategy;
@@ -303,15 +304,10 @@ impl<'a> Script<'a> {
 
     /// Messages between these times, by those who are up in the end or by
     /// everybody, some of whom will be dead then.
-    pub(super) fn chatter(
-        &mut self,
-        (start, end): (u64, u64),
-        per_minute: u64,
-        by_the_living: bool,
-    ) {
-        let count = end.saturating_sub(start) * per_minute / 60_000;
+    pub(super) fn chatter(&mut self, times: Range<u64>, per_minute: u64, by_the_living: bool) {
+        let count = times.end.saturating_sub(times.start) * per_minute / 60_000;
         for _ in 0..count {
-            let at_ms = self.rng.random_range(start..end);
+            let at_ms = self.rng.random_range(times.clone());
             let ready = self.nodes.iter().filter(|(_, since)| **since <= at_ms);
             let ready: Vec<Id> = ready
                 .map(|(id, _)| *id)

@@ -70,7 +70,7 @@ impl Check {
     fn walk(&self, plan: Plan) -> Row {
         let watch = Stopwatch::start();
         let mut world = plan.world;
-        world.config.planted = self.planted();
+        world.config.planted = self.planted.get();
         let is_planted = world.config.planted != Planted::NONE;
         let must_deadlock = world.full == Full::Blocks;
         let schedules = Schedules {

@@ -53,7 +53,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    pub(super) fn note(&mut self, (topic, receipt): (String, Option<Receipt>)) {
+    pub(super) fn note(&mut self, topic: String, receipt: Option<Receipt>) {
         match receipt {
             Some(receipt) => {
                 self.told.push(now());

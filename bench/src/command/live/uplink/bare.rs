@@ -19,23 +19,27 @@ use crate::command::Failure;
 /// Beside the nodes' port.
 const PORT: u16 = 7701;
 
+/// One end of the link.
+pub(super) struct End<'a> {
+    pub(super) place: &'a Place,
+    pub(super) identity: Identity,
+}
+
 /// How long the bytes take, from the first one until the receiver says that it has all.
-pub(super) fn transfer(
-    (from, to): (&Place, &Place),
-    (sender, receiver): (Identity, Identity),
-    bytes: Bytes,
-) -> Result<Duration, Failure> {
+pub(super) fn transfer(from: End<'_>, to: End<'_>, bytes: Bytes) -> Result<Duration, Failure> {
     let at = to
+        .place
         .found_at
         .ok_or_else(|| Failure::run("a host has no address"))?;
     let at = SocketAddr::new(at.ip(), PORT);
     let (is_there, listening) = mpsc::channel();
     std::thread::scope(|scope| {
-        let receiver =
-            scope.spawn(move || in_host(to, async || receive(at, &receiver, is_there).await));
+        let receiver = scope
+            .spawn(move || in_host(to.place, async || receive(at, &to.identity, is_there).await));
         // This fails if the receiver ends before it listens; then its own error is returned.
         let sent = listening.recv().map_err(Failure::run);
-        let sent = sent.and_then(|()| in_host(from, async || send(at, &sender, bytes).await));
+        let sent =
+            sent.and_then(|()| in_host(from.place, async || send(at, &from.identity, bytes).await));
         let received = receiver.join();
         received.map_err(|_| Failure::run("the receiver of the bare link panicked"))??;
         sent

@@ -11,8 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::detector;
 use crate::stamp::Mark;
-use crate::{detector, fingers, ring};
+use crate::{fingers, ring};
 
 /// A message of this layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,11 +52,11 @@ pub enum Carried<I> {
 
 impl<I: Clone> Carried<I> {
     /// What of a message can be carried, if anything.
-    pub fn of(message: &crate::Message<I>) -> Option<Self> {
+    pub fn of(message: &super::Message<I>) -> Option<Self> {
         match message {
-            crate::Message::Ring(message) => Some(Self::Ring(message.clone())),
-            crate::Message::Fingers(message) => Some(Self::Fingers(message.clone())),
-            crate::Message::Detector(detector::Message::Beat { mark, reply }) => Some(Self::Beat {
+            super::Message::Ring(message) => Some(Self::Ring(message.clone())),
+            super::Message::Fingers(message) => Some(Self::Fingers(message.clone())),
+            super::Message::Detector(detector::Message::Beat { mark, reply }) => Some(Self::Beat {
                 mark: mark.clone(),
                 reply: *reply,
             }),
@@ -64,7 +65,7 @@ impl<I: Clone> Carried<I> {
     }
 }
 
-impl<I> From<Carried<I>> for crate::Message<I> {
+impl<I> From<Carried<I>> for super::Message<I> {
     fn from(carried: Carried<I>) -> Self {
         match carried {
             Carried::Ring(message) => Self::Ring(message),

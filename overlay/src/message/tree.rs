@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
-use super::Order;
 use crate::placement::MAX_LEVELS;
+
+pub use super::order::Order;
 
 /// The most heirs that a root announces.
 pub const MAX_HEIRS: usize = 3;

@@ -28,7 +28,7 @@ pub enum Input<I> {
     /// The transport of one of [`Overlay::silent_neighbours`] has acknowledged
     /// something since it was looked at last.
     ///
-    /// [`Overlay::silent_neighbours`]: super::Overlay::silent_neighbours
+    /// [`Overlay::silent_neighbours`]: crate::Overlay::silent_neighbours
     Acknowledged {
         /// Whose.
         peer: I,

@@ -25,7 +25,7 @@ pub struct Standing<I> {
 
 impl<I: Id> Standing<I> {
     /// Of one member.
-    pub(super) const fn of(placement: &Placement<I>) -> Self {
+    pub(crate) const fn of(placement: &Placement<I>) -> Self {
         Self {
             epoch: placement.epoch,
             population: placement.population,
@@ -38,7 +38,7 @@ impl<I: Id> Standing<I> {
 
     /// Whether there can be such a standing in a subtree of `size`; a claim
     /// until it is checked.
-    pub(super) fn is_possible(&self, size: Population) -> bool {
+    pub(crate) fn is_possible(&self, size: Population) -> bool {
         let are_ranks =
             self.first.is_within(self.population) && self.last.is_within(self.population);
         are_ranks && self.count >= 1 && self.count <= size.get()
@@ -46,7 +46,7 @@ impl<I: Id> Standing<I> {
 
     /// Append the subtree that comes next in preorder. One of another numbering
     /// holds no rank of this one.
-    pub(super) fn append(&mut self, next: &Self) {
+    pub(crate) fn append(&mut self, next: &Self) {
         if (next.epoch, next.population) != (self.epoch, self.population) {
             return;
         }

@@ -3,27 +3,27 @@
 
 use metrics::Counter;
 
-use crate::catalogue;
+use super as catalogue;
 
 /// The counters of pushes of one node. Each task that pushes or receives increments the same ones.
 #[derive(Debug)]
 pub(crate) struct PushCounts {
     /// Pushes that all members have.
-    pub(super) complete: Counter,
+    pub(crate) complete: Counter,
     /// Pushes that some members do not have.
-    pub(super) incomplete: Counter,
+    pub(crate) incomplete: Counter,
     /// Pushes that did not come to their end.
-    pub(super) failed: Counter,
+    pub(crate) failed: Counter,
     /// Bytes of what this node pushes.
-    pub(super) bytes_sent: Counter,
+    pub(crate) bytes_sent: Counter,
     /// Bytes of what others push.
-    pub(super) bytes_received: Counter,
+    pub(crate) bytes_received: Counter,
     /// Files that are here, whole.
-    pub(super) files_stored: Counter,
+    pub(crate) files_stored: Counter,
     /// Files that nothing has come of here.
-    pub(super) files_failed: Counter,
+    pub(crate) files_failed: Counter,
     /// Pieces that were not taken.
-    pub(super) pieces_refused: Counter,
+    pub(crate) pieces_refused: Counter,
 }
 
 impl PushCounts {

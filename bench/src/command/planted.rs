@@ -1,0 +1,39 @@
+//! The flag by which a command runs with a planted bug. Only builds for tests have it.
+
+use binomesh_overlay::Planted;
+use clap::Args;
+
+/// Which bug to run with, if any.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PlantedFlag {
+    /// Run with this bug, to see the check go red.
+    #[cfg(feature = "planted")]
+    #[arg(long = "planted")]
+    bug: Option<binomesh_overlay::Bug>,
+}
+
+impl PlantedFlag {
+    /// For the machines.
+    #[cfg(feature = "planted")]
+    pub fn get(&self) -> Planted {
+        self.bug.map(Planted::new).unwrap_or_default()
+    }
+
+    /// For the machines: none in this build.
+    #[cfg(not(feature = "planted"))]
+    pub fn get(&self) -> Planted {
+        Planted::default()
+    }
+
+    /// The name of the bug.
+    #[cfg(feature = "planted")]
+    pub fn name(&self) -> Option<String> {
+        self.bug.map(|bug| bug.to_string())
+    }
+
+    /// The name of the bug: none in this build.
+    #[cfg(not(feature = "planted"))]
+    pub fn name(&self) -> Option<String> {
+        None
+    }
+}
