@@ -7,10 +7,10 @@ use crate::relay::fixture::{ORIGIN, Surroundings};
 use crate::relay::{Config, Destination, Due, Event, Publish, PublishError, Receipt, Timer};
 use crate::strategy::Strategy;
 
-/// What a node has asked for since the last look: copies, timers and receipts.
+/// The effects that a node asked for since the last look: copies, timers and receipts.
 type Look = (Vec<(u32, Errand<u32>)>, Vec<Timer>, Vec<Receipt<u32>>);
 
-/// At rank 0 of five.
+/// The origin, at rank 0 of five.
 struct Node {
     origin: Origin<u32>,
     custody: Custody<u32>,
@@ -44,7 +44,8 @@ impl Node {
         Ok(id.sequence)
     }
 
-    /// The delegates of these errands are done, but for the exceptions that `excepts` makes.
+    /// Have the delegates of these errands say done. A delegate that `is_done` denies excepts its
+    /// whole part.
     fn answer(&mut self, handed: &[(u32, Errand<u32>)], is_done: impl Fn(u32) -> bool) {
         for (to, errand) in handed {
             let spans = errand.part.spans().iter().filter(|_| !is_done(*to));

@@ -1,9 +1,9 @@
-//! Duplicate windows: which messages of each origin were delivered here.
+//! Duplicate windows: the messages of each origin that were delivered here.
 //!
-//! Boots and marks come with every copy, from whoever hands it on. Hearsay can
-//! only raise them, and a liar may raise them out of reach; so what the origin
-//! itself says counts more, and takes hearsay back. Which life an origin is in is decided
-//! by the transport as it links the origin, whatever the numbers of its lives are.
+//! Every copy carries the boot and mark of its origin, and most copies come from other nodes
+//! (*hearsay*). Hearsay can only raise boot and mark, and a liar may raise them out of reach. So
+//! the origin's own packets count more, and take hearsay back. The transport decides which life an
+//! origin is in when it links the origin, whatever the numbers of its lives are.
 
 use std::collections::BTreeMap;
 
@@ -13,49 +13,49 @@ use super::delivered::Delivered;
 use crate::packet::PacketId;
 use crate::relay::Config;
 
-/// What a window says about a packet.
+/// The judgement of a window about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Novelty {
-    /// Not delivered yet.
+    /// Some of its messages were not delivered yet.
     New,
-    /// Delivered before.
+    /// All of its messages were delivered before.
     Delivered,
-    /// Closed by its origin, of an earlier boot, or beyond the window.
+    /// The packet is closed by its origin, of an earlier boot, or beyond the window.
     Outside,
-    /// There is no room for one more origin.
+    /// The packet is of a new origin, and there is no room for one more.
     Full,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Window {
-    /// The newest boot and its mark, by hearsay.
+    /// The newest boot and its mark, hearsay included.
     heard: (u64, u64),
     /// The newest boot and its mark that the origin itself has told.
     own: (u64, u64),
-    /// Remembered beyond the mark: marks go back when hearsay is taken back, and what
-    /// was delivered must not come again.
+    /// The delivered messages, also below the mark. A mark goes back when hearsay is taken back,
+    /// and no message may be delivered twice then.
     delivered: Delivered,
-    /// When it was last used, in packets.
+    /// The count of judged packets when this window was last used.
     used: u64,
 }
 
-/// What a copy says of its origin.
+/// The statement of a copy about its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// Its mark.
+    /// The mark of the origin.
     pub(super) closed_below: u64,
-    /// It answers for this message, whatever its mark.
+    /// The origin answers for this message, even below its mark.
     pub(super) is_kept: bool,
-    /// Who says so.
+    /// The node that says so.
     pub(super) source: Source,
 }
 
-/// Who handed a copy on.
+/// The node that handed a copy on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The origin itself.
     Origin,
-    /// Somebody else.
+    /// Another node.
     Hearsay,
 }
 
@@ -74,8 +74,8 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// There is a link to this life of an origin: a greater boot is not its own any more, be
-    /// it hearsay or of a life that is over.
+    /// A link connects this node to this life of an origin. A greater boot then does not count any
+    /// more, whether it was hearsay or belongs to a life that is over.
     pub(super) fn meet(&mut self, origin: I, boot: u64) {
         let Some(window) = self.windows.get_mut(&origin) else {
             return;
@@ -88,10 +88,10 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// Judge a packet with so many messages, and move the origin's boot and mark: a
-    /// higher boot begins anew, and the origin's own word replaces what was heard of
-    /// it. The second value says that it went back. `may_go` says which origin may
-    /// give way when there is no room.
+    /// Judge a packet with `count` messages, and move the origin's boot and mark. A higher boot
+    /// begins with a new mark, and the origin's own packet replaces hearsay. The second value says
+    /// whether boot or mark went back. `may_go` says which origin may give way when there is no
+    /// room.
     pub(super) fn judge(
         &mut self,
         id: PacketId<I>,
@@ -117,7 +117,7 @@ impl<I: Id> Windows<I> {
         let before = window.heard;
         match said.source {
             Source::Origin => {
-                // The life that speaks is the present one, also if its boot is the smaller.
+                // The life that speaks is the present one, even if its boot is smaller.
                 window.own = match window.own.0 == told.0 {
                     true => window.own.max(told),
                     false => told,
@@ -130,8 +130,8 @@ impl<I: Id> Windows<I> {
         (verdict, window.heard < before)
     }
 
-    /// Note the delivery of so many messages, whose packet was judged [`Novelty::New`] just
-    /// before. Returns the sequences of those that are not new.
+    /// Note the delivery of `count` messages, whose packet was judged [`Novelty::New`] just before.
+    /// Returns the sequences of those that are not new.
     pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
         let all = id.sequence..id.sequence.saturating_add(count);
         match self.windows.get_mut(&id.origin) {
@@ -146,7 +146,7 @@ impl<I: Id> Windows<I> {
         window.is_some_and(|window| window.delivered.has(id.boot, id.sequence))
     }
 
-    /// The mark below which this origin and boot answers for nothing.
+    /// The mark below which this origin, in this boot, answers for no message.
     pub(super) fn closed_below(&self, id: PacketId<I>) -> u64 {
         let window = self.windows.get(&id.origin);
         window
