@@ -1,9 +1,9 @@
 //! The relay brings a message to its members and tells its origin who has delivered it.
 //!
-//! A relay of couriers works alike. A courier who takes a parcel signs for it (*custody*), hands
-//! parts of it on, and reports back (*done*) when everybody in its part has it. The report names
-//! the members for whom that is not known (*exceptions*). The giver of a part keeps its parcel
-//! until then, and hands it to another courier if nobody signs.
+//! It works like a relay of couriers. A courier signs for its parcels (*custody*), hands some of
+//! them on, and reports back (*done*) when all are delivered. The report names the addressees for
+//! whom that is not known (*exceptions*). The giver of a parcel keeps a duplicate until then, and
+//! hands it to another courier if nobody signs.
 //!
 //! ```text
 //!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
@@ -11,16 +11,16 @@
 //!          ◀──done [4,8)────   ◀──done [6,8)────
 //! ```
 //!
-//! [`Relay`] has the one match over its inputs. Its parts do the work. Each part has its own state,
-//! inputs and rules. It uses the parts below it and knows nothing of those above:
+//! [`Relay`] has the one match over its inputs. Its components (`Parts`) do the work. Each has its
+//! own state, inputs and rules, uses the components below it, and knows nothing of those above:
 //!
 //! ```text
 //!   origin     own messages: acceptance, rounds, receipts
 //!   receiver   duplicates and delivery
-//!   custody    duties of this node, and answers to those who wait for them
-//!     delegator  hands parts on: to whom, and what when they are late, lost or refused
+//!   custody    duties of this node, and answers to their delegators
+//!     delegator  hands parts of messages on, also when they are late, lost or refused
 //!       sender     copies on their way: room, turns, offers, waits
-//!   epochs, peers  what is known of members: read by all
+//!   epochs, peers  tables and states of members: read by all
 //! ```
 //!
 //! Connections and the chunks of large payloads are not handled here.
@@ -78,7 +78,7 @@ pub struct Relay<I> {
     stats: RelayStats,
 }
 
-/// The parts of a relay that do its work.
+/// The components of a relay, which do its work. They are no parts of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Parts<I> {
     links: TreeLinks<I>,
@@ -180,8 +180,8 @@ impl<I: Id> Relay<I> {
     }
 
     /// Replace the signatures of all open own messages. Copies that are sent later carry the new
-    /// signature, and the outstanding members are issued to again soon. A message for which `sign`
-    /// returns none keeps its signature.
+    /// signature, and the messages are issued again soon to their outstanding members. A message
+    /// for which `sign` returns none keeps its signature.
     pub fn resign(
         &mut self,
         sign: impl FnMut(Content<'_, I>) -> Option<Signature>,
@@ -315,7 +315,8 @@ impl<I: Id> Relay<I> {
         self.work(out, |parts, cx| parts.custody.release(cx));
     }
 
-    /// Let a part act, and then let the origin take in what custody found out about own messages.
+    /// Let the components act, and then let the origin take in what custody found out about own
+    /// messages.
     fn work<R>(
         &mut self,
         out: &mut Effects<I>,

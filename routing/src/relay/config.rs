@@ -46,7 +46,7 @@ pub struct Config {
     pub custody_bytes_per_second: u32,
     /// How many bytes of copies may be on their way to one peer, until it answers. One copy always
     /// fits. Full: further copies wait in the relay. A guess: a link of 1 Gbit/s transfers as much
-    /// in a sixtieth of a second.
+    /// in a sixtieth of a second. A smaller window leaves a fast link idle until answers come.
     pub peer_window: u64,
     /// How many copies of scheduled broadcasts may be on their way to all peers together, until
     /// they are answered. Copies to late peers do not count. Full: further copies wait in the
@@ -74,16 +74,17 @@ pub struct Config {
     /// cost every path of the graph. With it, the search costs `route_tries` to this power. A
     /// guess.
     pub route_backtrack: usize,
-    /// How many further tries a hundred sends allow for parts that a hop had no way for. Each
-    /// re-issue of an own message allows one more. Used up: the part ends with *no route*, and its
-    /// origin issues it again later. An equal budget bounds how often the head of a part is
-    /// excepted as not found and the rest handed to the next rank. A guess.
+    /// How many further tries a hundred sends allow for routed parts that a hop found no way for.
+    /// Each re-issue of an own message allows one more. Used up: the part ends with *no route*, and
+    /// its origin issues it again later. An equal budget bounds how often the head of a part is
+    /// excepted as not found and the rest handed to the next rank. A guess: if it is too small,
+    /// reachable members wait for a re-issue.
     pub search_percent: u32,
     /// How many of these tries may happen at once. A guess.
     pub search_burst: u32,
     /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
     /// ends with *no route*. Without this bound the search for an unknown member would visit all
-    /// nodes. A guess.
+    /// nodes. A guess: if it is too small, a member behind many dead hops is not found.
     pub route_detours: u32,
     /// The longest payload that counts as short: its custody may be delayed by `custody_delay`.
     pub short_payload: usize,
@@ -111,14 +112,15 @@ pub struct Config {
     /// How many bytes of payloads and signatures open own messages may hold. Full:
     /// [`super::PublishError::MemoryFull`].
     pub max_message_bytes: usize,
-    /// How many open own packets may be meant to be kept for absent members. Full:
+    /// How many open own packets may have been accepted with [`super::Due::Kept`]. Full:
     /// [`super::PublishError::KeptFull`]. A guess: twice `max_open`.
     pub max_kept: usize,
     /// How many bytes of payloads and signatures these packets may hold. Full: as `max_kept`.
     pub max_kept_bytes: usize,
     /// How many packets of an unknown epoch may be held. Full: a further one is refused at once.
     pub max_held: usize,
-    /// How many bytes of payloads, names and signatures these packets may hold. Full: as `max_held`.
+    /// How many bytes of payloads, names and signatures these packets may hold. Full: as
+    /// `max_held`.
     pub max_held_bytes: usize,
     /// How long a packet of an unknown epoch is held. A guess: a new epoch needs about as many hops
     /// as its tree is deep to reach every member. If this is too short, packets that overtake their

@@ -1,4 +1,4 @@
-//! The state that the parts of a relay share while one input is handled.
+//! The state that the components of a relay share while one input is handled.
 
 use binomesh_overlay::{Id, Population};
 
@@ -9,8 +9,8 @@ use super::{Config, Effects, RelayStats};
 use crate::packet::{Errand, Message, Reason, Refusal};
 use crate::roster::Roster;
 
-/// The node's own name, its bounds, its tables, and the outbox for effects. Each part of the relay
-/// is given this context with each input. No part holds the state of another.
+/// The node's own name, its bounds, its tables, and the outbox for effects. Each component of the
+/// relay is given this context with each input. No component holds the state of another.
 pub(super) struct Context<'a, I> {
     pub(super) me: I,
     pub(super) config: &'a Config,

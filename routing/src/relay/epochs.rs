@@ -17,7 +17,8 @@ pub(super) use view::EpochView;
 /// may never be complete, since a rank may have had no holder, and nobody needs its last names.
 const PREVIOUS_FOR: Duration = Duration::from_secs(12);
 /// How many former epochs are remembered, with this node's place in them. Their packets are refused
-/// at once, and so are copies that name another member. Older epochs count as unknown.
+/// at once. A copy by name that is for another place in such an epoch is refused, too. Older epochs
+/// count as unknown.
 const MAX_GONE: usize = 8;
 
 /// The changes that a new view made.

@@ -1,4 +1,4 @@
-//! A node's surroundings, for tests of one part alone.
+//! The surroundings of one component of a relay, for tests of that component alone.
 
 use binomesh_overlay::{Effect, Epoch, Placement, Population, Rank};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use crate::strategy::Strategy;
 /// The peer at rank 0. The peers at the next ranks follow.
 pub(super) const ORIGIN: u32 = 1000;
 
-/// The shared state of one relay's parts, and the effects that they asked for.
+/// The shared state of one relay's components, and the effects that they asked for.
 pub(super) struct Surroundings {
     me: u32,
     pub(super) config: Config,
@@ -25,7 +25,7 @@ pub(super) struct Surroundings {
     pub(super) out: Effects<u32>,
 }
 
-/// The effects that a part has asked for, by kind.
+/// The effects that a component has asked for, by kind.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) sent: Vec<(u32, Message<u32>)>,

@@ -15,9 +15,9 @@ pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 pub struct View<I> {
     /// Epoch, population and own rank.
     pub placement: Placement<I>,
-    /// The peer at my rank + 2^i, if known; level 0 is the successor.
+    /// The peer at this node's rank + 2^i, if known; level 0 is the successor.
     pub clockwise: Vec<Option<I>>,
-    /// The peer at my rank − 2^i, if known; level 0 is the predecessor.
+    /// The peer at this node's rank − 2^i, if known; level 0 is the predecessor.
     pub counterclockwise: Vec<Option<I>>,
 }
 
@@ -47,7 +47,7 @@ pub enum Input<I> {
     Timer {
         /// Which timer fired.
         timer: Timer,
-        /// How much later than asked it fired: long after this process was paused.
+        /// The delay of the timer, which is long after this process was paused.
         late: Duration,
     },
     /// A verdict says that this peer is down. When the verdict expires or is cancelled, its issuer

@@ -32,7 +32,7 @@ impl<I: Id> Relay<I> {
         self.peers.is_absent(peer)
     }
 
-    /// Whether a verdict says that `peer` is down.
+    /// Whether `peer` is under a verdict, doubtful or not.
     pub fn is_down(&self, peer: I) -> bool {
         self.peers.has_verdict(peer)
     }

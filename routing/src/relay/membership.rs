@@ -1,4 +1,4 @@
-//! New tables and rosters, peers that come and go, and their effects on the parts of a relay.
+//! New tables and rosters, peers that come and go, and their effects on the components of a relay.
 
 use std::time::Duration;
 

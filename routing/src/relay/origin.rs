@@ -4,12 +4,12 @@
 //! - A message is accepted when there is room for it. A broadcast may wait for a complete roster
 //!   (`roster_wait`). Then it goes out in *rounds*. Each round is a duty of this node, in the
 //!   newest epoch.
-//! - Members that a round could not confirm are issued to again, at their places of that time. The
-//!   waits between rounds double.
+//! - A message is issued again to the members that a round could not confirm, at their present
+//!   places. The waits between rounds double.
 //! - A message ends when each member is reached or settled, or at its deadline. It has exactly one
 //!   receipt while this process lives.
-//! - Members are known by their distance in the epoch of acceptance. Names find them again in later
-//!   epochs.
+//! - Members are known by their distance, clockwise from this node, in the epoch of acceptance.
+//!   Names find them again in later epochs.
 //! - The *mark* is the sequence below which this origin answers for no message, except those that
 //!   it keeps for absent members (`retention`).
 

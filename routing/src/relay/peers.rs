@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_peer_that_has_left_and_its_late_words_change_nothing() {
+    fn no_message_waits_for_a_peer_that_has_left_and_its_late_messages_change_nothing() {
         let (mut peers, config, mut out) = peers();
         peers.on_left(1, 5, &config, &mut out);
         assert!(peers.is_lost(1) && peers.is_absent(1));

@@ -64,8 +64,8 @@ pub enum Due<I> {
     Soon(Duration),
     /// The receipt comes after this time at the latest. Until then the message is kept for members
     /// that are called down or have left, and for the peers in `awaited`, which are away already:
-    /// each gets it when it comes back. Messages that were published before its return reach it one
-    /// by one, in that order. At most `max_kept` packets are kept.
+    /// each gets it when it comes back. A returning member gets its kept messages one by one, in
+    /// the order of publication. At most `max_kept` packets are kept.
     Kept {
         /// How long the message is kept.
         time: Duration,

@@ -29,8 +29,7 @@ pub struct RelayStats {
     pub over_budget: u64,
     /// Searches for another hop that ended because the search budget was used up.
     pub over_search: u64,
-    /// Ranks to which no way was found, and which were excepted alone while the ranks behind them
-    /// went to the next one.
+    /// Ranks to which no way was found, and that were excepted alone.
     pub skipped: u64,
     /// Parts that this node handed out in the place of a delegate without room.
     pub taken_over: u64,
@@ -53,7 +52,7 @@ pub struct RelayStats {
     pub losses: u64,
     /// Own messages that were not accepted because the room for kept messages was full.
     pub kept_full: u64,
-    /// Streams of ordered own messages whose numbering was forgotten for want of room.
+    /// Streams of ordered own messages whose numbering was forgotten for lack of room.
     pub streams_forgotten: u64,
     /// Own messages whose receipt was emitted.
     pub receipts: u64,
@@ -73,7 +72,7 @@ pub struct RelayStats {
     pub roster_rejected: u64,
     /// Refusals that this node gave, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
-    /// Messages by strategy `flood` that were not passed on for want of room.
+    /// Messages by strategy `flood` that were not passed on for lack of room.
     pub floods_skipped: u64,
     /// Hellos of neighbours in the sibling tree.
     pub hellos: u64,

@@ -97,12 +97,14 @@ pub(super) struct Delegation<I> {
     pub(super) is_excused: bool,
     /// Of a routed part: the hops that were tried, this delegate included.
     pub(super) tried: Vec<I>,
-    /// How many copies had been answered at the last look: of a held copy, those that it waits
-    /// behind; of a copy sent with a turn, all those with a turn.
+    /// The count of answers when this delegation was last looked at: at its sending or by its
+    /// timer. For a held copy it counts the copies that it waits behind, for a sent one all copies
+    /// with a turn.
     pub(super) answers: u64,
     /// Of a copy with a turn: how many answers to other copies came since it was sent.
     pub(super) overtaken: u64,
-    /// Of a copy with a turn: how many looks found no answer to any copy since the look before.
+    /// Of a copy with a turn: how often its timer fired without an answer to any copy since the
+    /// time before.
     pub(super) quiet_looks: u32,
 }
 

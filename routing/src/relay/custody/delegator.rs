@@ -1,4 +1,6 @@
-//! Handing parts on: to the first live rank of a range, directly or hop by hop.
+//! Handing parts on: to the first live rank of a range, directly or hop by hop. The *head* of a
+//! range is its first rank. Its *heirs* are the smaller ranges that take its place when the head is
+//! lost.
 //!
 //! - Each part of a duty is either held by one delegate or an exception. So when a delegation ends,
 //!   its part is handed on again or excepted before the delegation is forgotten.
@@ -113,7 +115,7 @@ impl<I: Id> Delegator<I> {
 
     /// Hand on several spans as [`Self::delegate`] does. A head that replaces another one in the
     /// tree, and is no neighbour, is routed to: [SFT06]'s encapsulation, one packet for all such
-    /// heads on one way.
+    /// heads on the same way.
     fn hand_all(
         &mut self,
         duty: &mut Duty<I>,

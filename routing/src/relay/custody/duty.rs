@@ -215,8 +215,9 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Whether a refusal is final for the life that gave it. If this message has a signature, a
-    /// member that refused for want of one was given a copy without it, and may take this one.
+    /// Whether a refusal is final for the life that gave it. A member that refused for lack of a
+    /// signature was given an unsigned copy. If this message is signed by now, that refusal is not
+    /// final.
     pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
         match reason {
             Reason::TooLarge => true,

@@ -48,7 +48,7 @@ impl<I: Id> Exceptions<I> {
     }
 
     /// Take out the exceptions within a span that may be tried again. In a new round these are the
-    /// unconfirmed ones. With a new signature these are the members that refused for want of one.
+    /// unconfirmed ones. With a new signature these are the members that refused for lack of one.
     pub(super) fn take_again(
         &mut self,
         within: Span,

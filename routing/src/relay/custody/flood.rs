@@ -10,8 +10,8 @@ use crate::shape::Shape;
 use crate::strategy;
 
 impl<I: Id> Custody<I> {
-    /// A message has come for the first time: send it to all neighbours, so that they have it even
-    /// if the origin and all nodes that answer for them die. Each neighbour answers for itself
+    /// A message has come for the first time: send it to all neighbours. So it spreads even if the
+    /// origin and all nodes that answer for the neighbours die. Each neighbour answers for itself
     /// alone, so no nodes wait in a circle. Without room for the duty the message is not passed on,
     /// which is counted.
     pub(in crate::relay) fn flood(&mut self, from: I, packet: &Packet<I>, cx: &mut Context<'_, I>) {

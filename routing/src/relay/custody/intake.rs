@@ -93,7 +93,7 @@ impl<I: Id> Custody<I> {
         let is_said_later = duty.delegations.is_empty()
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
-            // Otherwise the earlier delegators have been told another count.
+            // Otherwise the delegators that wait longer have been told another count.
             if duty.told == u32::MAX {
                 duty.told = duty.pending_count();
             }
@@ -192,8 +192,8 @@ impl<I: Id> Custody<I> {
         };
         let is_newly_signed = packet.header.signature.is_some() && duty.signature.is_none();
         if is_newly_signed && !duty.is_finished {
-            // Delegates that are going to refuse the unsigned copy are then asked again with the
-            // signed one.
+            // Copies that are sent from now on are signed, also those to delegates that have yet to
+            // refuse an unsigned one.
             duty.renew(packet);
         }
         let is_new_round = errand.round > duty.round;

@@ -305,7 +305,7 @@ impl<I: Id> Sender<I> {
         self.searches.take()
     }
 
-    /// Whether a rank may be skipped for the ranks behind it now. If so, the try is paid for.
+    /// Whether a rank may be skipped now, for the ranks behind it. If so, the try is paid for.
     pub(super) fn may_skip(&mut self) -> bool {
         self.skips.take()
     }

@@ -132,7 +132,7 @@ fn of_finished_duties_the_oldest_beyond_the_bound_is_forgotten() {
 
 /// No member is lost: each part ends as delivered or as an exception.
 #[test]
-fn whatever_a_delegate_refuses_no_member_is_lost() {
+fn no_member_is_lost_whatever_a_delegate_refuses() {
     for reason in Refusal::ALL {
         let mut node = Node::new(Config::default());
         node.take(ORIGIN, &all()).unwrap();

@@ -112,7 +112,7 @@ impl<I: Id> Origin<I> {
         is_settled
     }
 
-    /// Names may have become known since the last round. A member that was given up for want of its
+    /// Names may have become known since the last round. A member that was given up for lack of its
     /// name is tried again. A broadcast has no line for a member that had left when it was
     /// accepted, unless it was to be kept for that member's next life.
     pub(super) fn heed_names(&mut self, sequence: u64, cx: &mut Context<'_, I>) {

@@ -249,7 +249,7 @@ impl<I: Id> OpenMessage<I> {
         self.settled.insert(at, (peer, state, reason));
     }
 
-    /// Try a member again that was given up for want of its name, if the name is known by now.
+    /// Try a member again that was given up for lack of its name, if the name is known by now.
     pub(super) fn recall_the_named(&mut self, epochs: &Epochs<I>) {
         let was_nameless = |(peer, state, reason): &(Option<I>, State, Reason)| {
             peer.is_none() && (*state, *reason) == (State::Unconfirmed, Reason::Epoch)

@@ -16,12 +16,12 @@ use crate::strategy::Strategy;
 
 /// The outstanding members of a message when it is issued again.
 struct Left<I> {
-    /// The members that can be issued to, as pairs of distances: in the newest epoch, and in that
-    /// of acceptance.
+    /// The members with a known present place, as pairs of distances: in the newest epoch, and in
+    /// that of acceptance.
     here: Vec<(u32, u32)>,
     /// The names of these members by the second distance, if they are meant by name.
     names: BTreeMap<u32, I>,
-    /// The members that are no members any more, or cannot be found.
+    /// The expected members that are no members any more, or cannot be found.
     gone: Vec<(u32, Option<I>, Reason)>,
     /// A member has to get an earlier kept message first.
     has_to_wait: bool,

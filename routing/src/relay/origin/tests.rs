@@ -86,7 +86,7 @@ impl Node {
 }
 
 #[test]
-fn a_message_that_all_have_ends_with_one_receipt() {
+fn a_message_that_all_members_have_ends_with_one_receipt() {
     let mut node = Node::new(Config::default());
     assert_eq!(node.publish(Due::Settled), Ok(0));
     let (handed, _, none) = node.look();
@@ -101,7 +101,7 @@ fn a_message_that_all_have_ends_with_one_receipt() {
 }
 
 #[test]
-fn what_a_round_did_not_confirm_is_issued_again_and_nothing_else() {
+fn only_members_that_a_round_did_not_confirm_are_issued_to_again() {
     let mut node = Node::new(Config::default());
     node.publish(Due::Settled).unwrap();
     let (handed, ..) = node.look();
@@ -124,7 +124,7 @@ fn what_a_round_did_not_confirm_is_issued_again_and_nothing_else() {
 }
 
 #[test]
-fn the_deadline_gives_the_receipt_with_the_rest_unconfirmed() {
+fn at_the_deadline_the_receipt_says_unconfirmed_for_the_rest() {
     let mut node = Node::new(Config::default());
     let due = Due::Within(std::time::Duration::from_secs(1));
     let sequence = node.publish(due).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_together_those_that_are_there_are_told() {
+    fn noting_several_sequences_returns_the_known_ones() {
         let config = Config::default();
         let mut delivered = Delivered::default();
         assert_eq!(delivered.insert(1, 10..20, &config), [0u64; 0]);

@@ -49,8 +49,7 @@ impl<I: Copy> Delivery<I> {
         self.payloads.count() - self.known.len() as u64
     }
 
-    /// Each new message: its id, its place among those of its origin if they are ordered, and the
-    /// user's bytes, uncopied.
+    /// Each new message: its id, its place if it is ordered, and the user's bytes, uncopied.
     pub fn messages(&self) -> impl Iterator<Item = (PacketId<I>, Option<Ordered>, Bytes)> + '_ {
         let all = (0..).zip(self.payloads.iter());
         let all = all.map(|(place, payload)| (self.id(place), self.order(place), payload));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_taken_below_the_mark_once_and_only_if_nothing_is_forgotten() {
+    fn a_kept_message_is_taken_below_the_mark_once_unless_its_place_is_forgotten() {
         let config = Config {
             window: 4,
             ..Config::default()
@@ -237,11 +237,11 @@ mod tests {
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::New);
         windows.deliver(id(1, 3), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::Delivered);
-        // It did not move the mark back, and there is no way round the upper end.
+        // It did not move the mark back, and the upper end of the window still holds.
         assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(1, 904), kept), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(0, 3), kept), Novelty::Outside);
-        // So many deliveries apart from each other that 3 is forgotten.
+        // Further deliveries apart from each other, so many that 3 is forgotten.
         for sequence in [902, 904, 906] {
             windows.deliver(id(1, sequence), 1, &config);
         }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn once_within_the_window_and_never_below_the_mark() {
+    fn a_message_is_delivered_once_within_the_window_and_never_below_the_mark() {
         let config = Config {
             window: 4,
             ..Config::default()
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(judge(&mut windows, id(1, 0), 0), Novelty::Outside);
         // A mark above its own packet is a contradiction and moves nothing.
         assert_eq!(judge(&mut windows, id(1, 3), 900), Novelty::New);
-        // A new boot begins anew; the old one is over.
+        // A new boot begins with a new window; the old one is over.
         assert_eq!(judge(&mut windows, id(2, 0), 0), Novelty::New);
         assert_eq!(judge(&mut windows, id(1, 4), 1), Novelty::Outside);
     }
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(judge(id(5, 10), 9, Source::Origin), (Novelty::New, true));
             assert_eq!(judge(id(5, 11), 9, Source::Hearsay), (Novelty::New, false));
         }
-        // Its own word is never taken back, by itself or by others.
+        // The origin's own word is never taken back, by itself or by other nodes.
         assert_eq!(judge(id(5, 14), 14, Source::Origin), (Novelty::New, false));
         assert_eq!(
             judge(id(5, 11), 9, Source::Origin),
@@ -342,7 +342,7 @@ mod tests {
             assert_eq!(locked, Novelty::Outside, "{ahead}");
             windows.meet(7, 5);
             assert_eq!(judge(&mut windows, id(5, 0), Source::Hearsay), Novelty::New);
-            // What came in that life does not come again.
+            // A message of that life is not delivered again.
             let again = judge(&mut windows, id(ahead, 3), Source::Hearsay);
             assert_eq!(again, Novelty::Delivered);
             windows.meet(7, 5);
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(judge(&mut windows, id(6, 0), Source::Hearsay), Novelty::New);
     }
 
-    /// Nobody has told this relay of a link to it.
+    /// No link to the origin was reported to this relay.
     #[test]
     fn the_life_that_speaks_itself_counts_although_a_greater_one_did() {
         let config = Config::default();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delivered_is_remembered_beyond_the_mark() {
+    fn deliveries_are_remembered_below_the_mark() {
         let config = Config::default();
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed, source| {

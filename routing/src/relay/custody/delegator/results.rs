@@ -44,8 +44,8 @@ impl<I: Id> Delegator<I> {
             self.sender.give_back(duty, delegation, said, cx);
         }
         let is_news = narrow(duty, delegation, pending, cx);
-        // Repeated custody means that something is late there. The waiting delegators shall not
-        // take the delay of this node for more than that.
+        // Repeated custody means that something is late there. This node then tells its own
+        // delegators which members are pending, so that no other members count as late.
         if is_news || is_again && duty.pending_count() < duty.told {
             duty.report(cx.out);
         }
@@ -143,8 +143,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate is done. Its exceptions become exceptions of this duty, as far as they are about
-    /// the part that was wanted from it and no other way is left to try.
+    /// A delegate is done. Its exceptions become exceptions of this duty, clipped to the part that
+    /// is still wanted from the delegate. If a routed part found no way, another hop is tried
+    /// first.
     fn complete(
         &mut self,
         duty: &mut Duty<I>,
@@ -183,9 +184,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// Try another hop for spans that a hop had no way for, or no room, while the search budget
-    /// lasts. Without the budget, ranks that nobody holds, which a liar can make up, would keep all
-    /// nodes searching.
+    /// Try another hop for spans that the last hop found no way or no room for, while the search
+    /// budget lasts. Without the budget, ranks that nobody holds, which a liar can make up, would
+    /// keep all nodes searching.
     fn search(
         &mut self,
         duty: &mut Duty<I>,

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_takes_its_time() {
+    fn the_wait_grows_with_the_copies_on_their_way() {
         let (config, second) = (config(), Duration::from_secs(1));
         let mut flow = Flow::new();
         let goes: Vec<bool> = (0..3)
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_bound_wait_for_a_peer() {
+    fn the_copies_that_wait_for_a_peer_are_bounded() {
         let config = config();
         let mut flow = Flow::new();
         flow.force(1u32, copy(0, 1000), &config);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_late_within_two_round_trips() {
+    fn no_peer_is_late_within_two_round_trips() {
         let config = Config::default();
         let (mut pace, floor) = (Pace::new(), config.custody_floor);
         pace.on_round_trip(1u32, floor, &config);

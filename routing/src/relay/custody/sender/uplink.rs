@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_on_their_way_and_whose_turn_is_first_goes_next() {
+    fn few_copies_are_on_their_way_and_the_first_turn_goes_next() {
         let mut uplink = Uplink::new();
         assert!(uplink.admit(1, copy(1), turn(7, 5), &CONFIG()));
         assert!(uplink.admit(2, copy(2), turn(7, 6), &CONFIG()));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_takes_no_room_until_it_answers() {
+    fn a_late_peer_takes_no_room_until_it_answers() {
         let (config, mut uplink) = (CONFIG(), Uplink::new());
         assert!(uplink.admit(1, copy(1), turn(7, 1), &config));
         assert!(uplink.admit(1, copy(2), turn(7, 2), &config));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_so_are_those_that_are_late() {
+    fn waiting_copies_and_late_peers_are_bounded() {
         let config = Config {
             max_peers: 1,
             ..CONFIG()
