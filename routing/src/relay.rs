@@ -1,9 +1,9 @@
-//! The relay: custody, done, duplicates and receipts for every strategy.
+//! The relay brings a message to its members and tells its origin who has delivered it.
 //!
-//! Like a relay of couriers: who takes a parcel signs for it (*custody*), hands
-//! parts of it on, and reports back (*done*) when everybody in its part has it,
-//! naming those for whom that is not known. Whoever handed a part on keeps the
-//! parcel until then, and hands it to somebody else if nobody signs.
+//! It works like a relay of couriers. A courier signs for its parcels (*custody*), hands some of
+//! them on, and reports back (*done*) when all are delivered. The report names the addressees for
+//! whom that is not known (*exceptions*). The giver of a parcel keeps a duplicate until then, and
+//! hands it to another courier if nobody signs.
 //!
 //! ```text
 //!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
@@ -11,19 +11,19 @@
 //!          ◀──done [4,8)────   ◀──done [6,8)────
 //! ```
 //!
-//! [`Relay`] has the one match over its inputs. The work is done by parts, each with its own
-//! state, inputs and rules. A part uses those below it and knows nothing of those above:
+//! [`Relay`] has the one match over its inputs. Its components (`Parts`) do the work. Each has its
+//! own state, inputs and rules, uses the components below it, and knows nothing of those above:
 //!
 //! ```text
 //!   origin     own messages: acceptance, rounds, receipts
 //!   receiver   duplicates and delivery
-//!   custody    duties of this node, and answers to those who wait for them
-//!     delegator  hands parts on: to whom, and what when they are late, lost or refused
+//!   custody    duties of this node, and answers to their delegators
+//!     delegator  hands parts of messages on, also when they are late, lost or refused
 //!       sender     copies on their way: room, turns, offers, waits
-//!   epochs, peers  what is known of members: read by all
+//!   epochs, peers  tables and states of members: read by all
 //! ```
 //!
-//! Not here: connections, chunks of large payloads.
+//! Connections and the chunks of large payloads are not handled here.
 
 mod config;
 mod context;
@@ -68,17 +68,17 @@ use tree_links::TreeLinks;
 pub struct Relay<I> {
     me: I,
     config: Config,
-    /// The last two epochs and the names of a few older ones.
+    /// The last two epochs, with this node's place in a few older ones.
     epochs: Epochs<I>,
     peers: Peers<I>,
     parts: Parts<I>,
     draining: bool,
-    /// [`Event::Drained`] was emitted.
+    /// [`Event::Drained`] was emitted already.
     drained: bool,
     stats: RelayStats,
 }
 
-/// The parts that do the work.
+/// The components of a relay, which do its work. They are no parts of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Parts<I> {
     links: TreeLinks<I>,
@@ -88,7 +88,7 @@ struct Parts<I> {
 }
 
 impl<I: Id> Relay<I> {
-    /// The relay of peer `me` in the life `boot` of its process.
+    /// A relay of the peer `me`, in the life `boot` of its process.
     pub fn new(me: I, boot: u64, config: Config) -> Self {
         Self {
             me,
@@ -107,8 +107,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// The relay of the same process in its next life. It has no message and no place yet; it
-    /// remembers what was delivered here, so that its subscribers get nothing twice.
+    /// The relay of the same process in its next life. It has no message and no place yet. It
+    /// remembers which messages were delivered here, so that its subscribers get none twice.
     pub fn next_life(&mut self, boot: u64, config: Config) -> Self {
         let mut next = Self::new(self.me, boot, config);
         next.parts.receiver = self.parts.receiver.next_life();
@@ -146,15 +146,15 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
-    /// There is a link to this life of `peer`: greater boots of it do not count any more.
-    /// [`Input::PeerUp`] follows.
+    /// A link connects this node to the life `boot` of `peer`. From now on greater boots of that
+    /// peer do not count. [`Input::PeerUp`] follows.
     pub fn meet(&mut self, peer: I, boot: u64) {
         self.parts.receiver.meet(peer, boot);
     }
 
-    /// Accept a message, or several that go in one packet under consecutive sequences.
-    /// The receipt of all follows as [`Event::Receipt`], exactly once while this
-    /// process lives. After an error nothing was sent.
+    /// Accept a message, or several that go in one packet under consecutive sequences. One receipt
+    /// for all of them follows as [`Event::Receipt`], exactly once while this process lives. After
+    /// an error nothing was sent.
     pub fn publish(
         &mut self,
         publish: Publish<I>,
@@ -163,9 +163,9 @@ impl<I: Id> Relay<I> {
         self.publish_signed(publish, |_| Ok(None), out)
     }
 
-    /// As [`Relay::publish`], with the signature that `sign` makes, if any. It is asked
-    /// once the name of the message is certain, and only if all but the signature has
-    /// room: so what has to wait is not signed at every try.
+    /// As [`Relay::publish`], with the signature that `sign` makes, if any. `sign` is called once
+    /// the id of the message is certain, and only if there is room for all but the signature. So a
+    /// message that has to wait for room is not signed at every try.
     pub fn publish_signed(
         &mut self,
         publish: Publish<I>,
@@ -179,9 +179,9 @@ impl<I: Id> Relay<I> {
         Ok(id)
     }
 
-    /// Sign all open messages anew: all copies that are still sent go with the new
-    /// signature, and what is left is issued again soon. What `sign` has none for keeps
-    /// what it has.
+    /// Replace the signatures of all open own messages. Copies that are sent later carry the new
+    /// signature, and the messages are issued again soon to their outstanding members. A message
+    /// for which `sign` returns none keeps its signature.
     pub fn resign(
         &mut self,
         sign: impl FnMut(Content<'_, I>) -> Option<Signature>,
@@ -193,8 +193,8 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
-    /// Take no new message, own or to deliver; what is open is still served.
-    /// [`Event::Drained`] follows when nothing is open.
+    /// Take no new message, neither an own one nor one to deliver. Open messages and duties are
+    /// still served. [`Event::Drained`] follows when none is open.
     pub fn withdraw(&mut self, out: &mut Effects<I>) {
         if !self.draining {
             self.draining = true;
@@ -205,8 +205,7 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Give up what own messages still wait for: their receipts come now, with
-    /// the rest unconfirmed.
+    /// End all own messages now: their receipts say *unconfirmed* for all outstanding members.
     pub fn conclude_all(&mut self, out: &mut Effects<I>) {
         self.work(out, |parts, cx| {
             parts.origin.conclude_all(&mut parts.custody, cx);
@@ -311,12 +310,13 @@ impl<I: Id> Relay<I> {
         });
     }
 
-    /// Answers have made room on the way to some peers: send what waits for that.
+    /// Send the copies that were held until answers made room on the way to their peers.
     fn release(&mut self, out: &mut Effects<I>) {
         self.work(out, |parts, cx| parts.custody.release(cx));
     }
 
-    /// Have a part do something, and let the origin know what came of it.
+    /// Let the components act, and then let the origin take in what custody found out about own
+    /// messages.
     fn work<R>(
         &mut self,
         out: &mut Effects<I>,

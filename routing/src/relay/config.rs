@@ -7,152 +7,157 @@ use binomesh_overlay::Planted;
 use crate::router::Chosen;
 use crate::shape::Fanout;
 
-/// The bounds and times of a relay. Every member of a cluster has the same
-/// `window`; the others may differ.
+/// The bounds and times of a relay. All members of a cluster need the same `window`; the other
+/// values may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// Who chooses the next hop of what is routed. One over the sibling tree has
-    /// links of that tree held as well.
+    /// The router that chooses the next hop of a routed part. A router over the sibling tree makes
+    /// this node hold the links of that tree, too.
     pub router: Chosen,
-    /// How many children a full node of the sibling tree has, for the router. All
-    /// members should have the same: it takes both ends to hold a link.
+    /// How many children a full node of the sibling tree has, for the router. All members should
+    /// have the same value, since the ends of a link must agree on it.
     pub fanout: Fanout,
-    /// How many messages an origin has open at most, from the oldest on, and how far a
-    /// receiver's duplicate window reaches. Full: [`super::PublishError::WindowFull`];
-    /// a packet beyond it is refused. A guess: sixteen messages in each packet that may
-    /// be open.
+    /// How many messages an origin may have open, counted from its oldest open one, and how far a
+    /// receiver's duplicate window reaches. Full: the origin returns
+    /// [`super::PublishError::WindowFull`], and a receiver refuses a packet beyond it. A guess:
+    /// sixteen messages in each of `max_open` packets.
     pub window: u64,
-    /// How many packets an origin has open at most. Full:
-    /// [`super::PublishError::WindowFull`]. A guess: so many origins can do so at once
-    /// before duties run out, but of long packets fewer: `max_duty_bytes`.
+    /// How many packets an origin may have open. Full: [`super::PublishError::WindowFull`]. A
+    /// guess: 64 origins with that many open packets exhaust `max_duties` of a node, and delegates
+    /// then answer *busy*. With long packets fewer origins exhaust `max_duty_bytes`.
     pub max_open: usize,
-    /// The largest payload; a larger one is an error or is refused.
+    /// The largest payload. A larger one is an error at its origin, and is refused by receivers.
     pub payload_max: usize,
-    /// How long to wait for custody at first and at least.
+    /// The shortest wait for custody, with which each peer begins.
     pub custody_floor: Duration,
-    /// The longest wait for custody, whatever the back-off. A guess.
+    /// The longest wait for custody after all doublings, apart from the time that the copy takes. A
+    /// guess: a longer wait finds a lost copy later, a shorter one asks slow peers more often.
     pub custody_cap: Duration,
-    /// How long custody of a payload up to `short_payload` is delayed, for done may come
-    /// first and makes it superfluous. 0: it is not. A guess: longer than most broadcasts
-    /// take, and much shorter than `custody_floor`.
+    /// How long custody of a payload up to `short_payload` is delayed. Done may come first and
+    /// makes custody superfluous. 0: custody is said at once. A guess: longer than most broadcasts
+    /// take, and much shorter than `custody_floor`. If it is too short, most messages cost one more
+    /// answer per part.
     pub custody_delay: Duration,
-    /// What a link brings at least, in bytes per second: the wait for custody of a copy
-    /// is longer by what it takes, and what was sent to that peer before it. A guess: a
-    /// quarter of 200 Mbit/s, since copies to several peers leave at once. A part that
-    /// is given away too early is sent twice, with all that is behind it. 0: what a
-    /// copy takes is not counted.
+    /// The least rate of a link, in bytes per second. The wait for custody of a copy includes the
+    /// transfer of that copy, and of those sent to the same peer before it, at this rate. A guess:
+    /// a quarter of 200 Mbit/s, since copies to several peers leave at once. If it is too high, a
+    /// part is given away too early, and it is sent twice with all that is behind it. 0: transfer
+    /// times do not count, and `peer_window` does not apply.
     pub custody_bytes_per_second: u32,
-    /// How many bytes of copies are on their way to one peer at most, until it answers;
-    /// one always fits. Full: further ones wait in the relay. A guess: what a link of
-    /// 1 Gbit/s brings in a sixtieth of a second.
+    /// How many bytes of copies may be on their way to one peer, until it answers. One copy always
+    /// fits. Full: further copies wait in the relay. A guess: a link of 1 Gbit/s transfers as much
+    /// in a sixtieth of a second. A smaller window leaves a fast link idle until answers come.
     pub peer_window: u64,
-    /// How many copies of scheduled broadcasts are on the way at most, to all peers
-    /// together, until they are answered; of peers that are late none is counted. Full:
-    /// further ones wait in the relay. Measured: fewer leave uplinks idle while answers are
-    /// behind what their senders send; many more fill the queues in front of the uplinks,
-    /// and every hop takes longer.
+    /// How many copies of scheduled broadcasts may be on their way to all peers together, until
+    /// they are answered. Copies to late peers do not count. Full: further copies wait in the
+    /// relay. Measured: fewer copies leave the uplink idle while answers wait behind the copies of
+    /// their senders. Many more copies fill the queues in front of the uplinks, and every hop takes
+    /// longer.
     pub uplink_copies: usize,
-    /// How long after custody a missing done is asked for first; doubles up to
-    /// eight times that. A guess: longer than an ordinary broadcast takes.
+    /// How long after custody a delegator first asks for a missing done. The wait doubles, up to
+    /// eight times this. A guess: longer than an ordinary broadcast takes, since a shorter wait
+    /// asks about parts that are still on their way.
     pub inquire_after: Duration,
-    /// A timer that is later than this says that this process was paused; the
-    /// wait begins anew once, since the delay was not the peer's.
+    /// A timer that fires later than this shows that this process was paused. The wait then begins
+    /// again once, since the peer did not cause the delay.
     pub pause: Duration,
-    /// Re-delegations per hundred sends. Used up: wait and retry.
+    /// How many re-delegations a hundred sends allow. Used up: the delegator waits and asks again.
     pub redelegation_percent: u32,
-    /// Re-delegations beyond that share, in a burst.
+    /// How many re-delegations may happen at once, beyond that share.
     pub redelegation_burst: u32,
-    /// How many next hops a routed part tries before it gives up. A guess.
+    /// How many next hops a node tries for a routed part before it gives up. A guess: fewer tries
+    /// may miss the only way that is left, more tries multiply the copies of a search.
     pub route_tries: usize,
-    /// How far along a transit list a hop that found no way is replaced by
-    /// another; further on its answer goes back as it is. The transit list names
-    /// one path, not all that was searched, so without this a rank behind
-    /// dead neighbours would cost every path of the graph; so it costs
-    /// `route_tries` to this power. A guess.
+    /// At how many visited ranks a node no longer tries another hop when a part comes back without
+    /// a route. From there on the answer goes back as it is. A transit list names one path, not all
+    /// searched ranks. So without this bound the search for a rank behind dead neighbours would
+    /// cost every path of the graph. With it, the search costs `route_tries` to this power. A
+    /// guess.
     pub route_backtrack: usize,
-    /// Further tries for what a hop had no way to, per hundred sends; one more with
-    /// each re-issue of an own message. Used up: no route, and the origin tries
-    /// again later. As many parts behind a rank that nobody finds are handed to the
-    /// next one. A guess.
+    /// How many further tries a hundred sends allow for routed parts that a hop found no way for.
+    /// Each re-issue of an own message allows one more. Used up: the part ends with *no route*, and
+    /// its origin issues it again later. An equal budget bounds how often the head of a part is
+    /// excepted as not found and the rest handed to the next rank. A guess: if it is too small,
+    /// reachable members wait for a re-issue.
     pub search_percent: u32,
-    /// How many of these may come at once. A guess.
+    /// How many of these tries may happen at once. A guess.
     pub search_burst: u32,
-    /// How many hops a routed part may take beyond the shortest path from where it
-    /// began; then it has no route. Without this the search for a member that
-    /// nobody knows would visit everybody. A guess.
+    /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
+    /// ends with *no route*. Without this bound the search for an unknown member would visit all
+    /// nodes. A guess: if it is too small, a member behind many dead hops is not found.
     pub route_detours: u32,
-    /// The longest payload that is short: what is said of one may come `custody_delay` late.
+    /// The longest payload that counts as short: its custody may be delayed by `custody_delay`.
     pub short_payload: usize,
-    /// How many duties for others may be open. Full: `Refused(Busy)`, and the
-    /// delegator hands out the part itself; what is for this node alone is taken
-    /// all the same.
+    /// How many duties for others may be open. Full: a part is refused as *busy*, and its delegator
+    /// hands it out itself. A part for this node alone is always taken.
     pub max_duties: usize,
-    /// How many bytes of payloads, names and signatures they may hold; full as above.
+    /// How many bytes of payloads, names and signatures open duties for others may hold. Full: as
+    /// `max_duties`.
     pub max_duty_bytes: usize,
-    /// How many parts a node has handed to others, own messages not counted, until
-    /// it takes no further duty; full as above.
+    /// How many parts of others' messages a node may have handed on while it still takes new
+    /// duties. Full: as `max_duties`.
     pub max_delegations: usize,
-    /// How many of one duty. Full: its late parts are not divided any more but
-    /// asked for again.
+    /// How many parts of one duty may be handed on. Full: its late parts are not divided further,
+    /// and their delegates are asked again.
     pub max_duty_delegations: usize,
-    /// How many finished duties are remembered, without payload, to answer
-    /// repeated questions. Full: the oldest is forgotten and would be served
-    /// again, without a second delivery.
+    /// How many finished duties are remembered, without payload, to answer repeated questions.
+    /// Full: the oldest is forgotten. A copy for it would be served again, without a second
+    /// delivery.
     pub max_finished: usize,
-    /// How many delegators wait for one duty. Full: `Refused(Busy)`.
+    /// How many delegators may wait for one duty. Full: a further one is refused as *busy*.
     pub max_waiters: usize,
-    /// How many exceptions a duty names before they are summarised; at most
+    /// How many exceptions a duty lists before it merges neighbouring ones; at most
     /// [`crate::packet::Message::MAX_EXCEPTIONS`].
     pub max_exceptions: usize,
-    /// How many bytes of payloads and signatures own open messages may hold. Full:
+    /// How many bytes of payloads and signatures open own messages may hold. Full:
     /// [`super::PublishError::MemoryFull`].
     pub max_message_bytes: usize,
-    /// How many own packets that are to be kept for members that are away may be open.
-    /// Full: [`super::PublishError::KeptFull`]. A guess: two for each that may be open
-    /// otherwise.
+    /// How many open own packets may have been accepted with [`super::Due::Kept`]. Full:
+    /// [`super::PublishError::KeptFull`]. A guess: twice `max_open`.
     pub max_kept: usize,
-    /// How many bytes of payloads and signatures they may hold; full as above.
+    /// How many bytes of payloads and signatures these packets may hold. Full: as `max_kept`.
     pub max_kept_bytes: usize,
-    /// How many packets of an unknown epoch are held. Full: refused at once.
+    /// How many packets of an unknown epoch may be held. Full: a further one is refused at once.
     pub max_held: usize,
-    /// How many bytes of payloads, names and signatures they may hold; full as above.
+    /// How many bytes of payloads, names and signatures these packets may hold. Full: as
+    /// `max_held`.
     pub max_held_bytes: usize,
-    /// How long a packet of an unknown epoch is held: an epoch takes about a
-    /// depth of hops to get everywhere. A guess.
+    /// How long a packet of an unknown epoch is held. A guess: a new epoch needs about as many hops
+    /// as its tree is deep to reach every member. If this is too short, packets that overtake their
+    /// epoch are refused.
     pub hold: Duration,
-    /// For how many origins a duplicate window is kept; at least twice
-    /// `roster_max`, and more than `max_duties`. Full: of those that are in neither
-    /// roster and have no open duty the least recently used gives way, else
-    /// `Refused(Busy)`. Above `roster_max` all count as in neither, so that new
-    /// origins are always let in; a copy of a forgotten one's message that comes
-    /// again would be delivered again.
+    /// For how many origins a duplicate window is kept; at least twice `roster_max`, and more than
+    /// `max_duties`. Full: the least recently used origin gives way that is in neither roster and
+    /// has no open duty. If there is none, the copy is refused as *full*. Above `roster_max` every
+    /// origin counts as in neither roster, so that new origins are always let in. A repeated copy
+    /// of a forgotten origin's message would then be delivered again.
     pub max_origins: usize,
-    /// For how many peers a verdict and a pace are remembered. Full: verdicts
-    /// act once, paces stay at the floor.
+    /// For how many peers a verdict and a pace are remembered. Full: a further verdict acts once,
+    /// and the wait for a further peer stays at `custody_floor`.
     pub max_peers: usize,
-    /// The largest population that a roster is gathered for. Above it receipts
-    /// name ranks only and sending by id fails.
+    /// The largest population for which a roster is gathered. In a larger one receipts may name
+    /// ranks only, and sending by id may fail.
     pub roster_max: u32,
-    /// How long to wait for a roster answer at first; doubles.
+    /// The first wait for a roster answer. It doubles with each attempt.
     pub roster_first: Duration,
-    /// The longest wait for a roster answer; a quarter of it until each finger was asked.
+    /// The longest wait for a roster answer; a quarter of this until each finger was asked.
     pub roster_cap: Duration,
-    /// How long own broadcasts wait at most for a complete roster, over all epochs
-    /// that pass meanwhile. A guess: some dozen silent members in a row. Longer
-    /// would help nobody: what is not known by then nobody tells any more.
+    /// How long own broadcasts wait at most for a complete roster, over all epochs that pass
+    /// meanwhile. A guess: enough to get past a dozen silent members in a row. A longer wait would
+    /// not help, since names that are unknown by then are not told any more.
     pub roster_wait: Duration,
-    /// How long a verdict has to stand until messages end without its peer. A
-    /// guess: well above the silence of a restart, well below the grace in which
-    /// a dead member's rank stays vacant.
+    /// How long a verdict has to stand before messages end without its peer. A guess: well above
+    /// the silence of a restart, and well below the grace in which a dead member's rank stays
+    /// vacant.
     pub down_patience: Duration,
-    /// The same while own messages find no room; at most `down_patience`. A guess: above
-    /// the silence of a quick restart.
+    /// As `down_patience`, but while own messages find no room; at most `down_patience`. A guess:
+    /// above the silence of a quick restart. If it is shorter, a member that restarts is given up.
     pub down_pressed: Duration,
-    /// How long until the origin first issues again what is left; doubles.
+    /// The first wait of the origin before it issues a message again. It doubles with each round.
     pub reissue_first: Duration,
     /// The longest wait between two re-issues.
     pub reissue_cap: Duration,
-    /// A bug that tests plant.
+    /// A bug that a test plants, to check that it is found.
     pub planted: Planted,
 }
 

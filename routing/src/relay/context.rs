@@ -1,4 +1,4 @@
-//! What the parts of a relay share while one input is handled.
+//! The state that the components of a relay share while one input is handled.
 
 use binomesh_overlay::{Id, Population};
 
@@ -9,8 +9,8 @@ use super::{Config, Effects, RelayStats};
 use crate::packet::{Errand, Message, Reason, Refusal};
 use crate::roster::Roster;
 
-/// The node's own name, its bounds, its tables, and where effects go. Each part of the relay
-/// is given it with each input. No part holds another's state.
+/// The node's own name, its bounds, its tables, and the outbox for effects. Each component of the
+/// relay is given this context with each input. No component holds the state of another.
 pub(super) struct Context<'a, I> {
     pub(super) me: I,
     pub(super) config: &'a Config,
@@ -18,21 +18,21 @@ pub(super) struct Context<'a, I> {
     pub(super) peers: &'a mut Peers<I>,
     pub(super) stats: &'a mut RelayStats,
     pub(super) out: &'a mut Effects<I>,
-    /// What custody has found out about own messages, for their origin.
+    /// Findings of custody about own messages, for the origin.
     pub(super) progress: Vec<Progress<I>>,
-    /// This node leaves: it takes no new message.
+    /// This node is leaving: it takes no new message.
     pub(super) is_draining: bool,
 }
 
 impl<I: Id> Context<'_, I> {
-    /// Tell a peer that what it asked is not done, and why.
+    /// Refuse an errand of a peer, with the reason.
     pub(super) fn refuse(&mut self, to: I, errand: Errand<I>, reason: Refusal) {
         self.stats.count_refusal(reason);
         self.out.send(to, Message::Refused { errand, reason });
     }
 
-    /// Why nothing should be handed to a peer: a verdict, or it is no member any
-    /// more, whether or not a verdict said so.
+    /// Why no part should be handed to a peer, if so: a verdict calls it down, or the newest
+    /// complete roster does not list it, even if no verdict said so.
     pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let is_without =
@@ -41,7 +41,7 @@ impl<I: Id> Context<'_, I> {
         is_absent.then(|| self.peers.loss(peer))
     }
 
-    /// How many members a kept epoch has.
+    /// How many members an epoch has; 1 if the epoch is not kept.
     pub(super) fn population_of(&self, epoch: binomesh_overlay::Epoch<I>) -> Population {
         let view = self.epochs.find(epoch);
         view.map_or(Population::ONE, |view| view.placement().population)

@@ -1,17 +1,17 @@
-//! Custody: what this node answers for, own messages included.
+//! Custody: the duties of this node, for own messages and for those of others.
 //!
-//! - A *duty* is one part of a message. It is open while some of it is in delegates' hands
-//!   ([`delegator`]), and finished once each of its members has delivered or is an exception.
-//!   Then everybody who waits for it is told, and only its answer is remembered.
-//! - Duties go only clockwise as seen from the origin, and routed steps never return to a
-//!   rank in their transit list, so waiting is acyclic; and nobody waits for room
-//!   (`docs/relay.md`, *Why waiting ends*).
+//! - A *duty* is one part of a message that this node answers for. It is open while delegates hold
+//!   some of the part ([`delegator`]). It is finished once each member of the part has delivered or
+//!   is an exception. Then each waiting delegator is told, and only the answer is remembered.
+//! - Duties go only clockwise as seen from the origin, and routed steps never return to a rank in
+//!   their transit list. So waiting is acyclic; and no node waits for room (`docs/relay.md`, *Why
+//!   waiting ends*).
 //! - A second copy of a message renews its duty, and is never a second duty.
-//! - Open duties for others are bounded by number, parts and bytes, and a part beyond that is
+//! - Open duties for others are bounded by number, parts and bytes. A part beyond these bounds is
 //!   refused as *busy*. A part for this node alone needs no room.
 //!
-//! A duty is taken out of its list while something is done with it. The origin learns of its
-//! own messages by [`Progress`].
+//! A duty is taken out of its list while this module works on it. The origin learns from
+//! [`Progress`] what became of its own messages.
 
 mod delegation;
 mod delegator;
@@ -44,39 +44,39 @@ pub(super) use delegator::Done;
 pub(super) use progress::{Progress, RoundEnd};
 pub use slow_peers::SlowPeer;
 
-/// The duties of a node, and what hands their parts on.
+/// The duties of a node, and the delegator that hands on their parts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Custody<I> {
     duties: Duties<I>,
-    /// Duties whose delegators have not been told yet that they are taken; at most
-    /// `config.max_duties`.
+    /// Duties whose custody has not been said yet; at most `config.max_duties`.
     owed: Vec<u64>,
     delegator: Delegator<I>,
 }
 
-/// One round of an own message: to whom it goes in the newest epoch.
+/// One round of an own message, in the newest epoch.
 #[derive(Debug)]
 pub(super) struct Round<I> {
-    /// The copy for all; its part is the whole range.
+    /// The copy for all members; its part is the whole range.
     pub(super) packet: Packet<I>,
-    /// The positions that it is for.
+    /// The positions of the members that the round is for.
     pub(super) spans: Runs,
-    /// Who is meant at each distance; empty if whoever stands there is.
+    /// The member that is meant at each distance. Empty if the round is for the holders of the
+    /// ranks, by whatever name.
     pub(super) names: BTreeMap<u32, I>,
-    /// Where these stood in the epoch in which the origin counted them.
+    /// The ranks of these members in the epoch in which the origin counted them.
     pub(super) stood: BTreeMap<u32, Rank>,
-    /// That epoch.
+    /// The epoch in which the origin counted them.
     pub(super) stood_in: Option<Epoch<I>>,
-    /// It goes hop by hop, and not along the order of its strategy.
+    /// The round goes hop by hop, and not in the order of its strategy.
     pub(super) is_routed: bool,
 }
 
-/// What a delegate turned out to be when its timer fired.
+/// The state of a delegate, as found when its timer fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found<I> {
-    /// A verdict on it that was doubtful is right.
+    /// A doubtful verdict on this delegate is certain now.
     Down(I),
-    /// It does not answer this node.
+    /// This delegate does not answer this node.
     Silent(I),
 }
 
@@ -89,7 +89,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// A delegate answers for its part.
+    /// A delegate has taken custody of its part.
     pub(super) fn on_custody(
         &mut self,
         from: I,
@@ -119,7 +119,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// A delegate does not take its part, or not now.
+    /// A delegate refuses its part, for good or for now.
     pub(super) fn on_refused(
         &mut self,
         from: I,
@@ -134,7 +134,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// The timer of a delegation has fired, so much later than asked.
+    /// The timer of a delegation has fired, `late` after its time.
     pub(super) fn on_delegation_timer(
         &mut self,
         number: u64,
@@ -166,29 +166,29 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// The transport tells how long a packet to this peer and its answer take.
+    /// The transport has measured the round-trip time to a peer.
     pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
         self.delegator
             .sender_mut()
             .on_round_trip(peer, time, config);
     }
 
-    /// A peer does not answer: go round it with what one duty waits for from it.
+    /// A peer does not answer: take back what it holds of one duty, and go round it.
     pub(super) fn go_round(&mut self, number: u64, peer: I, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.go_round_all(duty, peer, cx);
         });
     }
 
-    /// A peer is gone: hand on what is in its hands of one duty.
+    /// A peer is down or has left: hand on to others what it holds of one duty.
     pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.bypass(duty, peer, why, cx);
         });
     }
 
-    /// A peer is there, perhaps as a new process: is what it took custody of still in its
-    /// hands? If not it says so and gets the packet again.
+    /// A peer is up, perhaps as a new process. Ask about each part of which it took custody. A new
+    /// process does not know the part, says so, and gets the copy again.
     pub(super) fn on_peer_up(&mut self, peer: I, cx: &mut Context<'_, I>) {
         for number in self.duties.open_numbers() {
             self.with_duty(number, cx, |delegator, duty, cx| {
@@ -197,7 +197,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// The link to a peer works again: what it has not answered is sent now.
+    /// The link to a peer works again: send what it has not answered now.
     pub(super) fn on_writable(&mut self, peer: I, cx: &mut Context<'_, I>) {
         for number in self.duties.open_numbers() {
             self.with_duty(number, cx, |delegator, duty, cx| {
@@ -234,29 +234,29 @@ impl<I: Id> Custody<I> {
         self.settle(duty, cx);
     }
 
-    /// An epoch is kept no longer: what one of its duties has still handed on in it is
+    /// An epoch is no longer kept: the parts that one of its duties has handed on become
     /// unconfirmed.
     pub(super) fn close(&mut self, number: u64, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, Delegator::withdraw_all);
         self.forget(number, cx);
     }
 
-    /// The origin of these messages answers for none below this mark any more, but for what
-    /// it keeps.
+    /// Forget the duties of an origin's messages below its mark, except for kept messages. The
+    /// origin does not answer for the others any more.
     pub(super) fn forget_below(&mut self, id: PacketId<I>, mark: u64, cx: &mut Context<'_, I>) {
         for number in self.duties.below(id, mark) {
             self.forget(number, cx);
         }
     }
 
-    /// An own message has its receipt.
+    /// An own message has its receipt: forget its duties.
     pub(super) fn forget_message(&mut self, id: PacketId<I>, cx: &mut Context<'_, I>) {
         for number in self.duties.of_id(id) {
             self.forget(number, cx);
         }
     }
 
-    /// Copies of an own message go with this signature from now on.
+    /// Send the copies of an own message with this signature from now on.
     pub(super) fn sign(&mut self, id: PacketId<I>, signature: &Signature, cx: &mut Context<'_, I>) {
         for number in self.duties.of_id(id) {
             self.with_duty(number, cx, |_, duty, _| {
@@ -267,7 +267,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// An own message is issued again, which grants one further search of each kind.
+    /// An own message is issued again: allow one more try in each search budget.
     pub(super) fn grant_search(&mut self) {
         self.delegator.sender_mut().grant_search();
     }
@@ -292,12 +292,12 @@ impl<I: Id> Custody<I> {
         self.duties.of_epoch(epoch)
     }
 
-    /// Whose messages are being served.
+    /// The origins of all messages with an open duty.
     pub(super) fn open_origins(&self) -> BTreeSet<I> {
         self.duties.open_origins()
     }
 
-    /// In whose hands parts of a duty are, unless it is of this epoch.
+    /// The delegates of a duty, unless the duty is of this epoch.
     pub(super) fn delegates_but_in(&self, number: u64, epoch: Epoch<I>) -> Vec<I> {
         let duty = self.duties.get(number);
         let old = duty.filter(|duty| duty.key.epoch != epoch);
@@ -317,7 +317,7 @@ impl<I: Id> Custody<I> {
         stats.duty_bytes = self.duties.bytes();
     }
 
-    /// The duties and delegations that an answer is about.
+    /// The pairs of duty and delegation that an answer is about.
     fn answered(&self, from: I, errand: &Errand<I>) -> Vec<(u64, u64)> {
         let of_message = self.duties.of_message(errand.id, errand.epoch).into_iter();
         let answered = |number| {
@@ -327,7 +327,8 @@ impl<I: Id> Custody<I> {
         of_message.filter_map(answered).collect()
     }
 
-    /// Act on a duty, which is out of its list meanwhile; nothing happens if there is none.
+    /// Act on a duty, which is out of its list meanwhile. If the duty does not exist, nothing
+    /// happens.
     fn with_duty(
         &mut self,
         number: u64,
@@ -340,7 +341,7 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// As [`Self::with_duty`], and settle it then.
+    /// Act on a duty as [`Self::with_duty`] does, and settle it then.
     fn settle_with(
         &mut self,
         number: u64,
@@ -353,7 +354,8 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// If nothing is handed on any more, tell everybody who waits.
+    /// Finish a duty if no part of it is handed on any more, and say done to the waiting
+    /// delegators.
     fn settle(&mut self, mut duty: Box<Duty<I>>, cx: &mut Context<'_, I>) {
         if !duty.delegations.is_empty() {
             return self.duties.put(duty, cx.config);
@@ -379,7 +381,7 @@ impl<I: Id> Custody<I> {
         self.duties.put(duty, cx.config);
     }
 
-    /// Forget a duty, its timers, and what of it is on its way.
+    /// Forget a duty, its timers, and its copies on their way.
     fn forget(&mut self, number: u64, cx: &mut Context<'_, I>) {
         let Some(duty) = self.duties.forget(number) else {
             return;

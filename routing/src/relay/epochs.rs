@@ -13,34 +13,34 @@ use crate::roster::Roster;
 
 pub(super) use view::EpochView;
 
-/// How long the previous epoch's roster is asked for in all: longer than its fingers
-/// are kept. Nobody may ever have held one of its ranks; then its names come one after
-/// another, and nobody needs them any more.
+/// How long the previous epoch's roster is asked for in all: longer than its fingers are kept. It
+/// may never be complete, since a rank may have had no holder, and nobody needs its last names.
 const PREVIOUS_FOR: Duration = Duration::from_secs(12);
-/// How many former epochs are remembered with this node's place in them, to refuse their
-/// packets at once, and copies by name that are for another member. Older epochs count as
-/// unknown.
+/// How many former epochs are remembered, with this node's place in them. Their packets are refused
+/// at once. A copy by name that is for another place in such an epoch is refused, too. Older epochs
+/// count as unknown.
 const MAX_GONE: usize = 8;
 
-/// What a new view changed.
+/// The changes that a new view made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change<I> {
-    /// The view is of another epoch than the newest so far.
+    /// The view belongs to another epoch than the former newest one.
     pub(super) is_new_epoch: bool,
-    /// An epoch is kept no longer.
+    /// The epoch that is no longer kept.
     pub(super) gone: Option<Epoch<I>>,
 }
 
-/// The last two epochs.
+/// The last two epochs, and this node's places in a few older ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Epochs<I> {
     newest: Option<EpochView<I>>,
     previous: Option<EpochView<I>>,
     gone: VecDeque<Placement<I>>,
-    /// The wait until rosters are asked for again, and how often the newest was in vain.
+    /// The wait until rosters are asked for again, and how often the newest was asked for without
+    /// success.
     wait: Duration,
     attempt: u32,
-    /// How long and how often the previous epoch's was asked for, whatever was told.
+    /// How long and how often the previous epoch's roster was asked for, with or without success.
     previous_for: Duration,
     previous_attempts: u32,
 }
@@ -74,7 +74,7 @@ impl<I: Id> Epochs<I> {
         kept.find(|view| view.placement().epoch == epoch)
     }
 
-    /// The view that has to go when this placement comes.
+    /// The view that is dropped when this placement comes.
     pub(super) fn leaving(&self, next: &Placement<I>) -> Option<&EpochView<I>> {
         match &self.newest {
             Some(newest) if newest.placement() == *next => None,
@@ -83,12 +83,12 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Whether this epoch was kept once.
+    /// Whether this epoch was kept once, and is no longer.
     pub(super) fn is_gone(&self, epoch: Epoch<I>) -> bool {
         self.find(epoch).is_none() && self.gone.iter().any(|place| place.epoch == epoch)
     }
 
-    /// Whether this node stood at a rank of an epoch; `None` if it does not remember.
+    /// Whether this node stood at a rank of an epoch. `None` if it does not remember.
     pub(super) fn has_stood(&self, epoch: Epoch<I>, rank: Rank) -> Option<bool> {
         let kept = [&self.newest, &self.previous];
         let kept = kept.into_iter().flatten().map(|view| view.placement());
@@ -98,8 +98,8 @@ impl<I: Id> Epochs<I> {
         Some(mine.any(|place| place.rank == rank))
     }
 
-    /// Whether a peer is a member of a kept epoch, as far as rosters can tell: above
-    /// the population that they are kept for nobody counts as one.
+    /// Whether a peer may be a member of a kept epoch, as far as rosters tell. In epochs without a
+    /// roster, above `roster_max`, no peer counts as a member.
     pub(super) fn may_be_member(&self, peer: I) -> bool {
         let kept = [&self.newest, &self.previous];
         kept.into_iter()
@@ -110,8 +110,8 @@ impl<I: Id> Epochs<I> {
             })
     }
 
-    /// Take a view in. The same placement only renews the tables; the same epoch
-    /// with another rank or population is a new numbering and starts afresh.
+    /// Take a new view in. The same placement only renews the tables. The same epoch with another
+    /// rank or population is a new numbering and starts afresh.
     pub(super) fn adopt(&mut self, me: I, view: View<I>, config: &Config) -> Change<I> {
         if let Some(newest) = &mut self.newest
             && newest.placement() == view.placement
@@ -155,7 +155,7 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Ask for what is missing in the newest roster, from now on patiently.
+    /// Ask for the missing names of the newest roster, beginning with the shortest wait.
     pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
         self.wait = config.roster_first;
         self.attempt = 0;
@@ -166,7 +166,7 @@ impl<I: Id> Epochs<I> {
         self.previous_for = self.previous_for.saturating_add(self.wait);
         let newest = self.newest.as_ref();
         let fingers = newest.map_or(0, |view| view.fingers().count());
-        // Several fingers may be dead: until each was asked, the next one soon.
+        // Several fingers may be dead. So until each was asked, the next one is asked soon.
         let cap = match (self.attempt as usize) < fingers {
             true => config.roster_cap / 4,
             false => config.roster_cap,
@@ -177,8 +177,8 @@ impl<I: Id> Epochs<I> {
     }
 
     fn ask_rosters(&mut self, out: &mut Effects<I>) {
-        // The previous epoch's roster tells whom its messages have yet to reach,
-        // but a quiet cluster does not ask for it for ever.
+        // The previous epoch's roster names the members that its messages have yet to reach. But a
+        // quiet cluster does not ask for it for ever.
         let is_asked_for = self.previous_for < PREVIOUS_FOR;
         let previous = self.previous.as_ref().filter(|_| is_asked_for);
         let newest = self.newest.as_ref().map(|view| (view, self.attempt));
@@ -219,8 +219,8 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Whether the answer was accepted and completed its roster; an error
-    /// if it was rejected.
+    /// Take in an answer of a finger. Returns whether it completed its roster, or an error if it
+    /// was rejected.
     pub(super) fn on_roster_tell(
         &mut self,
         from: I,

@@ -1,4 +1,4 @@
-//! A node's surroundings, for tests of one part alone.
+//! The surroundings of one component of a relay, for tests of that component alone.
 
 use binomesh_overlay::{Effect, Epoch, Placement, Population, Rank};
 use bytes::Bytes;
@@ -12,10 +12,10 @@ use crate::packet::{
 };
 use crate::strategy::Strategy;
 
-/// Of the member at rank 0. The others follow.
+/// The peer at rank 0. The peers at the next ranks follow.
 pub(super) const ORIGIN: u32 = 1000;
 
-/// What the parts of one relay share, and what they have asked for.
+/// The shared state of one relay's components, and the effects that they asked for.
 pub(super) struct Surroundings {
     me: u32,
     pub(super) config: Config,
@@ -25,7 +25,7 @@ pub(super) struct Surroundings {
     pub(super) out: Effects<u32>,
 }
 
-/// What a part has asked for, sorted.
+/// The effects that a component has asked for, by kind.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) sent: Vec<(u32, Message<u32>)>,
@@ -34,7 +34,8 @@ pub(super) struct Asked {
 }
 
 impl Surroundings {
-    /// Of the member at a rank of five, who all know each other by their tables.
+    /// The surroundings of the member at a rank. There are five members, who all know each other by
+    /// their tables.
     pub(super) fn of_rank(rank: u32, config: Config) -> Self {
         let me = ORIGIN + rank;
         let mut epochs = Epochs::new();
@@ -62,7 +63,7 @@ impl Surroundings {
         }
     }
 
-    /// What was asked for since the last call.
+    /// The effects asked for since the last call.
     pub(super) fn asked(&mut self) -> Asked {
         let mut asked = Asked::default();
         for effect in self.out.drain() {

@@ -1,4 +1,4 @@
-//! What a relay is told, and what it asks for and tells.
+//! The inputs of a relay, its timers, and the events that it emits.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use binomesh_overlay::{Epoch, Outbox, Placement};
 use super::{Delivery, Receipt};
 use crate::packet::{Errand, Message, Refusal};
 
-/// What the relay asks of its host.
+/// The effects that a relay asks its host to perform.
 pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 
 /// This node's place and tables in one epoch.
@@ -15,60 +15,60 @@ pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 pub struct View<I> {
     /// Epoch, population and own rank.
     pub placement: Placement<I>,
-    /// The peer at my rank + 2^i, if known; level 0 is the successor.
+    /// The peer at this node's rank + 2^i, if known; level 0 is the successor.
     pub clockwise: Vec<Option<I>>,
-    /// The peer at my rank − 2^i, if known; level 0 is the predecessor.
+    /// The peer at this node's rank − 2^i, if known; level 0 is the predecessor.
     pub counterclockwise: Vec<Option<I>>,
 }
 
-/// What a relay is told.
+/// An input to a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
     /// A new placement, or new tables in the newest one.
     View(View<I>),
     /// A message from an authenticated peer.
     Message {
-        /// Who sent it.
+        /// The peer that sent it.
         from: I,
-        /// What it says.
+        /// The content of the message.
         message: Message<I>,
     },
-    /// A copy from an authenticated peer that is not signed by its origin as it ought to
-    /// be. Of its content the relay hears nothing.
+    /// A copy from an authenticated peer whose origin has not signed it as required. The relay is
+    /// not given its content.
     Unproven {
-        /// Who sent it.
+        /// The peer that sent it.
         from: I,
-        /// What it asked.
+        /// The errand of the copy.
         errand: Errand<I>,
-        /// What is wrong: [`Refusal::Unsigned`] or [`Refusal::Signature`].
+        /// The fault: [`Refusal::Unsigned`] or [`Refusal::Signature`].
         reason: Refusal,
     },
     /// An armed timer fired.
     Timer {
-        /// Which.
+        /// Which timer fired.
         timer: Timer,
-        /// How much later than asked: large after this process was paused.
+        /// The delay of the timer, which is long after this process was paused.
         late: Duration,
     },
-    /// A verdict says that this peer is down. Who expires or cancels a verdict
-    /// sends [`Input::PeerUp`]; a message from the peer cancels it too.
+    /// A verdict says that this peer is down. When the verdict expires or is cancelled, its issuer
+    /// sends [`Input::PeerUp`]. A message from the peer cancels it too.
     PeerDown(I),
-    /// This peer has left, as it has signed. What is accepted from now on is not meant for it,
-    /// and nobody waits for it, until [`Input::PeerUp`].
+    /// This peer has said goodbye, in a signed message. Until [`Input::PeerUp`], no message that is
+    /// accepted is meant for it, and no message waits for it.
     PeerLeft(I),
-    /// The verdict is withdrawn: there was contact, or it expired. Also when a
-    /// link to the peer is up: it may run as another process by now, which knows
-    /// nothing of the parts that its former one answered for.
+    /// The verdict on this peer is withdrawn, because there was contact or it expired. This input
+    /// also follows when a link to the peer comes up. The peer may run as a new process by then,
+    /// which knows nothing of the parts that the former one answered for.
     PeerUp(I),
-    /// The link to this peer is up or writable again: what was sent without an
-    /// answer is sent again now instead of at its timer.
+    /// The link to this peer is up or writable again. Copies and questions that it has not answered
+    /// are sent again now, and not at their timers.
     Writable(I),
-    /// How long the transport says that a packet to this peer and its acknowledgement
-    /// take, smoothed. Who is never told knows less, and waits from a floor up.
+    /// The smoothed round-trip time of the link to a peer, as measured by the transport. Without
+    /// this input the relay learns from late custody alone, beginning at `custody_floor`.
     RoundTrip {
-        /// To whom.
+        /// The peer at the other end.
         peer: I,
-        /// The time.
+        /// The round-trip time.
         time: Duration,
     },
 }
@@ -76,41 +76,42 @@ pub enum Input<I> {
 /// A timer of the relay; arming an equal one replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// A part was handed out: custody is late, or done is.
+    /// Custody, done or an answer to a question is late for a part that was handed out.
     Delegation {
-        /// Within which duty.
+        /// The duty that the part belongs to.
         duty: u64,
-        /// Which of its delegations.
+        /// The delegation of that duty.
         delegation: u64,
     },
-    /// A packet of an unknown epoch was held long enough.
+    /// The packet with this number was held for its unknown epoch for long enough.
     Held(u64),
-    /// Custody of short messages that are not done yet is due.
+    /// Custody of short messages that are not done yet has to be said now.
     Custody,
-    /// The roster asks again.
+    /// Missing rosters are asked for again.
     Roster,
-    /// Own broadcasts have waited for a complete roster long enough.
+    /// Own broadcasts have waited for a complete roster for long enough.
     Waiting,
     /// The verdict with this number has stood for `down_pressed`, then for `down_patience`.
     Patience(u64),
     /// The member with this number has been draining for `down_pressed`, then for
     /// `down_patience`.
     Drain(u64),
-    /// What is left of the own message with this sequence is issued again.
+    /// The own message with this sequence is issued again to its outstanding members.
     Reissue(u64),
-    /// The own message with this sequence has run out of time.
+    /// The deadline of the own message with this sequence has come.
     Deadline(u64),
 }
 
-/// What a relay tells its owner.
+/// An event that a relay emits for its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<I> {
-    /// Messages of one packet for the local subscribers, each once per boot.
+    /// Messages of one packet for the local subscribers. Each message is delivered once per boot of
+    /// its origin.
     Deliver(Box<Delivery<I>>),
-    /// What became of an own message, or of all in one packet, once for each packet
-    /// that was accepted.
+    /// The receipt of an own message, or of all in one packet. Each accepted packet has exactly
+    /// one.
     Receipt(Box<Receipt<I>>),
-    /// Every rank of this epoch has a known peer.
+    /// The roster of this epoch is complete: the peer at every rank is known.
     RosterComplete(Epoch<I>),
     /// After [`super::Relay::withdraw`]: no duty and no own message is open any more.
     Drained,

@@ -1,4 +1,4 @@
-//! What can be asked of a relay: whom it has, what is open, what it counts and holds.
+//! Questions to a relay: its members, open messages, counters and memory.
 
 use binomesh_overlay::{Id, Placement};
 
@@ -17,12 +17,12 @@ pub struct Memory {
 }
 
 impl<I: Id> Relay<I> {
-    /// The peers under a verdict, as this relay was told.
+    /// The peers under a verdict, doubtful verdicts included.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.peers.under_verdict()
     }
 
-    /// The peers that have said goodbye, as this relay was told.
+    /// The peers that have said goodbye, as far as this relay was told.
     pub fn departed(&self) -> impl Iterator<Item = I> + '_ {
         self.peers.gone()
     }
@@ -32,19 +32,20 @@ impl<I: Id> Relay<I> {
         self.peers.is_absent(peer)
     }
 
-    /// Whether a verdict says that `peer` is down.
+    /// Whether `peer` is under a verdict, doubtful or not.
     pub fn is_down(&self, peer: I) -> bool {
         self.peers.has_verdict(peer)
     }
 
-    /// Whether a message that gives up soon ([`super::Due::Soon`]) expects nothing of a peer any
-    /// more: it has been called down for `down_pressed`, or is no member of the newest epoch.
+    /// Whether a message that gives up soon ([`super::Due::Soon`]) no longer waits for a peer. The
+    /// peer has left, has been called down for `down_pressed`, or is missing from the newest
+    /// epoch's complete roster.
     pub fn is_given_up(&self, peer: I) -> bool {
         let roster = self.roster().filter(|roster| roster.is_complete());
         self.peers.is_lost_to(peer, true) || roster.is_some_and(|it| it.rank_of(peer).is_none())
     }
 
-    /// The peers that keep something waiting, who keeps most first; at most so many.
+    /// At most `most` peers that keep parts or copies waiting, the slowest first.
     pub fn slow_peers(&self, most: usize) -> Vec<SlowPeer<I>> {
         self.parts.custody.slow_peers(most)
     }
@@ -64,8 +65,8 @@ impl<I: Id> Relay<I> {
         self.epochs.newest().map(|view| view.placement())
     }
 
-    /// How many packets of own messages are open, of which `config.max_open` may be, those
-    /// aside that are kept for members that are away.
+    /// How many packets of own messages are open; at most `config.max_open`. Messages that are kept
+    /// for absent members do not count.
     pub fn open_packets(&self) -> usize {
         self.parts.origin.open_packets()
     }
@@ -79,14 +80,14 @@ impl<I: Id> Relay<I> {
         stats
     }
 
-    /// Count from zero again. Nothing that a relay does depends on what it counted, so who
-    /// searches all that it can do need not tell apart what differs in that alone.
+    /// Set all counters to zero. No decision of a relay depends on its counters. So an exhaustive
+    /// search resets them, and states that differ in counters alone become equal.
     pub fn reset_counters(&mut self) {
         self.stats = RelayStats::default();
     }
 
-    /// The bytes in four places: duties for others, own open messages, the part of these that
-    /// is kept for absent members, and packets of an unknown epoch.
+    /// The bytes in four places: duties for others, open own messages, those among these that may
+    /// be kept for absent members, and packets of an unknown epoch.
     pub fn memory(&self) -> [Memory; 4] {
         let memory = |name, bytes, bound| Memory { name, bytes, bound };
         let config = &self.config;

@@ -1,4 +1,4 @@
-//! New tables and rosters, and peers that come and go: what they change for each part.
+//! New tables and rosters, peers that come and go, and their effects on the components of a relay.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl<I: Id> Relay<I> {
         let is_complete = newest.is_some_and(|newest| newest.roster().is_complete());
         let is_completed = is_complete && (change.is_new_epoch || !was_complete);
         if is_completed {
-            // In a small population the own tables name everybody.
+            // In a small population this node's own tables name all members.
             out.event(Event::RosterComplete(epoch));
             self.on_all_known(out);
         }
@@ -69,7 +69,7 @@ impl<I: Id> Relay<I> {
                     self.on_all_known(out);
                     self.release_waiting(out);
                 }
-                // Members of an old epoch have names now, too.
+                // Members of an old epoch may have names now, too.
                 self.hasten_reissues(out);
             }
             Ok(false) => {}
@@ -89,15 +89,15 @@ impl<I: Id> Relay<I> {
         });
     }
 
-    /// An epoch is kept no longer: what is still handed on in it is unconfirmed.
+    /// An epoch is no longer kept: the parts that its duties have handed on become unconfirmed.
     fn close_epoch(&mut self, epoch: Epoch<I>, out: &mut Effects<I>) {
         for number in self.parts.custody.of_epoch(epoch) {
             self.work(out, |parts, cx| parts.custody.close(number, cx));
         }
     }
 
-    /// Delegates of the previous epoch that are not in the newest roster have left, whether
-    /// or not a verdict said so.
+    /// Hand on the parts of delegates that the newest roster does not list. They have left, even if
+    /// no verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
         self.stats.losses += 1;
         if let Some(newest) = self.epochs.newest() {
@@ -163,7 +163,7 @@ impl<I: Id> Relay<I> {
         self.conclude_the_lost(out);
     }
 
-    /// A peer is there, perhaps as a new process.
+    /// A peer is up, perhaps as a new process.
     pub(super) fn on_peer_up(&mut self, peer: I, out: &mut Effects<I>) {
         if self.peers.on_return(peer, out) {
             self.hasten_reissues(out);
@@ -184,7 +184,7 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// A peer answers: what is sent to it arrives.
+    /// A peer answers, so it receives what this node sends.
     pub(super) fn on_answer(&mut self, peer: I, out: &mut Effects<I>) {
         if self.peers.on_answer(peer) {
             self.hasten_reissues(out);
@@ -203,7 +203,7 @@ impl<I: Id> Relay<I> {
         });
     }
 
-    /// Do something with each open duty. What comes of one is heeded before the next.
+    /// Act on each open duty. The origin takes in the result of each before the next.
     fn each_open_duty(
         &mut self,
         out: &mut Effects<I>,

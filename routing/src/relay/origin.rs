@@ -1,16 +1,17 @@
-//! The origin: own messages, from acceptance to receipt.
+//! The origin: the messages that this node published, its *own* messages, from acceptance to
+//! receipt.
 //!
-//! - A message is accepted when there is room for it. A broadcast may wait for a complete
-//!   roster (`roster_wait`). Then it goes out in *rounds*. Each round is a duty of this node,
-//!   in the newest epoch.
-//! - What a round could not confirm is issued again, to where its members stand by then. The
-//!   waits between rounds double.
-//! - A message ends when each member is reached or settled, or at its deadline. It has exactly
-//!   one receipt while this process lives.
-//! - Members are known by their distance in the epoch of acceptance. Names find them again in
-//!   later epochs.
-//! - The *mark* is the sequence below which this origin answers for nothing but what it keeps
-//!   for members that are away (`retention`).
+//! - A message is accepted when there is room for it. A broadcast may wait for a complete roster
+//!   (`roster_wait`). Then it goes out in *rounds*. Each round is a duty of this node, in the
+//!   newest epoch.
+//! - A message is issued again to the members that a round could not confirm, at their present
+//!   places. The waits between rounds double.
+//! - A message ends when each member is reached or settled, or at its deadline. It has exactly one
+//!   receipt while this process lives.
+//! - Members are known by their distance, clockwise from this node, in the epoch of acceptance.
+//!   Names find them again in later epochs.
+//! - The *mark* is the sequence below which this origin answers for no message, except those that
+//!   it keeps for absent members (`retention`).
 
 mod acceptance;
 mod endings;
@@ -42,7 +43,7 @@ pub(super) struct Origin<I> {
     boot: u64,
     open: OpenMessages<I>,
     numbering: Numbering<I>,
-    /// Broadcasts do not wait for the newest roster any more.
+    /// Broadcasts no longer wait for the newest roster, which did not become complete in time.
     is_impatient: bool,
 }
 
@@ -69,17 +70,17 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Whatever a life of this peer has refused: that life is over, and the next one is asked.
+    /// A life of this peer is over: ask the next one about all that the former one refused.
     pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
         self.open.recall_refused(peer, epochs);
     }
 
-    /// An epoch is about to be dropped: keep its members for those accepted in it.
+    /// An epoch is about to be dropped: keep its members' names for the messages accepted in it.
     pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
         self.open.remember_members(view);
     }
 
-    /// The receipts of all come now, with the rest unconfirmed.
+    /// End all messages now: their receipts say *unconfirmed* for all outstanding members.
     pub(super) fn conclude_all(&mut self, custody: &mut Custody<I>, cx: &mut Context<'_, I>) {
         for sequence in self.open.sequences() {
             self.on_deadline(sequence, custody, cx);
@@ -96,17 +97,17 @@ impl<I: Id> Origin<I> {
         self.open.is_empty()
     }
 
-    /// How many packets are open, but for those that are kept for members that are away.
+    /// How many packets are open, except those kept for absent members.
     pub(super) fn open_packets(&self) -> usize {
         self.open.len() - self.open.kept_count()
     }
 
-    /// Bytes of payloads and signatures of all that is open.
+    /// Bytes of payloads and signatures of all open messages.
     pub(super) fn bytes(&self) -> usize {
         self.open.bytes()
     }
 
-    /// The same, of what is to be kept if need be.
+    /// Bytes of payloads and signatures of the messages that may be kept for absent members.
     pub(super) fn kept_bytes(&self) -> usize {
         self.open.keeping().1
     }

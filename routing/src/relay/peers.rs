@@ -1,16 +1,16 @@
-//! What is known of each peer: called down, leaving, or silent towards this node.
+//! The state of each peer: called down, leaving, or silent towards this node.
 //!
-//! - A peer *under a verdict* is down, says the overlay. A new epoch makes the verdict
-//!   doubtful: the peer is tried again.
-//! - A peer that *drains* takes no new message in this life. One that is *gone* has said
-//!   goodbye, and nobody waits for it.
+//! - A peer *under a verdict* is down, says the overlay. A new epoch makes the verdict doubtful:
+//!   the peer is tried again.
+//! - A peer that *drains* takes no new message in this life. One that is *gone* has said goodbye,
+//!   and no message waits for it.
 //! - A *silent* peer is under no verdict and leaves many copies or questions of this node
-//!   unanswered. Perhaps only this pair is cut, so others may reach it. An answer, a link or
-//!   new tables end that.
+//!   unanswered. Perhaps only this pair is cut, so others may reach it. An answer, a link or new
+//!   tables end the silence.
 //!
-//! Verdicts and departures grow older by timers. The origin asks how long they have stood to
-//! decide when it gives a member up. Each of the three lists has at most `config.max_peers`
-//! entries; further peers are not remembered.
+//! Verdicts and departures grow older by timers. The origin asks how long they have stood to decide
+//! when it gives a member up. Each of the three lists has at most `config.max_peers` entries;
+//! further peers are not remembered.
 
 mod departures;
 mod verdicts;
@@ -26,13 +26,13 @@ use crate::roster::Roster;
 use departures::Departures;
 use verdicts::{Age, Verdicts};
 
-/// The peers that are not simply there.
+/// The peers that are down, leaving or silent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Peers<I> {
     verdicts: Verdicts<I>,
     departures: Departures<I>,
     silent: BTreeSet<I>,
-    /// Own messages find no room: peers are given up after `down_pressed` already.
+    /// Own messages find no room, so peers are given up after `down_pressed` already.
     is_pressed: bool,
 }
 
@@ -54,21 +54,21 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// A peer is down: its patience begins, if that is news.
+    /// A peer is called down. If that is news, its patience begins.
     pub(super) fn call_down(&mut self, peer: I, config: &Config, out: &mut Effects<I>) {
         if let Some(number) = self.verdicts.give(peer, config.max_peers) {
             out.arm(Timer::Patience(number), first_patience(config));
         }
     }
 
-    /// A peer has said goodbye: as a verdict that needs no patience. `next` is the sequence of
+    /// A peer has said goodbye, which acts as a verdict without patience. `next` is the sequence of
     /// the next own message.
     pub(super) fn on_left(&mut self, peer: I, next: u64, config: &Config, out: &mut Effects<I>) {
         let verdict = self.verdicts.give(peer, config.max_peers);
         if let Some(number) = self.departures.leave(peer, next, config.max_peers) {
             out.disarm(Timer::Drain(number));
         }
-        // Of one whose goodbye is remembered patience would tell nothing new.
+        // A remembered goodbye needs no patience timer.
         if let Some(number) = verdict.filter(|_| !self.departures.is_gone(peer)) {
             out.arm(Timer::Patience(number), first_patience(config));
         }
@@ -81,7 +81,7 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// A verdict has stood for long. Whether there still is one.
+    /// A verdict has stood for one more part of the patience. Returns whether it still exists.
     pub(super) fn on_patience_timer(
         &mut self,
         number: u64,
@@ -95,7 +95,8 @@ impl<I: Id> Peers<I> {
         age.is_some()
     }
 
-    /// A member has been draining for long. Whether it still does.
+    /// A member has been draining for one more part of the patience. Returns whether it still
+    /// drains.
     pub(super) fn on_drain_timer(
         &mut self,
         number: u64,
@@ -109,7 +110,7 @@ impl<I: Id> Peers<I> {
         age.is_some()
     }
 
-    /// A peer that was leaving is there, perhaps in its next life. Whether it was leaving.
+    /// A peer is up, perhaps in its next life. Returns whether it was leaving.
     pub(super) fn on_return(&mut self, peer: I, out: &mut Effects<I>) -> bool {
         let departure = self.departures.withdraw(peer);
         if let Some(Some(number)) = departure {
@@ -118,9 +119,9 @@ impl<I: Id> Peers<I> {
         departure.is_some()
     }
 
-    /// There was contact with a peer, so a verdict on it is over. Whether there was one. What
-    /// came from a peer that has left was sent before its goodbye: the overlay tells if the
-    /// peer is back.
+    /// There was contact with a peer, so a verdict on it is over. Returns whether there was one. A
+    /// message from a peer that has left was sent before its goodbye: the overlay tells if the peer
+    /// is back.
     pub(super) fn on_contact(&mut self, peer: I, out: &mut Effects<I>) -> bool {
         if self.departures.is_gone(peer) {
             return false;
@@ -132,13 +133,13 @@ impl<I: Id> Peers<I> {
         verdict.is_some()
     }
 
-    /// A peer answers: what is sent to it arrives. Whether that is news.
+    /// A peer answers, so it receives what this node sends. Returns whether that is news.
     pub(super) fn on_answer(&mut self, peer: I) -> bool {
         self.silent.remove(&peer)
     }
 
-    /// A peer leaves many copies unanswered. A doubtful verdict on it was right, and else it is
-    /// silent.
+    /// A peer leaves many copies unanswered. If there is a doubtful verdict on it, the verdict is
+    /// certain again; else the peer is silent.
     pub(super) fn on_silence(&mut self, peer: I, config: &Config) {
         if self.verdicts.has(peer) {
             self.verdicts.give(peer, config.max_peers);
@@ -147,22 +148,22 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// New tables have come: whom this node did not reach it tries again.
+    /// New tables have come: this node tries the silent peers again.
     pub(super) fn forget_silence(&mut self) {
         self.silent.clear();
     }
 
-    /// A new epoch has come. Whoever the census counts now may have come back to others than
-    /// this node: without this a message would wait for ever for contact with a member that
-    /// has no reason to talk to it. A goodbye stands: a new epoch may be older than
-    /// it, as to a node that was started again or joins a greater tree, and word of a
-    /// return goes to everybody.
+    /// A new epoch has come, so verdicts become doubtful. A peer that the census counts now may be
+    /// back, and have contact with others alone. Without the doubt a message would wait for ever
+    /// for contact with a member that has no reason to talk to this node. A goodbye stands. The new
+    /// epoch may be older than it, as for a node that was started again or joins a greater tree,
+    /// and word of a return goes to all nodes.
     pub(super) fn doubt_verdicts(&mut self, roster: Option<&Roster<I>>, out: &mut Effects<I>) {
         let departures = &self.departures;
         self.verdicts.doubt_all(|peer| departures.is_gone(peer));
         if !roster.is_some_and(Roster::is_kept) {
-            // Who is no member any more is never known: verdicts must not pile up. Goodbyes
-            // expire.
+            // Without a roster this node never learns that a peer is no member any more, and
+            // verdicts must not pile up. Goodbyes expire.
             let gone = self.verdicts.retain(|peer| departures.is_gone(peer));
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
@@ -171,8 +172,8 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// All members are known: what was known of others is forgotten, but for goodbyes. An
-    /// epoch without a peer that said goodbye may be that of an island, which ends.
+    /// All members are known: forget all other peers, but keep goodbyes. An epoch without a peer
+    /// that said goodbye may be that of an island, which ends.
     pub(super) fn retain_members(&mut self, roster: &Roster<I>, out: &mut Effects<I>) {
         let is_member = |peer| roster.rank_of(peer).is_some();
         let departures = &self.departures;
@@ -184,22 +185,22 @@ impl<I: Id> Peers<I> {
         departed.for_each(|number| out.disarm(Timer::Drain(number)));
     }
 
-    /// An own message finds no room. Whether that is news.
+    /// An own message finds no room. Returns whether that is news.
     pub(super) const fn press(&mut self) -> bool {
         !std::mem::replace(&mut self.is_pressed, true)
     }
 
-    /// Own messages find room again, unless it `is_scarce`.
+    /// Own messages find room again, unless room `is_scarce`.
     pub(super) const fn ease(&mut self, is_scarce: bool) {
         self.is_pressed &= is_scarce;
     }
 
-    /// The peers under a verdict, doubtful ones too.
+    /// The peers under a verdict, doubtful ones included.
     pub(super) fn under_verdict(&self) -> impl Iterator<Item = I> + '_ {
         self.verdicts.peers()
     }
 
-    /// The peers to which nothing is sent.
+    /// The peers under a certain verdict, to which nothing is sent.
     pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.verdicts.down()
     }
@@ -214,12 +215,12 @@ impl<I: Id> Peers<I> {
         self.verdicts.has(peer)
     }
 
-    /// Whether nothing is sent to a peer.
+    /// Whether a peer is under a certain verdict, so that nothing is sent to it.
     pub(super) fn is_down(&self, peer: I) -> bool {
         self.verdicts.is_down(peer)
     }
 
-    /// Whether a peer is to be reached over others.
+    /// Whether a peer is silent, so that it is reached over others.
     pub(super) fn is_silent(&self, peer: I) -> bool {
         self.silent.contains(&peer)
     }
@@ -241,7 +242,8 @@ impl<I: Id> Peers<I> {
         self.departures.is_gone(peer) || self.verdicts.has_stood(peer, self.patient_age())
     }
 
-    /// The same, for one message, which may give up soon.
+    /// Whether one message no longer waits for a peer. If the message `is_soon`, `down_pressed` is
+    /// enough.
     pub(super) fn is_lost_to(&self, peer: I, is_soon: bool) -> bool {
         self.is_lost(peer) || is_soon && self.verdicts.has_stood(peer, Age::Firm)
     }
@@ -251,7 +253,7 @@ impl<I: Id> Peers<I> {
         self.departures.has_stood(peer, self.patient_age())
     }
 
-    /// Why no message waits for a peer that is lost.
+    /// The reason why no message waits for a lost peer.
     pub(super) fn loss(&self, peer: I) -> Reason {
         if self.departures.is_gone(peer) {
             Reason::Left
@@ -270,7 +272,7 @@ fn first_patience(config: &Config) -> Duration {
     config.down_pressed.min(config.down_patience)
 }
 
-/// How much longer it is waited for otherwise.
+/// How much longer a peer is waited for otherwise.
 const fn rest_of_patience(config: &Config) -> Duration {
     config.down_patience.saturating_sub(config.down_pressed)
 }
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_peer_that_has_left_and_its_late_words_change_nothing() {
+    fn no_message_waits_for_a_peer_that_has_left_and_its_late_messages_change_nothing() {
         let (mut peers, config, mut out) = peers();
         peers.on_left(1, 5, &config, &mut out);
         assert!(peers.is_lost(1) && peers.is_absent(1));

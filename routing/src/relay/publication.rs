@@ -1,28 +1,29 @@
-//! A message that is to be sent, and why it may not be accepted.
+//! A message to be published, and the reasons not to accept it.
 
 use std::time::Duration;
 
 use crate::packet::{Confirmation, Payloads, Topic};
 use crate::strategy::Strategy;
 
-/// To whom a message goes.
+/// The members that a message is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Destination<I> {
-    /// Every member but the origin, in the epoch in which it is issued. That is
-    /// the newest one once its roster is complete, so that all members have
-    /// names by which later epochs find them; `roster_wait` bounds the wait.
+    /// Every member but the origin, in the epoch in which the message is issued. A broadcast is
+    /// issued in the newest epoch once its roster is complete, so that later epochs can find each
+    /// member by name. The wait for that roster is at most `roster_wait`.
     All,
-    /// The same, but for these, who are not waited for and have no line in the receipt.
-    /// They stand where they stand in the order: those that are well get the message and
-    /// pass it on. At most `roster_max`; further ones are waited for.
+    /// Every member but these. The message does not wait for the listed members, and its receipt
+    /// has no line for them. They keep their places in the order: a listed member that is up gets
+    /// the message and passes it on. At most `roster_max` members can be listed; the message waits
+    /// for further ones.
     AllBut(Vec<I>),
-    /// These members and no others, by name: whoever else stands at the rank of one
-    /// does not take the message in its place. Duplicates count once.
+    /// These members alone, by name. Another peer that holds the rank of one of them does not take
+    /// the message in its place. Duplicates count once.
     Peers(Vec<I>),
 }
 
 impl<I> Destination<I> {
-    /// Whether it goes to all members.
+    /// Whether the message goes to all members, or all but some.
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All | Self::AllBut(_))
     }
@@ -31,45 +32,45 @@ impl<I> Destination<I> {
 /// A message to be sent, or several in one packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Publish<I> {
-    /// What it is about.
+    /// The topic of the message.
     pub topic: Topic,
     /// The user's bytes.
     pub payloads: Payloads,
-    /// To whom.
+    /// The members that it is for.
     pub destination: Destination<I>,
-    /// In which order it goes to all members; what is left after that goes round by
-    /// [`Strategy::Binomial`], and so does what is for some members.
+    /// The order in which the first round goes to all members. Later rounds, and messages to some
+    /// members, go by [`Strategy::Binomial`].
     pub strategy: Strategy,
-    /// When the receipt is wanted.
+    /// The time by which the receipt is wanted, and the members it waits for.
     pub due: Due<I>,
-    /// What is asked of each member.
+    /// The confirmation that each member is asked for.
     pub confirmation: Confirmation,
-    /// Whether receivers may sort it: it is numbered among what is published in order on
-    /// its topic and to the same destinations.
+    /// Whether receivers may put it in order. An ordered message has a number among those on its
+    /// topic to the same destinations.
     pub is_ordered: bool,
 }
 
-/// When a message's receipt is wanted at the latest, and for whom it waits.
+/// When a message's receipt comes at the latest, and which members it waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Due<I> {
-    /// As long as an unreached member stays a member that is not called down for
-    /// longer than `down_patience`; than `down_pressed` while own messages find no room.
+    /// Wait for each unreached member until it is no member any more, or has been called down for
+    /// `down_patience`; for `down_pressed` while own messages find no room.
     #[default]
     Settled,
-    /// The same, and after this time at the latest.
+    /// As `Settled`, but the receipt comes after this time at the latest.
     Within(Duration),
-    /// As `Within`, but whoever is called down is given up after `down_pressed`. For messages
+    /// As `Within`, but a member that is called down is given up after `down_pressed`. For messages
     /// that hold up others.
     Soon(Duration),
-    /// After this time at the latest, and until then it is kept for members that are
-    /// called down or have left, and for these peers, which are away already: who
-    /// comes back gets it. What was published before its return reaches it one by one, in
-    /// that order. At most `max_kept` messages.
+    /// The receipt comes after this time at the latest. Until then the message is kept for members
+    /// that are called down or have left, and for the peers in `awaited`, which are away already:
+    /// each gets it when it comes back. A returning member gets its kept messages one by one, in
+    /// the order of publication. At most `max_kept` packets are kept.
     Kept {
-        /// How long.
+        /// How long the message is kept.
         time: Duration,
-        /// For whom as well; members among them are members and nothing else. At
-        /// most `roster_max`.
+        /// Peers to wait for besides the members. A listed peer that is a member counts as a member
+        /// only. At most `roster_max`.
         awaited: Vec<I>,
     },
 }
@@ -90,7 +91,7 @@ impl<I> Due<I> {
     }
 }
 
-/// Why a message was not accepted; nothing was sent and no sequence was used.
+/// Why a message was not accepted. Nothing was sent, and no sequence was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError<I> {
     /// This node has no place in an epoch yet.
@@ -99,28 +100,26 @@ pub enum PublishError<I> {
     /// This node is leaving.
     #[error("this node is leaving")]
     Draining,
-    /// As many packets are open as may be, or as many messages as the receivers'
-    /// windows hold.
+    /// `max_open` packets are open, or as many messages as the receivers' windows hold.
     #[error("{0} packets with messages are open, and one more does not fit; wait for a receipt")]
     WindowFull(usize),
     /// The payload is too large.
     #[error("the payload has {bytes} bytes; at most {max} are taken")]
     PayloadTooLarge {
-        /// Its size.
+        /// The size of the payload.
         bytes: usize,
-        /// The bound.
+        /// The greatest number of bytes that is allowed.
         max: usize,
     },
     /// The payloads of the open messages fill their memory bound.
     #[error("open messages hold {bytes} bytes, the bound is {max}; wait for a receipt")]
     MemoryFull {
-        /// What they hold.
+        /// The bytes that open messages hold.
         bytes: usize,
-        /// The bound.
+        /// The greatest number of bytes that is allowed.
         max: usize,
     },
-    /// As many messages are kept for members that are away as may be, by their number or
-    /// their bytes.
+    /// The room for kept messages is full, by their number or by their bytes.
     #[error("{0} messages are kept for members that are away, and one more does not fit")]
     KeptFull(usize),
     /// More peers are awaited than a roster holds.
@@ -144,7 +143,7 @@ pub enum PublishError<I> {
     /// A destination's rank is not known, because not all ranks are (yet).
     #[error("the rank of {0:?} is not known yet")]
     RosterIncomplete(I),
-    /// It was to be signed, and the key has failed.
+    /// The message was to be signed, and the key has failed.
     #[error("the key does not sign")]
     NotSigned,
     /// A destination's rank is not known and never will be: the epoch has more

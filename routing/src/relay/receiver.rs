@@ -1,11 +1,11 @@
-//! Receiving: which packets are taken, and what of them is new.
+//! Receiving: the packets that are taken, and the messages in them that are new.
 //!
-//! - A packet that contradicts its epoch's tables is refused ([`check`]). One of an epoch that
-//!   this node has not heard of yet is held for a while ([`unknown_epoch`]).
-//! - Each message is delivered once for each life of its origin, whatever the number of its
-//!   copies ([`window`]). What was delivered is never denied.
-//! - Duplicates are suppressed in delivery, never in duty: custody of a part is taken with
-//!   each copy.
+//! - A packet that contradicts its epoch's tables is refused ([`check`]). A packet of an epoch that
+//!   this node does not know yet is held for a while ([`unknown_epoch`]).
+//! - Each message is delivered once for each life of its origin, whatever the number of its copies
+//!   ([`window`]). A delivery is never denied.
+//! - Duplicates are suppressed in delivery, never in duty: custody of a part is taken with each
+//!   copy.
 
 mod check;
 mod delivered;
@@ -30,7 +30,7 @@ use window::{Claim, Novelty, Source, Windows};
 
 pub use delivery::Delivery;
 
-/// What was delivered here, and packets whose epoch is yet to come.
+/// The messages that were delivered here, and the packets whose epoch is yet to come.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Receiver<I> {
     windows: Windows<I>,
@@ -45,7 +45,7 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// The receiver of the next life of the same process: it remembers what was delivered.
+    /// The receiver for the next life of the same process. It remembers the deliveries.
     pub(super) fn next_life(&mut self) -> Self {
         let windows = std::mem::replace(&mut self.windows, Windows::new());
         Self {
@@ -54,12 +54,13 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// There is a link to this life of `peer`: greater boots of it do not count any more.
+    /// A link connects this node to the life `boot` of `peer`: greater boots of that peer do not
+    /// count any more.
     pub(super) fn meet(&mut self, peer: I, boot: u64) {
         self.windows.meet(peer, boot);
     }
 
-    /// A copy has come: deliver it if it is new, and have its part answered for.
+    /// A copy has come: deliver its messages if they are new, and take custody of its part.
     pub(super) fn on_packet(
         &mut self,
         from: I,
@@ -77,7 +78,7 @@ impl<I: Id> Receiver<I> {
         let reason = match novelty {
             Novelty::Outside => Some(Refusal::Window),
             Novelty::Full => Some(Refusal::Full),
-            // What was delivered is never denied, leaving or not.
+            // A delivery is never denied, even while this node drains.
             Novelty::New if cx.is_draining => Some(Refusal::Draining),
             Novelty::New | Novelty::Delivered => None,
         };
@@ -87,7 +88,8 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// Whether its messages are new. Its mark may close earlier ones of its origin.
+    /// Judge whether the messages of a packet are new. Its mark may close earlier messages of its
+    /// origin.
     fn judge(
         &mut self,
         from: I,
@@ -121,7 +123,7 @@ impl<I: Id> Receiver<I> {
         novelty
     }
 
-    /// Deliver if it is new, and have the part answered for.
+    /// Deliver the messages of a packet if they are new, and take custody of its part.
     fn serve(
         &mut self,
         from: I,
@@ -154,7 +156,7 @@ impl<I: Id> Receiver<I> {
         let first = packet.header.errand.id;
         let is_settled_before = self.windows.closed_below(first) >= first.sequence;
         let count = packet.payloads.count();
-        // A liar may have said that some of them are another packet.
+        // A liar may have sent some of these messages in another packet.
         let known = self.windows.deliver(first, count, cx.config);
         let new = count - known.len() as u64;
         cx.stats.delivered += new;
@@ -164,8 +166,8 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// A copy came that its origin has not signed as it ought to be. It is no copy, so
-    /// nothing of it is noted, but whoever sent it is told.
+    /// A copy has come that its origin has not signed as required. Nothing of it is noted, but its
+    /// sender is told.
     pub(super) fn on_unproven(
         &self,
         from: I,
@@ -173,7 +175,7 @@ impl<I: Id> Receiver<I> {
         reason: Refusal,
         cx: &mut Context<'_, I>,
     ) {
-        // What was delivered is never denied.
+        // A delivery is never denied.
         let reason = if self.windows.has_delivered(errand.id) {
             Refusal::Malformed
         } else {
@@ -191,14 +193,14 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// A packet was held long enough, and its epoch has not come.
+    /// A packet was held for long enough, and its epoch has not come.
     pub(super) fn on_held_timer(&mut self, number: u64, cx: &mut Context<'_, I>) {
         if let Some((from, packet)) = self.held.take(number) {
             cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
         }
     }
 
-    /// Packets came before their epoch, which is here now.
+    /// A new epoch is known: take the packets that came before it.
     pub(super) fn take_held(
         &mut self,
         epoch: Epoch<I>,
@@ -213,12 +215,12 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// Bytes of the packets that are held.
+    /// Bytes of the held packets.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.bytes()
     }
 
-    /// Set the gauges of what is held.
+    /// Set the gauges of held packets.
     pub(super) fn measure(&self, stats: &mut RelayStats) {
         stats.held_packets = self.held.len();
         stats.held_bytes = self.held.bytes();

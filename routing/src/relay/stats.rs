@@ -1,100 +1,100 @@
-//! What a relay counts.
+//! The counters and gauges of a relay.
 
 use crate::packet::Refusal;
 
-/// Plain counters since the start, and a few gauges of now.
+/// Counters since the start, and a few gauges of the present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RelayStats {
-    /// Own messages accepted.
+    /// Own messages that were accepted.
     pub published: u64,
-    /// Own messages not accepted because the window was full.
+    /// Own messages that were not accepted because the window was full.
     pub window_full: u64,
     /// Own broadcasts that waited for a complete roster.
     pub waited: u64,
-    /// Of these, how many went out in an epoch whose roster was not complete in
-    /// time.
+    /// Of these broadcasts, how many went out before the roster was complete, after `roster_wait`.
     pub waited_in_vain: u64,
     /// Messages delivered to local subscribers.
     pub delivered: u64,
-    /// Packets of messages that had been delivered before.
+    /// Packets whose messages had all been delivered before.
     pub duplicates: u64,
-    /// Packets sent, own and for others, repetitions included.
+    /// Packets sent for own messages and for others, repetitions included.
     pub packets_sent: u64,
-    /// Copies that waited until others to the same peer had arrived.
+    /// Copies that waited until earlier copies to the same peer were answered, or for their turn.
     pub held_back: u64,
-    /// Packets sent again to the same peer, or questions whether they have come.
+    /// Copies sent again to the same peer, and questions whether a copy has arrived.
     pub retries: u64,
-    /// Parts handed to somebody else because custody was late.
+    /// Late parts that were handed to another peer, or that were routed round their delegate.
     pub redelegations: u64,
     /// Late parts that had to wait because the budget was used up.
     pub over_budget: u64,
-    /// Searches that ended because the budget for them was used up.
+    /// Searches for another hop that ended because the search budget was used up.
     pub over_search: u64,
-    /// Ranks that nobody found, and that were passed over for those behind them.
+    /// Ranks to which no way was found, and that were excepted alone.
     pub skipped: u64,
-    /// Parts handed out in the place of a delegate that had no room.
+    /// Parts that this node handed out in the place of a delegate without room.
     pub taken_over: u64,
-    /// Parts taken from a delegate that answered nothing, to find another way.
+    /// Parts taken from a delegate that answered nothing, to reach it over other peers.
     pub gone_round: u64,
-    /// Parts that were taken from a late delegate and left to it after all, as it answered
-    /// before anybody else was sent them.
+    /// Parts that were taken from a late delegate and given back, because it answered before any
+    /// other peer was sent a copy of them.
     pub given_back: u64,
-    /// Parts handed to somebody else because of a verdict.
+    /// Parts handed to another peer because their delegate is down or has left.
     pub bypassed: u64,
-    /// Re-issues of what was left of an own message.
+    /// Re-issues of own messages to their outstanding members.
     pub reissues: u64,
-    /// Own messages that were kept for members that are away.
+    /// Own messages that were kept for absent members.
     pub kept: u64,
-    /// Members that own broadcasts were not meant for, as they had left.
+    /// Members without a line in the receipt of an own broadcast, because they had left before.
     pub excused: u64,
-    /// Copies with a turn that went out of turn, since too many waited.
+    /// Copies with a turn that were sent out of turn, because too many were waiting.
     pub unpaced: u64,
-    /// How often the set of peers that are given up may have grown.
+    /// How often a peer may have become one that no message waits for.
     pub losses: u64,
-    /// Own messages not accepted because as many were kept as may be.
+    /// Own messages that were not accepted because the room for kept messages was full.
     pub kept_full: u64,
-    /// Streams of own messages in order that were forgotten for want of room.
+    /// Streams of ordered own messages whose numbering was forgotten for lack of room.
     pub streams_forgotten: u64,
-    /// Own messages with a receipt.
+    /// Own messages whose receipt was emitted.
     pub receipts: u64,
-    /// Exceptions folded into wider ones because there were too many.
+    /// How often two exceptions of a duty became one, because there were too many.
     pub summarised: u64,
-    /// Refusals reported by others than the refusing member, and asked after.
+    /// Refusals that a delegate reported of another member, and that the origin checks with that
+    /// member.
     pub refusals_checked: u64,
-    /// Origins' own words that took back what others had said of them.
+    /// How often an origin's own packet took back hearsay about its boot or mark.
     pub hearsay_undone: u64,
-    /// Refusals of own messages by members that never held the rank under which a roster
-    /// listed them.
+    /// Refusals of own messages by members that never stood at the rank under which a roster listed
+    /// them.
     pub misnamed: u64,
-    /// Ranks whose holder by hearsay did not answer, which are routed to instead.
+    /// Ranks whose holder, known by hearsay alone, did not answer. They are routed to from then on.
     pub roster_doubted: u64,
-    /// Roster answers that contradicted what is known.
+    /// Roster answers that contradicted known ranks.
     pub roster_rejected: u64,
-    /// Refusals given, in the order of [`Refusal::ALL`].
+    /// Refusals that this node gave, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
-    /// Messages by `flood` that were not passed on for want of room.
+    /// Messages by strategy `flood` that were not passed on for lack of room.
     pub floods_skipped: u64,
-    /// Neighbours in the sibling tree that said hello.
+    /// Hellos of neighbours in the sibling tree.
     pub hellos: u64,
-    /// Hellos of peers that do not belong beside this node.
+    /// Hellos of peers that are no neighbours of this node in the sibling tree.
     pub hellos_rejected: u64,
-    /// Gauge: duties for others that are open.
+    /// Gauge: open duties for others.
     pub open_duties: usize,
-    /// Gauge: parts that they have handed to others.
+    /// Gauge: parts that these duties have handed on.
     pub delegations: usize,
-    /// Gauge: bytes of payloads and names that they hold.
+    /// Gauge: bytes of payloads, names and signatures that open duties for others hold.
     pub duty_bytes: usize,
-    /// Gauge: own messages kept for members that are away.
+    /// Gauge: own messages that are kept for absent members.
     pub kept_messages: usize,
-    /// Gauge: own messages open, those that are kept included.
+    /// Gauge: open own messages, kept ones included.
     pub open_messages: usize,
-    /// Gauge: of these, how many wait for a complete roster.
+    /// Gauge: open own messages that wait for a complete roster.
     pub waiting_messages: usize,
-    /// Gauge: bytes of payload that open messages hold.
+    /// Gauge: bytes of payloads and signatures that open own messages hold.
     pub message_bytes: usize,
-    /// Gauge: packets held for an unknown epoch.
+    /// Gauge: packets that are held for an unknown epoch.
     pub held_packets: usize,
-    /// Gauge: bytes of payloads and names that they hold.
+    /// Gauge: bytes of payloads, names and signatures that these packets hold.
     pub held_bytes: usize,
 }
 

@@ -1,8 +1,9 @@
-//! The links of the sibling tree, for routers that go over them.
+//! The links of the sibling tree, for routers that use them.
 //!
-//! [SFT06] §3.1: `hello` to the parent, to the left neighbour, and from the rightmost
-//! to the leftmost. Whoever says it holds the link; who stands where is asked of the
-//! binomial graph (the roster), there is no directory.
+//! [SFT06] §3.1: a node says `hello` to its parent and to its left neighbour, and the rightmost
+//! node of a level says it to the leftmost, too. The sender of a `hello` holds the link. The
+//! roster, gathered over the binomial graph, tells which peer stands at which rank; there is no
+//! directory.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +27,7 @@ impl<I: Id> TreeLinks<I> {
         }
     }
 
-    /// The newest roster is complete: hold the links of its tree, and those of no
-    /// other.
+    /// The newest roster is complete: hold the links of its tree, and no others.
     pub(super) fn greet_all(&mut self, cx: &mut Context<'_, I>) {
         if cx.config.router.get().links() != Links::SiblingTree {
             return;
@@ -58,9 +58,9 @@ impl<I: Id> TreeLinks<I> {
         }
     }
 
-    /// Say `hello` to a peer to whom a link of the tree is held.
+    /// Say `hello` to a peer to which this node holds a link of the tree.
     pub(super) fn greet(&self, peer: I, cx: &mut Context<'_, I>) {
-        // Until its roster is complete the links are those of another epoch.
+        // Until the newest roster is complete, the held links are those of another epoch.
         let view = cx.epochs.newest();
         let view = view.filter(|view| view.roster().is_complete());
         if let Some(view) = view.filter(|_| self.greeted.contains(&peer)) {
@@ -74,9 +74,9 @@ impl<I: Id> TreeLinks<I> {
         }
     }
 
-    /// Who claims to be beside me in the tree. Only counted: the one who says hello
-    /// holds the link, and a rank is looked up where it is needed. One that does not
-    /// fit is a liar's, or of a node with another fanout.
+    /// Count a peer that claims to be a neighbour in the tree. Its hello changes nothing else: its
+    /// sender holds the link, and a rank is looked up where it is needed. A hello that does not fit
+    /// comes from a liar, or from a node with another fanout.
     pub(super) fn on_hello(
         &self,
         from: I,

@@ -1,4 +1,4 @@
-//! A delegation: a part in another node's hands, and how far that is.
+//! A delegation: a part that another node holds, and its progress.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::delegator::Hop;
 use crate::packet::{Errand, Part, Span};
 use crate::runs::Runs;
 
-/// How far a delegation is.
+/// The progress of a delegation.
 ///
 /// ```text
 ///              no, in time, or room on the link
@@ -19,29 +19,30 @@ use crate::runs::Runs;
 ///                                                  └──▶ Custody ┘
 /// ```
 ///
-/// From everywhere custody leads to [`Phase::Custody`], and done ends the delegation.
+/// From each phase, custody leads to [`Phase::Custody`], and done ends the delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Phase {
-    /// The peer was asked whether it has the message. It is sent a copy if it says no.
+    /// The peer was asked whether it has the message. If it says no, it is sent a copy.
     Offered,
-    /// It said no after its timer had fired. Another copy, or the answer to it, may be as late and
-    /// not lost. So it is sent a copy when its timer fires again, or its link has room.
+    /// The peer said no after its timer had fired. An earlier copy, or the answer to it, may be as
+    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link has
+    /// room.
     Lacking,
-    /// A copy is sent, or waits for its turn.
+    /// A copy was sent, or is held until its turn.
     Sent,
     /// The peer answers for the part.
     Custody,
-    /// It answers for the part, was asked how that is, and has not answered yet.
+    /// The peer has custody. It was asked about the part and has not answered yet.
     Asked,
 }
 
 impl Phase {
-    /// Whether no copy goes before the peer has said that it wants one.
+    /// Whether a copy is sent only after the peer has said that it has none.
     pub(super) const fn is_offer(self) -> bool {
         matches!(self, Self::Offered | Self::Lacking)
     }
 
-    /// Whether the peer answers for the part.
+    /// Whether the peer has taken custody of the part.
     pub(super) const fn has_custody(self) -> bool {
         matches!(self, Self::Custody | Self::Asked)
     }
@@ -52,61 +53,64 @@ impl Phase {
     }
 }
 
-/// Where the copy of a delegation is.
+/// Whether a copy of a delegation was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Copies {
-    /// None was sent.
+    /// No copy was sent.
     None,
-    /// None was sent: others to that peer come first.
+    /// No copy was sent yet: earlier copies, or earlier turns, come first.
     Held,
-    /// At least one was sent.
+    /// At least one copy was sent.
     Sent,
 }
 
-/// A part in somebody else's hands.
+/// A part that was handed to another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Delegation<I> {
-    /// Who has it.
+    /// The delegate.
     pub(super) to: I,
-    /// Its rank.
+    /// The rank of the delegate.
     pub(super) rank: Rank,
-    /// What is still wanted from it; what was sent may have been larger.
+    /// The part that is still wanted from the delegate. The part that was sent may have been
+    /// larger.
     pub(super) part: Part,
-    /// The end of the range that was sent; 0 of a routed part.
+    /// The end of the range that was sent; 0 for a routed part.
     pub(super) sent_end: u32,
-    /// The round in which it was sent.
+    /// The round in which the part was sent.
     pub(super) round: u32,
     pub(super) phase: Phase,
     pub(super) copies: Copies,
-    /// What of the part has not delivered yet, as far as known.
+    /// The members of the part that have not delivered yet, as far as known.
     pub(super) pending: Runs,
-    /// How often it was sent, or asked after, in this phase.
+    /// How often the part was sent, or asked about, in this phase.
     pub(super) attempts: u32,
-    /// How long an answer was waited for at first, beyond what the copy takes.
+    /// The first wait for an answer, without the transfer time of the copy.
     pub(super) first_wait: Duration,
-    /// How many questions how it is were not answered, in a row.
+    /// How many questions about the part were unanswered in a row.
     pub(super) unanswered: u32,
-    /// How many re-delegations led to it.
+    /// How many re-delegations led to this one.
     pub(super) generation: u32,
-    /// How often it had been tried when it was offered first, or its link had room again:
-    /// who says no before its timer has fired since then says so in time.
+    /// The number of attempts when the part was first offered, or when the link last came up again.
+    /// If `attempts` is greater, a timer has fired since, and the answer *no* is late.
     pub(super) asked_at: u32,
-    /// The timer was excused once because this process had been paused.
+    /// The timer was excused once, because this process had been paused.
     pub(super) is_excused: bool,
-    /// Of a routed part: the hops that were tried, this one included.
+    /// Of a routed part: the hops that were tried, this delegate included.
     pub(super) tried: Vec<I>,
-    /// How many answers to the copies in front of it, or sent with it, there had been when it
-    /// was looked at last.
+    /// The count of answers when this delegation was last looked at: at its sending or by its
+    /// timer. For a held copy it counts the copies that it waits behind, for a sent one all copies
+    /// with a turn.
     pub(super) answers: u64,
-    /// Of a copy with a turn: how many answers to others came since it was sent.
+    /// Of a copy with a turn: how many answers to other copies came since it was sent.
     pub(super) overtaken: u64,
-    /// And how many looks found no answer since the look before.
+    /// Of a copy with a turn: how often its timer fired without an answer to any copy since the
+    /// time before.
     pub(super) quiet_looks: u32,
 }
 
 impl<I: Id> Delegation<I> {
-    /// A part of the first round, before anything was sent. What is handed on again, in a
-    /// further `generation`, may be there already or soon, by the first way: it is offered.
+    /// A new delegation of round 0, before its part was sent. A re-delegated part (`generation`
+    /// above 0) may have arrived by its first way already, or soon. So it is offered.
     pub(super) fn new(to: Hop<I>, part: Part, generation: u32, first_wait: Duration) -> Self {
         Self {
             to: to.peer,
@@ -136,7 +140,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// All that the peer was ever given with this delegation, of a range.
+    /// The whole range that the peer was ever given with this delegation; empty for a routed part.
     pub(super) fn given(&self) -> Span {
         match &self.part {
             Part::Range(span) => Span::new(span.start, self.sent_end),
@@ -144,7 +148,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// Whether its copy goes as soon as its turn has come.
+    /// Whether its copy is held and goes as soon as its turn has come.
     pub(super) fn is_waiting(&self) -> bool {
         self.phase == Phase::Sent && self.copies == Copies::Held
     }

@@ -1,12 +1,14 @@
-//! Handing parts on: to a range's first live rank, or hop by hop to it.
+//! Handing parts on: to the first live rank of a range, directly or hop by hop. The *head* of a
+//! range is its first rank. Its *heirs* are the smaller ranges that take its place when the head is
+//! lost.
 //!
-//! - Each part of a duty is in one delegate's hands, or is an exception. So whatever becomes
-//!   of a delegation, its part is handed on again or excepted before it is forgotten.
-//! - A delegate that is late keeps only its own copy, and the rest of its range goes to the
-//!   next ranks ([`lateness`](self)). What delegates answer is in `results`.
-//! - Which peers are on the way to a rank is read from the tables (`routes`).
-//! - Further tries are paid for out of what copies have earned, so that mere lateness does not
-//!   multiply itself.
+//! - Each part of a duty is either held by one delegate or an exception. So when a delegation ends,
+//!   its part is handed on again or excepted before the delegation is forgotten.
+//! - A late delegate keeps only its own copy, and the rest of its range goes to the next ranks
+//!   ([`lateness`](self)). `results` handles the answers of delegates.
+//! - `routes` reads from the tables which peers are on the way to a rank.
+//! - Further tries are paid for out of what copies have earned. So lateness alone does not multiply
+//!   itself.
 
 mod lateness;
 mod results;
@@ -26,15 +28,15 @@ use crate::relay::context::Context;
 
 pub(in crate::relay) use results::Done;
 
-/// What hands parts on. It works on one duty at a time.
+/// Hands parts on, one duty at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Delegator<I> {
     sender: Sender<I>,
-    /// How many duties and delegations have a number.
+    /// The last number that a duty or delegation was given.
     numbered: u64,
 }
 
-/// Whom a part goes to next.
+/// The next peer on the way of a part, with its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hop<I> {
     pub(super) rank: Rank,
@@ -49,12 +51,12 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// What sends its copies.
+    /// The sender of the copies.
     pub(super) const fn sender(&self) -> &Sender<I> {
         &self.sender
     }
 
-    /// What sends its copies, to be told of answers and turns.
+    /// The sender of the copies, to report answers and turns to it.
     pub(super) const fn sender_mut(&mut self) -> &mut Sender<I> {
         &mut self.sender
     }
@@ -83,8 +85,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The head of a span is lost, or has no room: hand what is behind it to those
-    /// in its place, and not over it.
+    /// The head of a span is lost or has no room: hand the ranks behind it to their next heads, and
+    /// not over the lost one.
     pub(super) fn delegate_rest(
         &mut self,
         duty: &mut Duty<I>,
@@ -98,8 +100,8 @@ impl<I: Id> Delegator<I> {
         self.hand_all(duty, heirs, &[lost], generation, cx);
     }
 
-    /// Hand a span to its first rank that is not known to be down: directly if that
-    /// peer is known, else as a routed part.
+    /// Hand a span to its first rank that is not known to be down: directly if the peer there is
+    /// known, else as a routed part.
     pub(super) fn delegate(
         &mut self,
         duty: &mut Duty<I>,
@@ -111,9 +113,9 @@ impl<I: Id> Delegator<I> {
         self.hand_all(duty, open, &[], generation, cx);
     }
 
-    /// As [`Self::delegate`], but whoever comes in another's place in the tree is
-    /// routed to unless it is a neighbour: [SFT06]'s encapsulation, one packet for
-    /// all of them.
+    /// Hand on several spans as [`Self::delegate`] does. A head that replaces another one in the
+    /// tree, and is no neighbour, is routed to: [SFT06]'s encapsulation, one packet for all such
+    /// heads on the same way.
     fn hand_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -151,8 +153,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// Send spans on their way over the fingers, one copy per next hop. Hops in
-    /// the transit list, in `tried`, and those that are down are avoided.
+    /// Send spans hop by hop over the fingers, one copy per next hop. Hops are avoided that are in
+    /// the transit list, in `tried`, or down.
     pub(super) fn route(
         &mut self,
         duty: &mut Duty<I>,
@@ -170,8 +172,8 @@ impl<I: Id> Delegator<I> {
                 continue;
             }
             if Some(duty.rank_at_start(span)) == mine {
-                // I come in the place of somebody lost, and may not have been meant to
-                // deliver: the origin asks me again.
+                // This node takes the place of a lost head, and may not have been meant to deliver:
+                // the origin asks it again.
                 let head = Span::single(span.start);
                 duty.except(unconfirmed(head, Some(cx.me), Reason::NoRoute), cx);
                 open.extend(duty.heirs(span).into_iter().rev());
@@ -209,10 +211,10 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// No way to the heads of these spans is known. A hop reports that to its giver, which
-    /// may know another hop. A node that answers for a range reports the heads alone as not
-    /// reached. It hands the ranks behind a head to the next ones in its place, so that one
-    /// rank without a way hides no others.
+    /// No way to the heads of these spans is known. A hop reports that to its giver, which may know
+    /// another hop. A node that answers for a range excepts only the heads while the budget lasts,
+    /// and hands the ranks behind each head to the next ones. So one rank without a way hides no
+    /// others.
     pub(super) fn give_up(
         &mut self,
         duty: &mut Duty<I>,
@@ -258,22 +260,22 @@ impl<I: Id> Delegator<I> {
     }
 }
 
-/// How a part may go to its head.
+/// The way on which a part may go to its head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Over the link to it, which is made if there is none.
+    /// Over a link to the head, which is made if there is none.
     Direct,
-    /// Over neighbours, if it is none.
+    /// Over neighbours, if the head is no neighbour itself.
     Any,
 }
 
-/// Why a span cannot be brought to the peer at its start from here.
+/// Why a span cannot go from here to the peer at its start, if so.
 fn obstacle<I: Id>(duty: &Duty<I>, span: Span, peer: I, cx: &mut Context<'_, I>) -> Option<Reason> {
     let absence = cx.absence(peer);
     if absence.is_some() || !cx.peers.is_silent(peer) {
         return absence;
     }
-    // Any answer says that it can be reached again.
+    // Any answer shows that the peer can be reached again.
     let errand = Errand {
         id: duty.key.id,
         epoch: duty.key.epoch,
@@ -283,11 +285,11 @@ fn obstacle<I: Id>(duty: &Duty<I>, span: Span, peer: I, cx: &mut Context<'_, I>)
     };
     let name = duty.name_at(span.start);
     cx.out.send(peer, Message::Inquire { errand, name });
-    // Whoever came here to reach it tries another neighbour of it.
+    // The giver of a routed part tries another neighbour of that peer.
     Some(Reason::NoRoute).filter(|_| !duty.visited().is_empty())
 }
 
-/// Except the head of a span, and give what goes to those in its place.
+/// Except the head of a span, and return the parts that take the place of the span.
 fn pass_over<I: Id>(
     duty: &mut Duty<I>,
     span: Span,

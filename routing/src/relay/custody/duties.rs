@@ -1,4 +1,4 @@
-//! All duties of a node, counted and found by number, message and epoch.
+//! The duties of a node, counted, and found by number, message or epoch.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,30 +9,30 @@ use super::duty::{Duty, DutyKey};
 use crate::packet::PacketId;
 use crate::relay::Config;
 
-/// All duties, by a number that timers can name. Bounds are checked
-/// before one is added ([`Duties::has_room`]).
+/// The duties of a node by number, which timers name. The caller checks the bounds with
+/// [`Duties::has_room`] before it adds a duty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duties<I> {
     duties: BTreeMap<u64, Place<I>>,
-    /// The few duties of each message, in every epoch.
+    /// The few duties of each message, in all epochs.
     index: BTreeMap<PacketId<I>, Vec<u64>>,
     open: BTreeSet<u64>,
     finished: BTreeSet<u64>,
-    /// How many of the open ones are taken out.
+    /// How many open duties are taken out.
     taken: usize,
-    /// How many of the open ones are for others.
+    /// How many open duties are for others.
     relayed: usize,
-    /// What these have handed on.
+    /// How many parts these have handed on.
     delegations: usize,
     bytes: usize,
 }
 
-/// Where a duty is, and comes back to: to take one out changes no list.
+/// The place of a duty in the list. It stays while the duty is taken out, so that no list changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place<I> {
-    /// None while it is taken out.
+    /// The duty; none while it is taken out.
     duty: Option<Box<Duty<I>>>,
-    /// Whether it is among the open ones, or else the finished ones.
+    /// Whether the duty is in the list of open duties, and not of finished ones.
     is_open: bool,
 }
 
@@ -50,23 +50,23 @@ impl<I: Id> Duties<I> {
         }
     }
 
-    /// Duties that are not finished, own ones included; none that is taken out.
+    /// How many duties are open and not taken out, own ones included.
     pub(super) fn open_count(&self) -> usize {
         self.open.len() - self.taken
     }
 
-    /// Duties for others that are not finished.
+    /// How many duties for others are open.
     pub(super) fn relayed_count(&self) -> usize {
         self.relayed
     }
 
-    /// Bytes of payloads, names and signatures that duties for others hold. Own messages have a bound
-    /// of their own: they must not keep a node from serving others.
+    /// Bytes of payloads, names and signatures that open duties for others hold. Own messages have
+    /// a bound of their own, since they must not keep a node from serving others.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Parts that duties for others have handed on.
+    /// How many parts the open duties for others have handed on.
     pub(super) fn delegations(&self) -> usize {
         self.delegations
     }
@@ -77,7 +77,7 @@ impl<I: Id> Duties<I> {
             && self.may_grow(bytes, config)
     }
 
-    /// Whether those that are open may hold so many bytes more.
+    /// Whether the open duties may hold this many bytes more.
     pub(super) fn may_grow(&self, bytes: usize, config: &Config) -> bool {
         bytes == 0 || self.bytes.saturating_add(bytes) <= config.max_duty_bytes
     }
@@ -88,7 +88,7 @@ impl<I: Id> Duties<I> {
         of_id.into_iter().find(has_key)
     }
 
-    /// The duties of a message in an epoch.
+    /// The numbers of a message's duties in an epoch.
     pub(super) fn of_message(&self, id: PacketId<I>, epoch: Epoch<I>) -> Vec<u64> {
         let in_epoch = |number: &u64| {
             self.get(*number)
@@ -98,24 +98,24 @@ impl<I: Id> Duties<I> {
         of_id.filter(in_epoch).collect()
     }
 
-    /// The duties of a message in any epoch.
+    /// The numbers of a message's duties in all epochs.
     pub(super) fn of_id(&self, id: PacketId<I>) -> Vec<u64> {
         self.index.get(&id).cloned().unwrap_or_default()
     }
 
-    /// Whether a message is being served in some epoch.
+    /// Whether a duty of this message is open in any epoch.
     pub(super) fn is_open(&self, id: PacketId<I>) -> bool {
         let of_id = self.index.get(&id).into_iter().flatten();
         let is_open = |number: &u64| self.get(*number).is_some_and(|duty| !duty.is_finished);
         of_id.into_iter().any(is_open)
     }
 
-    /// The open duties, those too that are taken out.
+    /// The numbers of the open duties, including those that are taken out.
     pub(super) fn open_numbers(&self) -> Vec<u64> {
         self.open.iter().copied().collect()
     }
 
-    /// All duties of an epoch.
+    /// The numbers of all duties of an epoch.
     pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
         let is_of = |place: &Place<I>| {
             let duty = place.duty.as_ref();
@@ -125,8 +125,8 @@ impl<I: Id> Duties<I> {
         kept.map(|(number, _)| *number).collect()
     }
 
-    /// The duties of the same origin and boot below a sequence, but for what the origin
-    /// keeps.
+    /// The numbers of the duties of the same origin and boot below a sequence, except for kept
+    /// messages.
     pub(super) fn below(&self, id: PacketId<I>, closed_below: u64) -> Vec<u64> {
         let at = |sequence| PacketId { sequence, ..id };
         let closed = self.index.range(at(0)..at(closed_below));
@@ -135,7 +135,7 @@ impl<I: Id> Duties<I> {
         closed.filter(|number| !is_kept(*number)).collect()
     }
 
-    /// Whose messages are being served.
+    /// The origins of all messages with an open duty.
     pub(super) fn open_origins(&self) -> BTreeSet<I> {
         let open = self.open.iter().filter_map(|number| self.get(*number));
         open.map(|duty| duty.key.id.origin).collect()
@@ -160,8 +160,7 @@ impl<I: Id> Duties<I> {
         Some(duty)
     }
 
-    /// Put a duty in; of the finished ones the oldest beyond `max_finished` is
-    /// forgotten.
+    /// Put a duty in or back. Beyond `max_finished` finished duties the oldest is forgotten.
     pub(super) fn put(&mut self, duty: Box<Duty<I>>, config: &Config) {
         let (number, id, is_open) = (duty.number, duty.key.id, !duty.is_finished);
         if is_open && !duty.is_own {
@@ -194,7 +193,7 @@ impl<I: Id> Duties<I> {
         }
     }
 
-    /// Have it among the open ones, or else the finished ones.
+    /// Move a duty to the list of open duties, or of finished ones.
     fn move_to(&mut self, number: u64, is_open: bool) {
         let (from, to) = match is_open {
             true => (&mut self.finished, &mut self.open),
@@ -204,7 +203,7 @@ impl<I: Id> Duties<I> {
         to.insert(number);
     }
 
-    /// Forget a duty. Its timers are the caller's to disarm.
+    /// Forget a duty. The caller disarms its timers.
     pub(super) fn forget(&mut self, number: u64) -> Option<Box<Duty<I>>> {
         let duty = self.take(number)?;
         let place = self.duties.remove(&number);

@@ -1,4 +1,4 @@
-//! A duty: a part that a node answers for, and what it handed on of it.
+//! A duty: a part of a message that a node answers for, with its delegations.
 
 mod messages;
 
@@ -18,27 +18,26 @@ use crate::relay::context::Context;
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
 
-/// What names a duty: one for the range behind each node per message and epoch,
-/// and one for each routed part by who gave it, so that routed steps wait only
-/// on steps with a longer transit list. If members are meant by name it is one
-/// per round: another round may mean others at the same distances, of whom what
-/// is remembered of this one says nothing.
+/// The key of a duty. A message has one duty per epoch for the range behind this node. It has one
+/// for each routed part of each giver, so that routed steps wait only on steps with a longer
+/// transit list. A range whose members are meant by name has one per round: another round may mean
+/// other members at the same distances, of which the former answers say nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DutyKey<I> {
     pub(super) id: PacketId<I>,
     pub(super) epoch: Epoch<I>,
-    /// In which order the positions are meant.
+    /// The strategy, which gives the order that positions refer to.
     pub(super) strategy: Strategy,
-    /// It is to pass on what came by [`Strategy::Flood`], and nobody waits for it.
+    /// The duty passes on a copy of [`Strategy::Flood`], and no delegator waits for it.
     pub(super) is_flood: bool,
-    /// Of a routed part: who gave it, in which round, and the part.
+    /// Of a routed part: its giver, its round, and the part.
     pub(super) routed: Option<(I, u32, Part)>,
-    /// Of a range whose members have names: the round.
+    /// Of a range whose members are meant by name: its round.
     pub(super) named: Option<u32>,
 }
 
 impl<I: Id> DutyKey<I> {
-    /// The key of the duty that an errand of this peer is about.
+    /// The key of the duty for an errand that this peer gave.
     pub(super) fn of_errand(from: I, errand: &Errand<I>, is_named: bool) -> Self {
         let is_range = matches!(errand.part, Part::Range(_));
         Self {
@@ -55,55 +54,55 @@ impl<I: Id> DutyKey<I> {
     }
 }
 
-/// One part that this node answers for.
+/// A part of a message that this node answers for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duty<I> {
-    /// Names it, and its timers.
+    /// The number of the duty, which its timers name.
     pub(super) number: u64,
     pub(super) key: DutyKey<I>,
-    /// The message is this node's own.
+    /// This node is the origin of the message.
     pub(super) is_own: bool,
     /// How many members the epoch has.
     pub(super) population: Population,
     pub(super) origin_rank: Rank,
     pub(super) closed_below: u64,
-    /// The origin answers for it beyond its mark.
+    /// The origin keeps the message: it answers for it below its mark, too.
     pub(super) is_kept: bool,
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
     pub(super) order: Option<Order>,
-    /// How many messages it is of.
+    /// How many messages the packet carries.
     pub(super) count: u64,
-    /// Empty once finished.
+    /// The payloads; empty once the duty is finished.
     pub(super) payloads: Payloads,
-    /// The origin's word for them, if it came with one; none once finished.
+    /// The origin's signature, if the copy has one; none once the duty is finished.
     pub(super) signature: Option<Signature>,
-    /// Who is meant at each distance; empty if whoever stands there is, and once
-    /// finished.
+    /// The member that is meant at each distance. Empty if the holders of the ranks are meant, by
+    /// whatever name, and once the duty is finished.
     pub(super) names: BTreeMap<u32, I>,
-    /// Where these stood when the origin counted them, and in which numbering.
+    /// The ranks of these members when the origin counted them, and the epoch of that count.
     pub(super) stood: BTreeMap<u32, Rank>,
     pub(super) stood_in: Option<Epoch<I>>,
-    /// The newest round that was served.
+    /// The newest round that this duty served.
     pub(super) round: u32,
-    /// Of a range: my own distance from the origin.
+    /// Of a range: this node's position in the order.
     pub(super) start: u32,
-    /// Of a range: the end of what is answered for.
+    /// Of a range: the end of the part that this node answers for.
     pub(super) end: u32,
     pub(super) delegations: BTreeMap<u64, Delegation<I>>,
     pub(super) exceptions: Exceptions<I>,
-    /// Who is told when it is done; at most `config.max_waiters`.
+    /// The delegators that are told when the duty is done; at most `config.max_waiters`.
     pub(super) waiters: BTreeMap<I, Errand<I>>,
-    /// How many members were pending when those who wait were told last.
+    /// How many members were pending when the waiting delegators were last told.
     pub(super) told: u32,
     pub(super) redelegated: u32,
-    /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
+    /// The peers from which parts were taken; at most [`Message::MAX_REPLACED`].
     pub(super) replaced: BTreeSet<I>,
     pub(super) is_finished: bool,
 }
 
 impl<I: Id> Duty<I> {
-    /// A duty that a packet begins.
+    /// A new duty for the part of a packet.
     pub(super) fn of_packet(
         number: u64,
         key: DutyKey<I>,
@@ -146,12 +145,12 @@ impl<I: Id> Duty<I> {
         })
     }
 
-    /// In which order it goes to the members.
+    /// The order in which the message goes to the members.
     pub(super) fn layout(&self) -> Option<Layout> {
         self.key.strategy.layout(self.population, self.origin_rank)
     }
 
-    /// Positions as distances from the origin.
+    /// Convert positions in the order to distances from the origin.
     pub(super) fn distances(&self, positions: &Runs) -> Runs {
         let is_clockwise = self.key.strategy.is_clockwise();
         match self.layout().filter(|_| !is_clockwise) {
@@ -176,7 +175,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// The dead ranks that it came with.
+    /// The dead ranks that the routed part came with.
     pub(super) fn dead(&self) -> &[Rank] {
         match &self.key.routed {
             Some((_, _, Part::Routed { dead, .. })) => dead,
@@ -184,7 +183,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// The transit list that it came with.
+    /// The transit list that the routed part came with.
     pub(super) fn visited(&self) -> &[Rank] {
         match &self.key.routed {
             Some((_, _, Part::Routed { visited, .. })) => visited,
@@ -192,7 +191,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// What payloads, names and signature take in memory.
+    /// The bytes that payloads, names and signature take in memory.
     pub(super) fn bytes(&self) -> usize {
         let names = names_bytes::<I>(self.names.len(), self.stood.len());
         self.payloads
@@ -201,22 +200,24 @@ impl<I: Id> Duty<I> {
             .saturating_add(signature_bytes(self.signature.as_ref()))
     }
 
-    /// Go on with what this copy brings. One with the origin's word is not given up for
-    /// one without: those behind may take no other.
+    /// Continue with the content of this copy. A signed copy is not replaced by an unsigned one,
+    /// since delegates may refuse the latter.
     pub(super) fn renew(&mut self, packet: &Packet<I>) {
         let signature = &packet.header.signature;
         if signature.is_some() || self.signature.is_none() {
             self.payloads = packet.payloads.clone();
             self.signature = signature.clone();
-            // Signed as well: those behind refuse one without the other.
+            // These fields are signed as well, so delegates refuse a signature with other values of
+            // them.
             self.topic = packet.header.topic.clone();
             self.order = packet.header.order;
             self.confirmation = packet.header.confirmation;
         }
     }
 
-    /// Whether a refusal is the last word of the life that gave it. If this message has a
-    /// signature, a member that refused for want of one was given a copy without it.
+    /// Whether a refusal is final for the life that gave it. A member that refused for lack of a
+    /// signature was given an unsigned copy. If this message is signed by now, that refusal is not
+    /// final.
     pub(super) fn may_refuse_for_good(&self, reason: Reason) -> bool {
         match reason {
             Reason::TooLarge => true,
@@ -225,7 +226,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Whether a copy says otherwise about what all copies have in common.
+    /// Whether a copy contradicts what all copies of one message have in common.
     pub(super) fn contradicts(&self, packet: &Packet<I>) -> bool {
         let header = &packet.header;
         let is_other = |(at, name)| self.name_at(at).is_some_and(|mine| mine != name);
@@ -234,31 +235,31 @@ impl<I: Id> Duty<I> {
             || header.named().any(is_other)
     }
 
-    /// The delegations of which something is true.
+    /// The numbers of the delegations that satisfy a condition.
     pub(super) fn delegations_that(&self, is: impl Fn(&Delegation<I>) -> bool) -> Vec<u64> {
         let those = self.delegations.iter().filter(|(_, handed)| is(handed));
         those.map(|(delegation, _)| *delegation).collect()
     }
 
-    /// The ranks of those who have not answered a copy yet.
+    /// The ranks of the delegates that have not taken custody yet.
     pub(super) fn late(&self) -> impl Iterator<Item = Rank> + '_ {
         let late = self.delegations.values();
         let late = late.filter(|handed| !handed.phase.has_custody());
         late.map(|handed| handed.rank)
     }
 
-    /// Who is meant at a distance, unless whoever stands there is.
+    /// The member that is meant by name at a distance, if any.
     pub(super) fn name_at(&self, at: u32) -> Option<I> {
         self.names.get(&at).copied()
     }
 
-    /// Whether the peer of a delegation was asked how it is and has not answered.
+    /// Whether a question to the delegate is unanswered.
     pub(super) fn is_asked_about(&self, delegation: u64) -> bool {
         let handed = self.delegations.get(&delegation);
         handed.is_some_and(|handed| handed.phase.is_question())
     }
 
-    /// The delegation that an acknowledgement is about.
+    /// The number of the delegation that an acknowledgement is about.
     pub(super) fn answered(&self, from: I, errand: &Errand<I>) -> Option<u64> {
         if self.key.strategy != errand.strategy {
             return None;
@@ -268,7 +269,7 @@ impl<I: Id> Duty<I> {
             .map(|(number, _)| *number)
     }
 
-    /// Whether it includes what is asked.
+    /// Whether the duty includes the part of an errand.
     pub(super) fn has_asked(&self, errand: &Errand<I>) -> bool {
         match errand.part {
             Part::Range(span) => {
@@ -285,14 +286,14 @@ impl<I: Id> Duty<I> {
         layout.map_or(self.origin_rank, |layout| layout.rank(span.start))
     }
 
-    /// The parts in the place of a span whose head is lost.
+    /// The parts that take the place of a span whose head is lost.
     pub(super) fn heirs(&self, span: Span) -> Vec<Span> {
         let rest = Span::new(span.start.saturating_add(1), span.end);
         let layout = self.layout();
         layout.map_or_else(Vec::new, |layout| layout.heirs(span.start, rest))
     }
 
-    /// The turn of a delegation's copy in the schedule; none if the strategy has no rounds.
+    /// The turn of a delegation's copy in the schedule. None if the strategy has no rounds.
     pub(super) fn turn(&self, delegation: u64) -> Option<Turn<I>> {
         let handed = self.delegations.get(&delegation)?;
         let Part::Range(span) = handed.part else {

@@ -1,11 +1,11 @@
-//! Who is not known to have delivered, in bounded space.
+//! The members not known to have delivered, in bounded space.
 
 use binomesh_overlay::Id;
 
 use crate::packet::{Exception, Message, Reason, Span, State};
 
-/// Members not known to have delivered; at most `max` entries, beyond which the
-/// nearest two become one that covers both and all between them, unconfirmed.
+/// Members not known to have delivered; at most `max` entries. Beyond that the nearest two entries
+/// become one, *unconfirmed*, which covers both and all members between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Exceptions<I>(Vec<Exception<I>>);
 
@@ -18,7 +18,7 @@ impl<I: Id> Exceptions<I> {
         &self.0
     }
 
-    /// Add one; true if some had to be summarised.
+    /// Add an exception. Returns whether two had to be merged.
     pub(super) fn add(&mut self, exception: Exception<I>, max: usize) -> bool {
         if exception.span.is_empty() {
             return false;
@@ -47,8 +47,8 @@ impl<I: Id> Exceptions<I> {
         self.0.splice(at..at + 2, [merged]);
     }
 
-    /// Take out what may be tried again within a span: the unconfirmed if there is a new
-    /// round, and who refused for want of a signature if there is one by now.
+    /// Take out the exceptions within a span that may be tried again. In a new round these are the
+    /// unconfirmed ones. With a new signature these are the members that refused for lack of one.
     pub(super) fn take_again(
         &mut self,
         within: Span,
@@ -71,7 +71,7 @@ impl<I: Id> Exceptions<I> {
     }
 }
 
-/// An exception without an answer of the member itself.
+/// An exception for members that have not answered themselves.
 pub(super) const fn unconfirmed<I>(span: Span, peer: Option<I>, reason: Reason) -> Exception<I> {
     Exception {
         span,

@@ -1,4 +1,4 @@
-//! Passing on what came by strategy `flood`.
+//! Passing on messages that came by strategy `flood`.
 
 use binomesh_overlay::Id;
 
@@ -10,10 +10,10 @@ use crate::shape::Shape;
 use crate::strategy;
 
 impl<I: Id> Custody<I> {
-    /// A message has come for the first time: all my neighbours shall have it, even
-    /// if the origin and everybody who answers for them dies. Each answers for
-    /// itself alone, so nobody waits in a circle. Without room for the duty the
-    /// message is not passed on, which is counted.
+    /// A message has come for the first time: send it to all neighbours. So it spreads even if the
+    /// origin and all nodes that answer for the neighbours die. Each neighbour answers for itself
+    /// alone, so no nodes wait in a circle. Without room for the duty the message is not passed on,
+    /// which is counted.
     pub(in crate::relay) fn flood(&mut self, from: I, packet: &Packet<I>, cx: &mut Context<'_, I>) {
         let header = &packet.header;
         let key = DutyKey {
@@ -41,7 +41,7 @@ impl<I: Id> Custody<I> {
             .collect();
         let number = self.delegator.number();
         let mut duty = Duty::of_packet(number, key, packet, placement.population, false);
-        // Whoever stands beside me is meant.
+        // The copies are for the holders of the neighbouring ranks, by whatever name.
         duty.names.clear();
         duty.stood.clear();
         for span in next {

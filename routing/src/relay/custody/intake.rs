@@ -1,4 +1,4 @@
-//! Taking parts: whether there is room, and what is answered.
+//! Taking parts: whether there is room for a part, and which answer its giver gets.
 
 use binomesh_overlay::{Bug, Id};
 
@@ -8,18 +8,18 @@ use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
 use crate::relay::Timer;
 use crate::relay::context::Context;
 
-/// That a part may be taken, and where.
+/// The admission of a part: it may be taken, into this duty.
 #[derive(Debug)]
 pub(in crate::relay) struct Admission<I> {
-    /// The duty that has it already, or has a smaller part.
+    /// An existing duty that includes the part, or a smaller one.
     found: Option<u64>,
     key: DutyKey<I>,
-    /// Only this node itself is meant, and its duty for more is open: it is done at once.
+    /// The part is for this node alone, and a duty for more is open: it is done at once.
     is_done: bool,
 }
 
 impl<I: Id> Custody<I> {
-    /// Whether the part of a copy can be taken.
+    /// Decide whether the part of a copy can be taken.
     pub(in crate::relay) fn admit(
         &mut self,
         from: I,
@@ -35,7 +35,7 @@ impl<I: Id> Custody<I> {
         let is_open = known.is_some_and(|duty| !duty.is_finished);
         let is_alone = is_for_one(errand);
         let has_room = match known.filter(|_| is_open) {
-            // A copy with more names, or the first one that is signed.
+            // Such a copy may bring more names, or the first signature.
             Some(duty) => {
                 let more = packet.bytes().saturating_sub(duty.bytes());
                 self.duties.may_grow(more, cx.config)
@@ -43,8 +43,8 @@ impl<I: Id> Custody<I> {
             None => self.duties.has_room(packet.bytes(), cx.config),
         };
         let is_full = !has_room || (!waits && has_waiters >= cx.config.max_waiters);
-        // A part for this node alone is always taken: it waits for no other node and needs no
-        // room. So every duty comes to its end, however full the nodes are.
+        // A part for this node alone is always taken: it waits for no other node and needs no room.
+        // So every duty comes to its end, however full the nodes are.
         let needs_room = !is_alone || cx.config.planted.has(Bug::WaitForRoom);
         if is_full && needs_room {
             return Err(Refusal::Busy);
@@ -53,8 +53,8 @@ impl<I: Id> Custody<I> {
             if from != errand.id.origin {
                 return Err(Refusal::Malformed);
             }
-            // The origin knows best where it stands and whom it means: the other copy
-            // was a lie.
+            // The origin knows best where it stands and which members it means: the other copy was
+            // a lie.
             if let Some(number) = found {
                 self.forget(number, cx);
             }
@@ -68,7 +68,8 @@ impl<I: Id> Custody<I> {
         })
     }
 
-    /// Answer for the part of a copy that was admitted, as far as it is not answered for yet.
+    /// Take custody of the part of an admitted copy, as far as this node does not answer for it
+    /// yet.
     pub(in crate::relay) fn take(
         &mut self,
         from: I,
@@ -88,11 +89,11 @@ impl<I: Id> Custody<I> {
         if cx.config.planted.has(Bug::DoneBeforeCustody) {
             cx.out.send(from, done_alone(duty.answer_to(&errand)));
         }
-        // Of a part that nobody else has a share in, done is said below.
+        // If no other node has a share in the part, done is said below.
         let is_said_later = duty.delegations.is_empty()
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
-            // Those who wait longer have been told otherwise.
+            // Otherwise the delegators that wait longer have been told another count.
             if duty.told == u32::MAX {
                 duty.told = duty.pending_count();
             }
@@ -101,7 +102,8 @@ impl<I: Id> Custody<I> {
         self.settle(duty, cx);
     }
 
-    /// Is the errand in my hands? Whoever lost an acknowledgement asks so.
+    /// Answer the question whether this node answers for an errand. A delegator asks it when an
+    /// acknowledgement is missing.
     pub(in crate::relay) fn on_inquire(
         &mut self,
         from: I,
@@ -131,7 +133,7 @@ impl<I: Id> Custody<I> {
         if !is_finished && !room && !duty.waiters.contains_key(&from) {
             return cx.refuse(from, errand, Refusal::Busy);
         }
-        // A duty that is finished is settled again, which says that it is done.
+        // A finished duty is settled again, which says done.
         self.settle_with(number, cx, |_, duty, cx| {
             duty.enlist(from, errand.clone());
             if !is_finished {
@@ -140,8 +142,9 @@ impl<I: Id> Custody<I> {
         });
     }
 
-    /// Soon all of a short message may be done, and done says more than custody. Whoever
-    /// sent a long one is told at once: others wait behind it.
+    /// Delay custody of a short message if possible, since it may be done soon and done says more
+    /// than custody. The giver of a long message is told at once: other copies wait behind that
+    /// one.
     fn may_delay_custody(
         &mut self,
         number: u64,
@@ -179,9 +182,9 @@ impl<I: Id> Custody<I> {
         duty
     }
 
-    /// A copy with a larger part makes me serve the difference; one of a higher
-    /// round, what an earlier round gave up; and the first one that is signed, those who
-    /// take no other.
+    /// Extend a duty by what a copy adds. Of a larger part the difference is served. In a higher
+    /// round the unconfirmed members are tried again. The first signed copy goes to the members
+    /// that refused an unsigned one.
     fn grow(&mut self, duty: &mut Duty<I>, packet: &Packet<I>, cx: &mut Context<'_, I>) {
         let errand = &packet.header.errand;
         let Part::Range(span) = errand.part else {
@@ -189,7 +192,8 @@ impl<I: Id> Custody<I> {
         };
         let is_newly_signed = packet.header.signature.is_some() && duty.signature.is_none();
         if is_newly_signed && !duty.is_finished {
-            // Who is yet to refuse the unsigned one is asked with it.
+            // Copies that are sent from now on are signed, also those to delegates that have yet to
+            // refuse an unsigned one.
             duty.renew(packet);
         }
         let is_new_round = errand.round > duty.round;
@@ -218,12 +222,12 @@ impl<I: Id> Custody<I> {
     }
 }
 
-/// Whether only the receiver itself is meant.
+/// Whether an errand is for its receiver alone.
 fn is_for_one<I>(errand: &Errand<I>) -> bool {
     matches!(errand.part, Part::Range(span) if span.len() == 1)
 }
 
-/// I have delivered, whatever is open behind me.
+/// The answer that this node itself has delivered, whatever is open behind it.
 const fn done_alone<I>(errand: Errand<I>) -> Message<I> {
     Message::Done {
         errand,

@@ -1,4 +1,4 @@
-//! What custody finds out about own messages, for their origin.
+//! Findings of custody about own messages, for the origin.
 
 use binomesh_overlay::{Epoch, Id};
 
@@ -6,7 +6,7 @@ use super::duty::Duty;
 use crate::packet::{Exception, PacketId, Span};
 use crate::runs::Runs;
 
-/// Something that became of a round of an own message.
+/// News about a round of an own message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) enum Progress<I> {
     /// Members have delivered.
@@ -16,22 +16,22 @@ pub(in crate::relay) enum Progress<I> {
         /// Their distances from this node.
         reached: Runs,
     },
-    /// The member that was named at a distance says that it is not the one.
+    /// The member that was named at a distance never held that rank, as it says.
     Misnamed {
         id: PacketId<I>,
         epoch: Epoch<I>,
         at: u32,
     },
-    /// Nothing of the round is in anybody's hands any more.
+    /// No delegate holds any part of the round any more.
     RoundDone(RoundEnd<I>),
 }
 
-/// How a round has ended.
+/// The result of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) struct RoundEnd<I> {
     pub(in crate::relay) id: PacketId<I>,
     pub(in crate::relay) epoch: Epoch<I>,
-    /// What it could not confirm, by distances.
+    /// The members that the round could not confirm, by distances.
     pub(in crate::relay) exceptions: Vec<Exception<I>>,
     pub(in crate::relay) redelegated: u32,
     pub(in crate::relay) replaced: Vec<I>,
@@ -65,7 +65,7 @@ impl<I: Id> Progress<I> {
     }
 }
 
-/// What a round could not confirm, by distances.
+/// The members that a round could not confirm, by distances.
 fn exceptions_of<I: Id>(duty: &Duty<I>) -> Vec<Exception<I>> {
     let by_position = duty.exceptions.as_slice();
     if duty.key.strategy.is_clockwise() {

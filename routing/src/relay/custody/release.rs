@@ -1,4 +1,4 @@
-//! Sending the copies that were held, when there is room for them.
+//! Sending held copies, when there is room for them.
 
 use binomesh_overlay::Id;
 
@@ -7,8 +7,8 @@ use super::sender::Copied;
 use crate::relay::context::Context;
 
 impl<I: Id> Custody<I> {
-    /// Answers have made room on the way to some peers: send what waits for that. No duty
-    /// may be taken out meanwhile.
+    /// Send the held copies for which answers have made room. All duties have to be in their list
+    /// meanwhile.
     pub(in crate::relay) fn release(&mut self, cx: &mut Context<'_, I>) {
         while let Some(peer) = self.delegator.sender_mut().pop_freed() {
             self.release_to(peer, cx);
@@ -41,7 +41,7 @@ impl<I: Id> Custody<I> {
         });
     }
 
-    /// Whether a copy that was held back is still to be sent.
+    /// Whether a held copy is still to be sent.
     fn is_awaited(&self, peer: I, copy: Copied) -> bool {
         let duty = self.duties.get(copy.duty);
         let handed = duty.and_then(|duty| duty.delegations.get(&copy.delegation));

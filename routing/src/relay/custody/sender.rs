@@ -1,11 +1,11 @@
-//! Sending copies and questions, each when its turn comes, and waiting for the answers.
+//! Sending copies and questions at their turns, and waiting for the answers.
 //!
-//! - A first copy goes when there is room on the way to its peer ([`flow`]), and if it has a
-//!   turn, when that comes ([`uplink`]). Until then it is held.
-//! - Whatever is sent has one timer, armed for as long as that peer usually takes ([`pace`]).
-//! - A second copy is never sent unasked: the peer is offered it (`offers`).
-//! - Every copy sent earns a share of a further try for parts that are late or lost
-//!   ([`budget`]).
+//! - A first copy is sent when there is room on the way to its peer ([`flow`]). A copy with a turn
+//!   is sent when its turn comes ([`uplink`]). Until then the copy is held.
+//! - Each copy or question has one timer, armed for the time that its peer usually takes
+//!   ([`pace`]).
+//! - A second copy is never sent unasked: the peer is offered the copy (`offers`).
+//! - Every copy sent earns a share of a further try for parts that are late or lost ([`budget`]).
 
 mod budget;
 mod flow;
@@ -30,21 +30,22 @@ use uplink::Uplink;
 pub(super) use flow::Copied;
 pub(super) use uplink::Turn;
 
-/// A copy with a turn is late once so many looks in all found that no copy had been answered
-/// since the look before. A guess: on the slowest uplinks one copy takes as long as a look.
+/// A copy with a turn is late once its timer has fired this many times without an answer to any
+/// copy since the time before. A guess: on the slowest uplinks one copy takes as long as one timer.
+/// If this is too small, parts are re-delegated whose copies only wait in a queue.
 const QUIET_LOOKS: u32 = 3;
 
-/// Copies on their way, how long each peer takes to answer, and the tries they have earned.
+/// Copies on their way, the pace of each peer, and the budgets for further tries.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Sender<I> {
     flow: Flow<I>,
     uplink: Uplink<I>,
     pace: Pace<I>,
-    /// For late parts.
+    /// The budget for re-delegations of late parts.
     redelegations: Budget,
-    /// For parts that a hop had no way to.
+    /// The budget for further hops of routed parts.
     searches: Budget,
-    /// For parts behind a rank that nobody finds.
+    /// The budget for parts behind a rank to which no way is found.
     skips: Budget,
 }
 
@@ -61,8 +62,8 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// Send a delegation of which no copy was sent yet, or the offer of it: now, or when
-    /// there is room on the way to its peer.
+    /// Send the first copy of a delegation, or offer it. The copy is sent now, or when there is
+    /// room on the way to its peer.
     pub(super) fn send_first(
         &mut self,
         duty: &mut Duty<I>,
@@ -99,7 +100,7 @@ impl<I: Id> Sender<I> {
         self.await_custody(duty, delegation, cx);
     }
 
-    /// Send a delegation, or the offer of it, and wait for custody.
+    /// Send the copy of a delegation, or offer it, and wait for custody.
     pub(super) fn send(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get(&delegation) else {
             return;
@@ -122,8 +123,8 @@ impl<I: Id> Sender<I> {
         if let Some(handed) = duty.delegations.get(&delegation) {
             cx.stats.packets_sent += 1;
             self.redelegations.earn();
-            // The steps of a search earn no further one: otherwise ranks that nobody holds
-            // would keep all nodes searching for each other.
+            // The steps of a search earn no further one. Otherwise ranks that nobody holds would
+            // keep all nodes searching for each other.
             if matches!(handed.part, Part::Range(_)) {
                 self.searches.earn();
                 self.skips.earn();
@@ -134,7 +135,7 @@ impl<I: Id> Sender<I> {
         self.await_custody(duty, delegation, cx);
     }
 
-    /// Send a copy that was held: its turn has come.
+    /// Send a held copy, whose turn has come.
     pub(super) fn send_held(
         &mut self,
         duty: &mut Duty<I>,
@@ -146,7 +147,7 @@ impl<I: Id> Sender<I> {
         self.send_copy(duty, copy.delegation, cx);
     }
 
-    /// Ask how a part is that somebody took custody of.
+    /// Ask a delegate about a part of which it took custody.
     pub(super) fn inquire(&self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
@@ -161,7 +162,8 @@ impl<I: Id> Sender<I> {
         arm(duty, delegation, wait, cx.out);
     }
 
-    /// From now on only the head itself is wanted from this delegate.
+    /// Reduce a delegation to the head of its span: the rest is not wanted from this delegate any
+    /// more.
     pub(super) fn keep_head(
         &self,
         duty: &mut Duty<I>,
@@ -179,14 +181,16 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// Arm the timer for custody. The wait doubles with every attempt and re-delegation. The time
-    /// that the copy needs on its way is added; of a copy that is held, that of the copies before it.
+    /// Arm the timer for custody. The wait doubles with every attempt and re-delegation. A copy
+    /// adds its own transfer time and that of the copies before it; a held copy adds the latter
+    /// alone.
     pub(super) fn await_custody(&self, duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get(&delegation) else {
             return;
         };
         let config = cx.config;
-        // An offer costs nearly nothing: the next heir is asked as soon as the first one was.
+        // An offer costs nearly nothing, so the last re-delegation does not double its wait: the
+        // next heir is asked as soon as the first one was.
         let is_offer = handed.phase.is_offer();
         let generation = handed.generation.saturating_sub(u32::from(is_offer));
         let doublings = handed.attempts.saturating_add(generation);
@@ -210,7 +214,7 @@ impl<I: Id> Sender<I> {
         arm(duty, delegation, wait, cx.out);
     }
 
-    /// Custody has come for the first time: done is waited for now.
+    /// Custody has come for the first time: wait for done now.
     pub(super) fn await_done(
         &mut self,
         duty: &mut Duty<I>,
@@ -227,13 +231,13 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// A copy has been answered, or no answer to it is wanted any more.
+    /// A copy has been answered, or its answer is not wanted any more.
     pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
         self.uplink.on_answer(peer, delegation);
         self.flow.on_answer(peer, delegation);
     }
 
-    /// Done came, which shows how long that peer takes if custody was not said before.
+    /// Done has come. If it came without custody before, it counts for the pace of the peer.
     pub(super) fn on_done(&mut self, handed: &Delegation<I>, config: &Config) {
         if handed.phase == Phase::Sent && handed.attempts == 0 && !handed.is_excused {
             self.pace.on_time(handed.to, config);
@@ -251,7 +255,7 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// The transport tells how long a packet to this peer and its answer take.
+    /// The transport has measured the round-trip time to a peer.
     pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
         self.pace.on_round_trip(peer, time, config);
     }
@@ -269,9 +273,9 @@ impl<I: Id> Sender<I> {
         Some(handed)
     }
 
-    /// Look at a copy with a turn that is not answered in time. Whether it may only be waiting
-    /// behind others: other copies are being answered, and too few yet for its own answer to be
-    /// overdue.
+    /// Look at a copy with a turn whose answer is not there in time. Returns whether the copy may
+    /// only be waiting behind others: other copies are being answered, and too few were answered so
+    /// far for its own answer to be overdue.
     pub(super) fn is_in_queue(&self, duty: &mut Duty<I>, delegation: u64, config: &Config) -> bool {
         let has_rounds = duty.key.strategy.has_rounds();
         let handed = duty.delegations.get_mut(&delegation);
@@ -291,53 +295,53 @@ impl<I: Id> Sender<I> {
         handed.quiet_looks < QUIET_LOOKS && handed.overtaken < most
     }
 
-    /// Whether a further try for a late part may happen now; it is paid for.
+    /// Whether a late part may be re-delegated now. If so, the try is paid for.
     pub(super) fn may_redelegate(&mut self) -> bool {
         self.redelegations.take()
     }
 
-    /// Whether one more hop may be tried now; it is paid for.
+    /// Whether one more hop may be tried now. If so, the try is paid for.
     pub(super) fn may_search(&mut self) -> bool {
         self.searches.take()
     }
 
-    /// Whether a rank may be passed over for those behind it now; it is paid for.
+    /// Whether a rank may be skipped now, for the ranks behind it. If so, the try is paid for.
     pub(super) fn may_skip(&mut self) -> bool {
         self.skips.take()
     }
 
-    /// An own message is issued again, which grants one further search of each kind.
+    /// An own message is issued again: allow one more try in each search budget.
     pub(super) fn grant_search(&mut self) {
         self.searches.grant();
         self.skips.grant();
     }
 
-    /// A peer to which held copies may go, since others were answered.
+    /// A peer to which held copies may go now, since it has answered others.
     pub(super) fn pop_freed(&mut self) -> Option<I> {
         self.flow.pop_freed()
     }
 
-    /// The copy that is held first for a peer, and whether there is room for it.
+    /// The first held copy for a peer, and whether there is room for it.
     pub(super) fn front(&self, peer: I, config: &Config) -> Option<(Copied, bool)> {
         self.flow.front(peer, config)
     }
 
-    /// The copy that is held first for a peer is held no more.
+    /// Remove the first held copy for a peer.
     pub(super) fn pop_front(&mut self, peer: I) {
         self.flow.pop_front(peer);
     }
 
-    /// The copy whose turn in the schedule it is, if there is room.
+    /// The copy with the first turn in the schedule, if there is room for it.
     pub(super) fn next_turn(&mut self, config: &Config) -> Option<(I, Copied)> {
         self.uplink.next(config)
     }
 
-    /// A copy whose turn came is wanted no more.
+    /// The copy whose turn came is not wanted any more: make its room free.
     pub(super) fn drop_turn(&mut self, peer: I, copy: Copied) {
         self.uplink.on_answer(peer, copy.delegation);
     }
 
-    /// How long custody of a peer is waited for at first.
+    /// How long to wait for custody from a peer at the first attempt.
     pub(super) fn first_wait(&self, peer: I, config: &Config) -> Duration {
         self.pace.wait(peer, 0, config)
     }
@@ -347,8 +351,8 @@ impl<I: Id> Sender<I> {
         self.flow.bytes(peer)
     }
 
-    /// How many answers there were to the copies that one to this peer waits behind: to those
-    /// for that peer, or if it has a turn, to all that have one.
+    /// How many answers came to the copies that a copy to this peer waits behind: to those for the
+    /// same peer, or, if the copy has a turn, to all copies with a turn.
     pub(super) fn answers_before(&self, duty: &Duty<I>, peer: I) -> u64 {
         match duty.key.strategy.has_rounds() {
             true => self.uplink.answers(),

@@ -1,4 +1,4 @@
-//! Which peers keep a node waiting.
+//! The peers that keep a node waiting.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use binomesh_overlay::Id;
 use super::Custody;
 use super::delegation::Copies;
 
-/// What a peer keeps waiting, as of now.
+/// A peer that keeps parts or copies waiting, at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlowPeer<I> {
-    /// Who.
+    /// The slow peer.
     pub peer: I,
-    /// Parts of messages that it has not answered in time: custody, or how they are.
+    /// Parts of messages for which custody, or the answer to a question, is late.
     pub late: usize,
-    /// Copies that wait here until it has answered others.
+    /// Copies that wait here until the peer has answered others, or until their turn.
     pub held_back: usize,
-    /// Bytes of the copies that are on their way to it.
+    /// Bytes of the copies on their way to the peer.
     pub bytes: u64,
 }
 
 impl<I: Id> Custody<I> {
-    /// The peers that keep something waiting, who keeps most first; at most so many.
+    /// At most `most` peers that keep parts or copies waiting, the slowest first.
     pub(in crate::relay) fn slow_peers(&self, most: usize) -> Vec<SlowPeer<I>> {
         let mut slow: BTreeMap<I, SlowPeer<I>> = BTreeMap::new();
         let zero = |peer| SlowPeer {

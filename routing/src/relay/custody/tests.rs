@@ -10,7 +10,7 @@ const NOTHING: Done<'_, u32> = Done {
     replaced: &[],
 };
 
-/// At rank 1 of five, with all that is behind it.
+/// A node at rank 1 of five, with its custody and surroundings.
 struct Node {
     custody: Custody<u32>,
     around: Surroundings,
@@ -37,7 +37,7 @@ impl Node {
         cx.progress
     }
 
-    /// The copies that were sent since the last look: to whom, and what is asked.
+    /// The copies sent since the last look: receivers and errands.
     fn copies(&mut self) -> Vec<(u32, Errand<u32>)> {
         let asked = self.around.asked();
         let copies = asked.copies().into_iter();
@@ -51,7 +51,7 @@ fn all() -> Packet<u32> {
     copy(0, Span::new(1, 5))
 }
 
-/// Of each message: to whom, and whether it is done.
+/// The answers since the last look: the receiver of each, and whether it is done or custody.
 fn answers(node: &mut Node) -> Vec<(u32, bool)> {
     let sent = node.around.asked().sent.into_iter();
     let answers = sent.filter_map(|(to, message)| match message {
@@ -130,9 +130,9 @@ fn of_finished_duties_the_oldest_beyond_the_bound_is_forgotten() {
     assert_eq!([0, 1, 2].map(&mut knows), [false, true, true]);
 }
 
-/// The rule that keeps members from being lost: a part ends as delivered or as an exception.
+/// No member is lost: each part ends as delivered or as an exception.
 #[test]
-fn whatever_a_delegate_refuses_no_member_is_lost() {
+fn no_member_is_lost_whatever_a_delegate_refuses() {
     for reason in Refusal::ALL {
         let mut node = Node::new(Config::default());
         node.take(ORIGIN, &all()).unwrap();
@@ -146,7 +146,7 @@ fn whatever_a_delegate_refuses_no_member_is_lost() {
             for (to, message) in asked.sent {
                 let (errand, reason) = match message {
                     Message::Packet(packet) => (packet.header.errand, reason),
-                    // An offer: who is asked has not got it.
+                    // An offer: the peer says that it has no copy.
                     Message::Inquire { errand, .. } => (errand, Refusal::Unknown),
                     Message::Done { exceptions, .. } => {
                         told = Some(exceptions);
@@ -163,7 +163,7 @@ fn whatever_a_delegate_refuses_no_member_is_lost() {
             let spans = told.iter().map(|exception| exception.span);
             spans.collect::<Runs>().len()
         });
-        // Who has no room yet, or no copy, keeps its part; all others are excepted.
+        // A delegate without room, or without a copy, keeps its part. All others are excepted.
         let keeps = matches!(reason, Refusal::Busy | Refusal::Unknown);
         assert_eq!(
             (is_open, excepted),

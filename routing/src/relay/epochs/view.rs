@@ -1,4 +1,4 @@
-//! This node's place in one epoch, its tables, and who is known by rank.
+//! This node's place in one epoch, its tables, and the peers it knows by rank.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::packet::Message;
 use crate::relay::{Effects, View};
 use crate::roster::Roster;
 
-/// Place, tables and roster in one epoch.
+/// The place, tables and roster of this node in one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::relay) struct EpochView<I> {
     pub(super) view: View<I>,
@@ -24,13 +24,13 @@ impl<I: Id> EpochView<I> {
         &self.roster
     }
 
-    /// The distance of a rank from me.
+    /// The distance of a rank from this node.
     pub(in crate::relay) fn distance_to(&self, rank: Rank) -> u32 {
         let placement = &self.view.placement;
         placement.rank.distance_to(rank, placement.population)
     }
 
-    /// All fingers that are set, with their ranks.
+    /// All known fingers, with their ranks.
     pub(in crate::relay) fn fingers(&self) -> impl Iterator<Item = (Rank, I)> + '_ {
         let Placement {
             rank, population, ..
@@ -44,9 +44,9 @@ impl<I: Id> EpochView<I> {
             }))
     }
 
-    /// Who is taken for the member at a rank. Fingers may claim a second rank:
-    /// in a complete roster everybody has one, and before it is complete a claim
-    /// to two is none.
+    /// The peer that counts as the member at a rank. A finger may claim a second rank. In a
+    /// complete roster each peer has one rank. Before that, a peer with two claims counts at
+    /// neither.
     pub(in crate::relay) fn name_at(&self, rank: Rank) -> Option<I> {
         let heard = self.roster.peer_at(rank);
         if self.roster.is_complete() {
@@ -57,14 +57,13 @@ impl<I: Id> EpochView<I> {
         claims.find(|peer| !self.is_elsewhere(*peer, rank))
     }
 
-    /// Whether a peer stands, or claims to stand, at another rank too.
+    /// Whether a peer stands at another rank too, or claims it.
     fn is_elsewhere(&self, peer: I, rank: Rank) -> bool {
         let mut claimed = self.fingers().filter(|(_, holder)| *holder == peer);
         self.roster.rank_of(peer).is_some_and(|at| at != rank) || claimed.any(|(at, _)| at != rank)
     }
 
-    /// The rank of a peer: from the roster, in which it has one only, or of a
-    /// finger.
+    /// The rank of a peer. The roster gives each peer one rank; else a finger's rank counts.
     pub(in crate::relay) fn rank_of(&self, peer: I) -> Option<Rank> {
         self.roster.rank_of(peer).or_else(|| {
             let finger = self.fingers().find(|(_, holder)| *holder == peer);
@@ -72,7 +71,7 @@ impl<I: Id> EpochView<I> {
         })
     }
 
-    /// The finger that holds a rank, unless it denied that.
+    /// The finger that holds a rank, unless it denied that rank.
     pub(in crate::relay) fn finger_at(&self, rank: Rank) -> Option<I> {
         let holder = self.fingers().find(|(at, _)| *at == rank);
         holder
@@ -80,7 +79,7 @@ impl<I: Id> EpochView<I> {
             .filter(|_| !self.roster.is_denied(rank))
     }
 
-    /// Who is known by rank, from the roster and the tables.
+    /// The known peers by rank, from the roster and the tables.
     pub(in crate::relay) fn names(&self) -> Arc<Vec<Option<I>>> {
         if !self.roster.is_kept() || self.roster.is_complete() {
             return self.roster.peers();
@@ -115,8 +114,8 @@ impl<I: Id> EpochView<I> {
         }
     }
 
-    /// Whom to send to for a rank: a finger, or from the roster unless that peer
-    /// does not answer; of several who claim the rank, the one that is meant.
+    /// The peer to send to for a rank: a finger, or the peer in the roster unless it is doubted. If
+    /// several peers claim the rank, the peer `meant` is preferred.
     pub(in crate::relay) fn hop_at(&self, rank: Rank, meant: Option<I>) -> Option<I> {
         let claims = self.fingers().filter(|(at, _)| *at == rank);
         let claims = claims.filter(|_| !self.roster.is_denied(rank));
@@ -130,7 +129,8 @@ impl<I: Id> EpochView<I> {
         holders.find(|peer| Some(*peer) == meant).or(first)
     }
 
-    /// Whether a rank's peer is known by hearsay alone; then it is doubted.
+    /// Doubt the peer at a rank if it is known by hearsay alone. Returns whether that is so, and
+    /// new.
     pub(in crate::relay) fn doubt_hearsay(&mut self, rank: Rank) -> bool {
         let is_hearsay = self.finger_at(rank).is_none() && !self.roster.is_doubted(rank);
         if is_hearsay {

@@ -1,4 +1,4 @@
-//! Accepting own messages: whether there is room, and to whom they go.
+//! Accepting own messages: whether there is room, and which members they are for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::relay::epochs::EpochView;
 use crate::relay::{Config, Destination, Due, Publish, PublishError, Timer};
 use crate::runs::Runs;
 
-/// The members that a message is for, and who else.
+/// The members that a message is for, and the awaited peers.
 struct Addressees<I> {
-    /// The distances of all of them.
+    /// The distances of members and awaited peers.
     expected: Runs,
-    /// Of a message to some members: who is meant at which distance.
+    /// Of a message to some members: the member that is meant at each distance.
     names: BTreeMap<u32, I>,
-    /// If it is kept for members that are away: for whom besides.
+    /// If the message is to be kept for absent members: the other peers that it waits for.
     awaited: Option<Vec<I>>,
 }
 
 impl<I: Id> Origin<I> {
-    /// Accept a message, or several in one packet, and issue it. `sign` is asked once the name
-    /// of the message is certain, and only if all but the signature has room: so what has to
-    /// wait is not signed at every try.
+    /// Accept a message, or several in one packet, and issue it. `sign` is called once the id of
+    /// the message is certain, and only if there is room for all but the signature. So a message
+    /// that has to wait for room is not signed at every try.
     pub(in crate::relay) fn publish(
         &mut self,
         publish: Publish<I>,
@@ -52,8 +52,8 @@ impl<I: Id> Origin<I> {
             boot: self.boot,
             sequence: self.open.next_sequence(),
         };
-        // Whoever is to get one of a stream is to get all of it: a place that is not used
-        // would be a hole, so it is given away when the message is accepted.
+        // A destination that gets one message of a stream is to get all of them, so an unused
+        // number would be a hole. Therefore the number is taken only when the message is accepted.
         let next = || {
             let (topic, to) = (&publish.topic, &publish.destination);
             self.numbering.next_of(topic, to)
@@ -130,7 +130,7 @@ impl<I: Id> Origin<I> {
         self.open.spare(id.sequence, spared, is_soon);
     }
 
-    /// A message in order is accepted: it has its place.
+    /// An ordered message is accepted: take its number.
     fn number(&mut self, publish: &Publish<I>, sequence: u64, cx: &mut Context<'_, I>) {
         let place = (&publish.topic, &publish.destination);
         let packet = (sequence, publish.payloads.count());
@@ -140,8 +140,8 @@ impl<I: Id> Origin<I> {
         cx.stats.streams_forgotten += forgotten;
     }
 
-    /// Whether there is room for one more, perhaps because nobody waits any longer for
-    /// those that are down.
+    /// Whether there is room for a further message. If not, messages that wait for members under a
+    /// verdict may end and make room.
     fn check_room(
         &mut self,
         payloads: &Payloads,
@@ -158,7 +158,7 @@ impl<I: Id> Origin<I> {
         };
         let is_first = cx.peers.press();
         let mut checked = Err(full);
-        // Otherwise what could end for that has ended.
+        // Only the first failure ends messages: after it, those that can end have ended.
         if is_first {
             self.conclude_the_lost(custody, cx);
             checked = self.check_bounds(payloads, keeps, cx);
@@ -189,7 +189,7 @@ impl<I: Id> Origin<I> {
         self.check_memory(payloads.len(), keeps, cx)
     }
 
-    /// Whether it is not too long, and not too far ahead of what is open.
+    /// Whether the payloads are short enough, and within the window from the oldest open message.
     fn check_window(&self, payloads: &Payloads, config: &Config) -> Result<(), PublishError<I>> {
         let (longest, max) = (payloads.longest(), config.payload_max);
         if longest > max {
@@ -205,7 +205,7 @@ impl<I: Id> Origin<I> {
         Ok(())
     }
 
-    /// Whether there is room for so many bytes, of a message that is to be kept if need be.
+    /// Whether there is room for the bytes of a message, which may be one that is to be kept.
     fn check_memory(
         &self,
         bytes: usize,
@@ -223,7 +223,7 @@ impl<I: Id> Origin<I> {
         Ok(())
     }
 
-    /// Whether one more message of so many bytes may be kept.
+    /// Whether a further message of this size may be kept.
     fn check_kept(&self, bytes: usize, cx: &mut Context<'_, I>) -> Result<(), PublishError<I>> {
         let (count, held) = self.open.keeping();
         let is_full =
@@ -236,7 +236,7 @@ impl<I: Id> Origin<I> {
     }
 }
 
-/// To whom a message goes, by their distances in the newest epoch.
+/// The addressees of a message, by their distances in the newest epoch.
 fn addressees<I: Id>(
     publish: &Publish<I>,
     view: &EpochView<I>,
@@ -266,7 +266,7 @@ fn addressees<I: Id>(
     })
 }
 
-/// For whom a message is kept, apart from members; `None` if it is not.
+/// The peers that a message is kept for besides members. `None` if it is not to be kept.
 fn awaited_by<I: Id>(due: &Due<I>, cx: &Context<'_, I>) -> Result<Option<Vec<I>>, PublishError<I>> {
     let Due::Kept { awaited, .. } = due else {
         return Ok(None);
@@ -280,8 +280,8 @@ fn awaited_by<I: Id>(due: &Due<I>, cx: &Context<'_, I>) -> Result<Option<Vec<I>>
     Ok(Some(awaited.into_iter().filter(is_other).collect()))
 }
 
-/// Where these members stand, each at a distance of its own. Who is no member is
-/// awaited, if anybody is.
+/// The distances of these members, one for each. If the message is to be kept, peers that are no
+/// members are added to the awaited ones.
 fn distances_of<I: Id>(
     view: &EpochView<I>,
     peers: &[I],
@@ -318,7 +318,7 @@ fn distances_of<I: Id>(
             }
             (at, _) => at?,
         };
-        // Two claim one rank: whose it is, is not known.
+        // Two peers claim one rank, so its holder is not known.
         if names.insert(at, *peer).is_some_and(|other| other != *peer) {
             return Err(PublishError::RosterIncomplete(*peer));
         }

@@ -1,4 +1,4 @@
-//! How own messages end: when nobody is waited for any more, and the receipt.
+//! How own messages end: when no member is waited for any more, and the receipt.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::relay::custody::Custody;
 use crate::relay::{Event, Timer};
 
 impl<I: Id> Origin<I> {
-    /// A verdict has stood for long: who waits for the lost alone waits no more.
+    /// The set of lost members may have grown: end the messages that wait for lost members alone.
     pub(in crate::relay) fn conclude_the_lost(
         &mut self,
         custody: &mut Custody<I>,
@@ -26,9 +26,9 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// If nobody is left but members that have been called down for longer than
-    /// `down_patience`, or `down_pressed` under pressure, no further try, unless the
-    /// message is kept for them.
+    /// Settle all outstanding members of a message if each is lost: it has left, or has been called
+    /// down for longer than `down_patience`, or than `down_pressed` under pressure. A message that
+    /// is to be kept is kept for them instead.
     pub(super) fn give_up_the_lost(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         self.heed_names(sequence, cx);
         let Some(message) = self.open.get(sequence) else {
@@ -37,10 +37,11 @@ impl<I: Id> Origin<I> {
         if message.keeps {
             return self.keep_for_the_lost(sequence, cx);
         }
-        // Whom I cannot name I have no verdict on; after the longest wait I take
-        // my delegates' word for it.
+        // This node has no verdict on a member without a known name. After the longest wait it
+        // believes its delegates about such a member.
         let may_hear = message.wait >= cx.config.reissue_cap;
-        // Unless I know better: a delegate may have said so in an epoch without that member.
+        // It does not if it knows better: a delegate may have spoken of an epoch without that
+        // member.
         let newest = cx.epochs.newest();
         let is_back = |peer: I| {
             let is_member = newest.is_some_and(|newest| newest.rank_of(peer).is_some());
@@ -83,7 +84,7 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Emit the receipt if nobody is left, or issue what is left again after a wait.
+    /// Emit the receipt if no member is outstanding, or issue the message again after a wait.
     pub(super) fn conclude_or_wait(
         &mut self,
         sequence: u64,
@@ -96,7 +97,7 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Emit the receipt if nobody is left; whether that was so.
+    /// Emit the receipt if no member is outstanding. Returns whether that was so.
     fn conclude_if_settled(
         &mut self,
         sequence: u64,
@@ -111,9 +112,9 @@ impl<I: Id> Origin<I> {
         is_settled
     }
 
-    /// Names may have become known since the last round. A member that was given up for
-    /// want of its name is tried again. A broadcast has no line for a member that had left
-    /// when it was accepted, unless it was to be kept for that member's next life.
+    /// Names may have become known since the last round. A member that was given up for lack of its
+    /// name is tried again. A broadcast has no line for a member that had left when it was
+    /// accepted, unless it was to be kept for that member's next life.
     pub(super) fn heed_names(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         let Some(message) = self.open.get_mut(sequence) else {
             return;
@@ -133,7 +134,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// An own message has run out of time: its receipt comes now, with the rest unconfirmed.
+    /// The deadline of an own message has come: emit its receipt, with the outstanding members
+    /// unconfirmed.
     pub(in crate::relay) fn on_deadline(
         &mut self,
         sequence: u64,
@@ -152,7 +154,7 @@ impl<I: Id> Origin<I> {
         cx: &mut Context<'_, I>,
     ) {
         if self.open.get(sequence).is_some_and(|open| open.is_waiting) {
-            // It names the inventory yet, members or not.
+            // The message still lists all awaited peers, even those that are members.
             self.await_the_absent(sequence, cx);
         }
         self.heed_names(sequence, cx);
@@ -164,7 +166,8 @@ impl<I: Id> Origin<I> {
         custody.forget_message(message.id, cx);
         cx.stats.receipts += message.payloads.count();
         let receipt = message.receipt(reason, cx.epochs);
-        // Whoever was refused may have given up.
+        // A publisher that found no room may have given up, so the pressure ends unless room is
+        // scarce.
         cx.peers.ease(self.is_scarce(cx.config));
         cx.out.event(Event::Receipt(Box::new(receipt)));
         self.wake(next, custody, cx);

@@ -1,4 +1,4 @@
-//! An own message that is open: who is reached, and who is left.
+//! An open own message: the members that it has reached, and the outstanding ones.
 
 mod conclusion;
 mod turns;
@@ -21,71 +21,73 @@ use crate::strategy::Strategy;
 
 pub(super) use whereabouts::Whereabouts;
 
-/// An own message that has no receipt yet, or several in one packet. Its distances are those of the epoch
+/// An own message without a receipt, or several in one packet. Its distances are those of the epoch
 /// in which it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
-    /// A broadcast that waits for a complete roster; nobody has it yet.
+    /// This broadcast waits for a complete roster; no member has it yet.
     pub(super) is_waiting: bool,
-    /// It gives up members that are called down after `down_pressed`.
+    /// The message gives up members that are called down after `down_pressed`.
     pub(super) is_soon: bool,
-    /// It is kept for members that are away.
+    /// The message is to be kept for absent members.
     pub(super) keeps: bool,
-    /// It was accepted to be kept for members that are away: those that had left have a
-    /// line, also when it is kept no longer.
+    /// The message was accepted to be kept for absent members. So members that had left have a
+    /// line, even if the message is no longer to be kept.
     pub(super) lists_departed: bool,
-    /// Nobody is left but those: the mark has passed it.
+    /// Only absent members are outstanding: the message is kept, and the mark has passed it.
     pub(super) is_kept: bool,
-    /// For whom as well: they stand behind the last distance, in this order.
+    /// The awaited peers, which are no members. Their distances follow the last member, in this
+    /// order.
     awaited: Vec<I>,
-    /// Who has not got it after the last round, of one that is to be kept.
+    /// If the message is to be kept: the peers that have not got it after the last round.
     pub(super) owed_to: BTreeSet<I>,
-    /// My place in the epoch of acceptance.
+    /// This node's place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
     pub(super) order: Option<Order>,
     pub(super) payloads: Payloads,
-    /// My word for them, if I sign.
+    /// This node's signature, if it signs.
     pub(super) signature: Option<Signature>,
     pub(super) strategy: Strategy,
-    /// The members of that epoch by rank, once it is kept no longer.
+    /// The members of the epoch of acceptance by rank, once that epoch is no longer kept.
     pub(super) members: Option<Arc<Vec<Option<I>>>>,
-    /// Of a message to some members: who is meant at which distance.
+    /// Of a message to some members: the member that is meant at each distance.
     names: BTreeMap<u32, I>,
-    /// Distances whose supposed holders said that they never stood there: nobody is
-    /// known by name there.
+    /// Distances whose supposed holders said that they never stood there: the names of their
+    /// members are unknown.
     misnamed: BTreeSet<u32>,
     expected: Runs,
-    /// The distances of members that had left when it went out: whatever becomes of them,
-    /// they have no line.
+    /// The distances of members that had left when the message went out, or that it spares. They
+    /// have no line.
     excused: Runs,
-    /// Whom it does not wait for; they are excused wherever they stand.
+    /// The members that the message does not wait for; they are excused wherever they stand.
     pub(super) spared: BTreeSet<I>,
     reached: Runs,
-    /// Refused, or gone from the membership: no further try.
+    /// Members that are not tried again, since they refused or are lost.
     settled: BTreeMap<u32, (Option<I>, State, Reason)>,
-    /// What the last round could not confirm; bounded like a report.
+    /// The members that the last round could not confirm; bounded like the exceptions of a duty.
     doubts: Vec<Exception<I>>,
-    /// Which distances of the last re-issue, in another epoch, stand for which.
+    /// The last re-issue: its distances in its epoch, each with the distance in the epoch of
+    /// acceptance.
     issued: BTreeMap<u32, u32>,
     issued_in: Option<Epoch<I>>,
-    /// Who did not find room in the last round and has not had a turn yet.
+    /// Members that found no room in the last round and have had no turn yet.
     postponed: BTreeSet<u32>,
-    /// Members to whom nobody found a way while others of the same part were not looked for.
-    /// They have no turn until the others had one; at most one entry for each member.
+    /// Members to which no way was found while other members of the same part were not searched
+    /// for. They have no turn until the others had one. At most one entry for each member.
     sought: BTreeSet<u32>,
-    /// The last round left members that were not looked for.
+    /// The last round left members that were not searched for.
     are_hidden: bool,
     pub(super) round: u32,
     pub(super) wait: Duration,
     pub(super) redelegated: u32,
-    /// From whom parts were taken; at most [`Message::MAX_REPLACED`].
+    /// The peers from which parts were taken; at most [`Message::MAX_REPLACED`].
     replaced: BTreeSet<I>,
 }
 
-/// What an own message says, and in which order it goes to the members.
+/// The content of an own message, and the order in which it goes to the members.
 #[derive(Debug)]
 pub(super) struct Saying {
     pub(super) topic: Topic,
@@ -95,23 +97,23 @@ pub(super) struct Saying {
     pub(super) confirmation: Confirmation,
 }
 
-/// What is accepted with a message.
+/// The values that a message has at acceptance.
 #[derive(Debug)]
 pub(super) struct Accepted<I> {
     pub(super) said: Saying,
     pub(super) signature: Option<Signature>,
-    /// The distances of those who are to get it.
+    /// The distances of the members that the message is for.
     pub(super) expected: Runs,
-    /// Of a message to some members: who is meant at which distance.
+    /// Of a message to some members: the member that is meant at each distance.
     pub(super) names: BTreeMap<u32, I>,
-    /// If it is kept for members that are away: for whom besides.
+    /// If the message is to be kept for absent members: the other peers that it waits for.
     pub(super) awaited: Option<Vec<I>>,
-    /// The wait until it is issued again first.
+    /// The wait before its first re-issue.
     pub(super) wait: Duration,
 }
 
 impl<I: Id> OpenMessage<I> {
-    /// A message that was accepted in this place, under this name.
+    /// A message that was accepted at this place, under this id.
     pub(super) fn new(id: PacketId<I>, accepted: Placement<I>, what: Accepted<I>) -> Self {
         let Accepted {
             said,
@@ -158,12 +160,12 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// What payloads and signature take in memory.
+    /// The bytes that payloads and signature take in memory.
     pub(super) fn bytes(&self) -> usize {
         self.payloads.len() + signature_bytes(self.signature.as_ref())
     }
 
-    /// What its signature is about.
+    /// The content that its signature covers.
     pub(super) fn content(&self) -> Content<'_, I> {
         Content {
             id: self.id,
@@ -174,7 +176,7 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// What is neither reached nor settled.
+    /// The distances of the members that are neither reached nor settled.
     pub(super) fn outstanding(&self) -> Runs {
         let mut outstanding = self.expected.clone();
         for span in self.reached.spans() {
@@ -186,42 +188,43 @@ impl<I: Id> OpenMessage<I> {
         outstanding
     }
 
-    /// Whether its members are issued to by name in this place, and not as whoever
-    /// stands at a rank.
+    /// Whether a round in this place names its members. Otherwise it is for the holders of their
+    /// ranks.
     pub(super) fn is_by_name(&self, placement: &Placement<I>) -> bool {
         !self.names.is_empty() || *placement != self.accepted
     }
 
-    /// Whether this is the distance of somebody who was no member.
+    /// Whether this is the distance of an awaited peer, which was no member.
     pub(super) fn is_awaited(&self, at: u32) -> bool {
         at >= self.accepted.population.get()
     }
 
-    /// The distances of all members, and of those who are awaited.
+    /// The distances of all members, and of the awaited peers.
     fn everybody(&self) -> Runs {
         let awaited = u32::try_from(self.awaited.len()).unwrap_or(u32::MAX);
         let end = self.accepted.population.get().saturating_add(awaited);
         Runs::from_iter([Span::new(1, end)])
     }
 
-    /// Who is a member is not awaited as well. Before the first round.
+    /// Before the first round: remove members from the awaited peers.
     pub(super) fn await_others(&mut self, is_member: impl Fn(I) -> bool) {
         self.awaited.retain(|peer| !is_member(*peer));
         self.expected = self.everybody();
     }
 
-    /// Whether it is for all members of its epoch.
+    /// Whether the message is for all members of its epoch.
     pub(super) fn is_for_all(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// It is not meant for the member at a distance, which has not been reached.
+    /// Excuse the member at a distance, which has not been reached: the message is not meant for
+    /// it.
     pub(super) fn excuse(&mut self, at: u32) {
         self.expected.remove(Span::single(at));
         self.excused.insert(Span::single(at));
     }
 
-    /// It does not wait for some members, as far as it is known where they stand.
+    /// Excuse the members that the message spares, as far as their places are known.
     pub(super) fn excuse_the_spared(&mut self, epochs: &Epochs<I>) {
         if self.spared.is_empty() {
             return;
@@ -241,12 +244,12 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// No further try for the member at a distance.
+    /// Settle the member at a distance: it is not tried again.
     pub(super) fn settle(&mut self, at: u32, peer: Option<I>, state: State, reason: Reason) {
         self.settled.insert(at, (peer, state, reason));
     }
 
-    /// Who was given up for want of a name and has one by now is tried again.
+    /// Try a member again that was given up for lack of its name, if the name is known by now.
     pub(super) fn recall_the_named(&mut self, epochs: &Epochs<I>) {
         let was_nameless = |(peer, state, reason): &(Option<I>, State, Reason)| {
             peer.is_none() && (*state, *reason) == (State::Unconfirmed, Reason::Epoch)
@@ -258,7 +261,7 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// Forget what a life of this peer has refused: that life is over.
+    /// Forget the refusals of this peer: the life that gave them is over.
     pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
         let refused = |(_, state, _): &(Option<I>, State, Reason)| *state == State::Refused;
         let settled = self.settled.iter().filter(|(_, line)| refused(line));
@@ -269,14 +272,14 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// What the last round says of the member at a distance alone.
+    /// The exception of the last round for the member at a distance alone.
     pub(super) fn doubt_about(&self, at: u32) -> Option<&Exception<I>> {
         let is_it = |doubt: &&Exception<I>| doubt.span == Span::single(at);
         self.doubts.iter().rev().find(is_it)
     }
 
-    /// Whether the life of the member at a distance that was asked last takes no copy, and
-    /// nobody waits for it to drain if it is `drained`.
+    /// Whether the present life of the member at a distance takes no copy. A life that drains
+    /// counts if the message need not wait for its end (`is_drained`).
     pub(super) fn is_declined(&self, at: u32, is_drained: bool) -> bool {
         let says_no = |doubt: &Exception<I>| match doubt.reason {
             Reason::Draining => is_drained,
@@ -285,7 +288,7 @@ impl<I: Id> OpenMessage<I> {
         self.doubt_about(at).is_some_and(says_no)
     }
 
-    /// Nobody has this broadcast yet: it is one to the members of this epoch.
+    /// No member has this broadcast yet: make it a broadcast to the members of this epoch.
     pub(super) fn rebase(&mut self, placement: Placement<I>) {
         self.accepted = placement;
         self.members = None;

@@ -1,4 +1,4 @@
-//! All own messages that are open, in the order of their sequences.
+//! The open own messages, in the order of their sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use crate::packet::{PacketId, Signature};
 use crate::relay::epochs::{EpochView, Epochs};
 use crate::runs::Runs;
 
-/// All own messages without a receipt, those of one packet as one; at most
-/// `config.max_open`, and `config.max_kept` that are kept for members that are away.
+/// The own messages without a receipt; the messages of one packet count as one. At most
+/// `config.max_open`, and `config.max_kept` that are kept for absent members.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OpenMessages<I> {
     messages: BTreeMap<u64, OpenMessage<I>>,
-    /// Which of them are kept.
+    /// The messages that are kept.
     kept: BTreeSet<u64>,
-    /// What each peer has not got of those that are to be kept: one after the other.
+    /// The messages to be kept that each peer has not got yet; it gets them one after the other.
     owed: BTreeMap<I, BTreeSet<u64>>,
     next: u64,
     bytes: usize,
@@ -50,18 +50,18 @@ impl<I: Id> OpenMessages<I> {
         self.next
     }
 
-    /// No sequence below this is open, but for what is kept.
+    /// The mark: no message below this sequence is open, except kept ones.
     pub(super) fn closed_below(&self) -> u64 {
         let mut open = self.messages.iter().filter(|(_, open)| !open.is_kept);
         open.next().map_or(self.next, |(sequence, _)| *sequence)
     }
 
-    /// How many are kept for members that are away.
+    /// How many messages are kept for absent members.
     pub(super) fn kept_count(&self) -> usize {
         self.kept.len()
     }
 
-    /// Nobody is left but members that are away.
+    /// Keep a message: all its outstanding members are absent.
     pub(super) fn keep(&mut self, sequence: u64) {
         if let Some(message) = self.messages.get_mut(&sequence) {
             message.is_kept = true;
@@ -69,19 +69,19 @@ impl<I: Id> OpenMessages<I> {
         }
     }
 
-    /// None is to be kept from now on.
+    /// From now on no message is to be kept.
     pub(super) fn keep_no_more(&mut self) {
         for message in self.messages.values_mut() {
             message.keeps = false;
         }
     }
 
-    /// The sequences of those that are kept, in order.
+    /// The sequences of the kept messages, in order.
     pub(super) fn kept(&self) -> Vec<u64> {
         self.kept.iter().copied().collect()
     }
 
-    /// How many messages are to be kept if need be, and their bytes.
+    /// How many messages are to be kept if members are absent, and their bytes.
     pub(super) fn keeping(&self) -> (usize, usize) {
         let keeping = self.messages.values().filter(|open| open.keeps);
         keeping.fold((0, 0), |(count, bytes), open| {
@@ -89,8 +89,8 @@ impl<I: Id> OpenMessages<I> {
         })
     }
 
-    /// Note for whom a message is kept if need be, after a round. Returns which messages
-    /// are the next ones of those who have it now.
+    /// After a round, note the peers that a message may be kept for. Returns the next message of
+    /// each peer that has got this one now.
     pub(super) fn note_owed(&mut self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<u64> {
         let Some(message) = self.messages.get_mut(&sequence).filter(|one| one.keeps) else {
             return BTreeSet::new();
@@ -108,7 +108,7 @@ impl<I: Id> OpenMessages<I> {
         self.pass_on(sequence, served)
     }
 
-    /// These peers wait for a message no more: what they wait for next.
+    /// These peers no longer wait for a message. Returns the next message that each waits for.
     fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
         let mut next = BTreeSet::new();
         for peer in peers {
@@ -138,7 +138,8 @@ impl<I: Id> OpenMessages<I> {
         self.messages.insert(sequence, message);
     }
 
-    /// Whom a message does not wait for, and whether it gives up soon whoever is called down.
+    /// Set the members that a message does not wait for, and whether it gives up members under a
+    /// verdict soon.
     pub(super) fn spare(&mut self, sequence: u64, peers: impl Iterator<Item = I>, is_soon: bool) {
         if let Some(message) = self.messages.get_mut(&sequence) {
             message.spared.extend(peers);
@@ -154,7 +155,7 @@ impl<I: Id> OpenMessages<I> {
         self.messages.get_mut(&sequence)
     }
 
-    /// A message goes with this signature from now on; its name.
+    /// Replace the signature of a message. Returns its id.
     pub(super) fn sign(&mut self, sequence: u64, signature: &Signature) -> Option<PacketId<I>> {
         let message = self.messages.get_mut(&sequence)?;
         self.bytes -= message.bytes();
@@ -163,7 +164,7 @@ impl<I: Id> OpenMessages<I> {
         Some(message.id)
     }
 
-    /// The message, and which are the next ones for whom it was kept.
+    /// Remove a message. Returns it, with the next message of each peer that it was kept for.
     pub(super) fn close(&mut self, sequence: u64) -> Option<(OpenMessage<I>, BTreeSet<u64>)> {
         let mut message = self.messages.remove(&sequence)?;
         self.kept.remove(&sequence);
@@ -173,7 +174,7 @@ impl<I: Id> OpenMessages<I> {
         Some((message, next))
     }
 
-    /// The sequences of those that wait for a roster, in order.
+    /// The sequences of the messages that wait for a roster, in order.
     pub(super) fn waiting(&self) -> Vec<u64> {
         let waiting = self.messages.iter().filter(|(_, open)| open.is_waiting);
         waiting.map(|(sequence, _)| *sequence).collect()
@@ -183,7 +184,7 @@ impl<I: Id> OpenMessages<I> {
         self.messages.keys().copied().collect()
     }
 
-    /// Whoever was named at a distance of a round says that it is not the one.
+    /// The member named at a distance of a round says that it never held that rank.
     pub(super) fn misname(&mut self, id: PacketId<I>, epoch: Epoch<I>, at: u32) {
         let message = self.messages.get_mut(&id.sequence);
         if let Some(message) = message.filter(|message| message.id == id) {
@@ -191,14 +192,14 @@ impl<I: Id> OpenMessages<I> {
         }
     }
 
-    /// A life of this peer is over, and with it what it refused: the next one is asked.
+    /// A life of this peer is over: forget its refusals, so that the next life is asked.
     pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
         for message in self.messages.values_mut() {
             message.recall_refused(peer, epochs);
         }
     }
 
-    /// Members have delivered in this epoch.
+    /// Members of this epoch have delivered.
     pub(super) fn confirm(&mut self, id: PacketId<I>, epoch: Epoch<I>, reached: &Runs) {
         let message = self.messages.get_mut(&id.sequence);
         if let Some(message) = message.filter(|message| message.id == id) {
@@ -206,8 +207,7 @@ impl<I: Id> OpenMessages<I> {
         }
     }
 
-    /// An epoch is about to be dropped: keep its members for those accepted in
-    /// it.
+    /// An epoch is about to be dropped: keep its members' names for the messages accepted in it.
     pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
         for message in self.messages.values_mut() {
             if message.accepted == view.placement() {

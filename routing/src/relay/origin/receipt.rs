@@ -1,10 +1,10 @@
-//! What became of a message.
+//! The receipt of a message.
 
 use binomesh_overlay::{Epoch, Population, Rank};
 
 use crate::packet::{PacketId, Reason, State};
 
-/// Ranks `first ..= last`.
+/// The ranks `first ..= last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankRun {
     /// The first rank.
@@ -16,46 +16,46 @@ pub struct RankRun {
 /// A member that is not known to have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unreached<I> {
-    /// Its rank in the epoch of acceptance; `None` if it was no member of it and was
-    /// awaited.
+    /// Its rank in the epoch of acceptance. `None` if it was awaited and no member.
     pub rank: Option<Rank>,
-    /// Who that is, if known.
+    /// The peer at that rank, if known.
     pub peer: Option<I>,
-    /// What is known.
+    /// The known state of the member.
     pub state: State,
-    /// Why.
+    /// The reason for that state.
     pub reason: Reason,
 }
 
-/// What became of a message, against the members of the epoch in which it was
-/// accepted. Every expected member is either reached or unreached; the origin and
-/// members that had said goodbye to it are not expected.
+/// The outcome of a message for the members of the epoch in which it was accepted. Each expected
+/// member is either reached or unreached. The origin, and members that had said goodbye to it, are
+/// not expected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt<I> {
-    /// Which message; the first, if several went in one packet.
+    /// The id of the message; of the first one, if several went in one packet.
     pub id: PacketId<I>,
-    /// Of how many messages, from that sequence on.
+    /// How many messages the receipt covers, from that sequence on.
     pub count: u64,
     /// The epoch of acceptance.
     pub epoch: Epoch<I>,
-    /// The origin's rank in it.
+    /// The origin's rank in that epoch.
     pub origin_rank: Rank,
-    /// The members of that epoch.
+    /// The number of members of that epoch.
     pub population: Population,
-    /// How many members should get it, and how many others are awaited.
+    /// How many peers are expected to get the message: members and awaited peers.
     pub expected_count: u32,
-    /// How many confirmed.
+    /// How many of these confirmed.
     pub reached_count: u32,
-    /// Which members confirmed, in the order of ranks.
+    /// The ranks of the members that confirmed, in order.
     pub reached: Vec<RankRun>,
-    /// Who they are, in the order of ranks, as far as known; then who was awaited.
+    /// The peers that confirmed, as far as known: members in the order of ranks, then awaited
+    /// peers.
     pub reached_peers: Vec<I>,
-    /// Who did not, in the order of ranks; first who was awaited.
+    /// The peers that did not confirm: awaited peers first, then members in the order of ranks.
     pub unreached: Vec<Unreached<I>>,
-    /// How many parts were handed to somebody else on the way.
+    /// How many parts were handed to another peer on the way.
     pub redelegated: u32,
-    /// From whom parts were taken on the way and handed to others, because they were
-    /// dead, late or said no; at most [`crate::packet::Message::MAX_REPLACED`].
+    /// The peers from which parts were taken on the way, because they were dead, late or refused;
+    /// at most [`crate::packet::Message::MAX_REPLACED`].
     pub replaced: Vec<I>,
 }
 

@@ -1,10 +1,10 @@
-//! Own messages that are kept for members that are away ([`crate::relay::Due::Kept`]).
+//! Own messages that are kept for absent members ([`crate::relay::Due::Kept`]).
 //!
-//! Like a letter with a neighbour: the street has been served and its sheet is signed
-//! off, but this one letter waits until its addressee is back. So nothing that comes
-//! later waits for it: the mark passes what is kept, which says so in each copy, and it
-//! does not count among the packets that may be open. What is kept for somebody is
-//! handed over one by one, in the order in which it was published.
+//! A kept message is like a letter left with a neighbour: the street has been served and its sheet
+//! is signed off, but this letter waits until its addressee is back. Later messages do not wait for
+//! it. The mark passes it, each of its copies says `is_kept`, and it does not count among the open
+//! packets. A returning member gets its kept messages one by one, in the order in which they were
+//! published.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::relay::context::Context;
 use crate::relay::custody::Custody;
 
 impl<I: Id> Origin<I> {
-    /// A broadcast goes out now: who is awaited is nobody who gets it as a member.
+    /// A broadcast goes out now: peers that get it as members are no longer awaited.
     pub(super) fn await_the_absent(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         let (Some(newest), Some(message)) = (cx.epochs.newest(), self.open.get_mut(sequence))
         else {
@@ -28,7 +28,7 @@ impl<I: Id> Origin<I> {
         message.await_others(|peer| newest.rank_of(peer).is_some());
     }
 
-    /// A round of a message is over: whoever has it now has its turn with the next one.
+    /// A round of a message is over: each peer that has the message now gets its next kept one.
     pub(super) fn pass_turn(
         &mut self,
         sequence: u64,
@@ -39,7 +39,7 @@ impl<I: Id> Origin<I> {
         self.wake(next, custody, cx);
     }
 
-    /// These have their turn.
+    /// Issue these messages at once, since their turn has come.
     pub(super) fn wake(&self, next: BTreeSet<u64>, custody: &Custody<I>, cx: &mut Context<'_, I>) {
         for sequence in next {
             let message = self.open.get(sequence);
@@ -49,8 +49,7 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Keep a message when every outstanding member is away, or refuses it in its present
-    /// life.
+    /// Keep a message if every outstanding member is absent, or refuses it in its present life.
     pub(super) fn keep_for_the_lost(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         let (Some(newest), Some(message)) = (cx.epochs.newest(), self.open.get(sequence)) else {
             return;
@@ -70,8 +69,8 @@ impl<I: Id> Origin<I> {
         cx.stats.kept += 1;
     }
 
-    /// This node leaves: nobody can come back to it. What would be kept from now on ends
-    /// as other messages do.
+    /// This node leaves, so no absent member can come back to it: end all kept messages. Messages
+    /// that would be kept later end as others do.
     pub(in crate::relay) fn conclude_kept(
         &mut self,
         custody: &mut Custody<I>,

@@ -1,10 +1,9 @@
-//! Own broadcasts that wait for a complete roster before anybody gets them.
+//! Own broadcasts that wait for a complete roster before any member gets them.
 //!
-//! A member that is known by its rank alone cannot be found again once its
-//! epoch is gone. So a broadcast is issued in an epoch whose members are all
-//! known by name, if that can be had: until then it belongs to no epoch for
-//! good and moves on to each new one. Those that wait are open messages, so the
-//! window and the memory bound of open messages bound them.
+//! A member that is known by its rank alone cannot be found again once its epoch is gone. So a
+//! broadcast is issued, if possible, in an epoch whose members are all known by name. Until then it
+//! belongs to no epoch for good and moves on to each new one. Waiting broadcasts are open messages.
+//! So the window and the memory bound of open messages bound them.
 
 use binomesh_overlay::Id;
 
@@ -31,8 +30,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Another epoch is the newest: what waits belongs to it. The timer runs on,
-    /// so that no sequence of short epochs keeps a message for ever.
+    /// Another epoch is the newest: the waiting broadcasts belong to it now. The timer runs on, so
+    /// that no sequence of short epochs holds a message back for ever.
     pub(in crate::relay) fn move_waiting(
         &mut self,
         custody: &mut Custody<I>,
@@ -50,7 +49,7 @@ impl<I: Id> Origin<I> {
         self.release_waiting(custody, cx);
     }
 
-    /// Issue what waits unless it has to wait on.
+    /// Issue the waiting broadcasts, unless they still have to wait.
     pub(in crate::relay) fn release_waiting(
         &mut self,
         custody: &mut Custody<I>,
@@ -70,8 +69,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// The roster does not become complete: members whose names nobody tells
-    /// must not keep the others from getting anything.
+    /// The roster does not become complete: issue the waiting broadcasts all the same. Members
+    /// whose names are not told must not keep the messages from the others.
     pub(in crate::relay) fn on_waiting_timer(
         &mut self,
         custody: &mut Custody<I>,

@@ -1,4 +1,4 @@
-//! The rounds of own messages: issuing them, and issuing again what is left.
+//! The rounds of own messages: their first issue, and re-issues for outstanding members.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,16 @@ use crate::relay::epochs::EpochView;
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
-/// Who is left of a message when it is issued again.
+/// The outstanding members of a message when it is issued again.
 struct Left<I> {
-    /// Pairs of distances: in the newest epoch, and in that of acceptance.
+    /// The members with a known present place, as pairs of distances: in the newest epoch, and in
+    /// that of acceptance.
     here: Vec<(u32, u32)>,
-    /// Who these are, by the second distance, if they are meant by name.
+    /// The names of these members by the second distance, if they are meant by name.
     names: BTreeMap<u32, I>,
-    /// Who is a member no more, or cannot be found.
+    /// The expected members that are no members any more, or cannot be found.
     gone: Vec<(u32, Option<I>, Reason)>,
-    /// Somebody has to get an earlier message first.
+    /// A member has to get an earlier kept message first.
     has_to_wait: bool,
 }
 
@@ -47,7 +48,7 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// There is nobody to issue it to.
+    /// No member is there to issue the message to.
     pub(super) fn end_unissued(
         &mut self,
         sequence: u64,
@@ -75,7 +76,8 @@ impl<I: Id> Origin<I> {
         self.issue(sequence, &singles(&issued), names, true, custody, cx);
     }
 
-    /// A round ended: either nothing is left, or it is issued again later.
+    /// A round ended: emit the receipt if no member is outstanding, or issue the message again
+    /// later.
     pub(super) fn on_round_done(
         &mut self,
         end: &RoundEnd<I>,
@@ -91,7 +93,7 @@ impl<I: Id> Origin<I> {
             message.replace(*peer);
         }
         message.end_round(end.epoch, &end.exceptions);
-        // Whoever has had no turn yet has no part in the back-off.
+        // The wait does not double for members that have had no turn yet.
         let wait = if message.has_postponed() {
             cx.config.reissue_first
         } else {
@@ -102,8 +104,8 @@ impl<I: Id> Origin<I> {
         self.conclude_or_wait(sequence, wait, custody, cx);
     }
 
-    /// Issue what is left again, to where its members stand in the newest epoch. The
-    /// next time is further away.
+    /// Issue a message again to the outstanding members, at their places in the newest epoch. The
+    /// next wait is longer.
     pub(in crate::relay) fn reissue(
         &mut self,
         sequence: u64,
@@ -121,7 +123,7 @@ impl<I: Id> Origin<I> {
         let left = self.left_of(message, newest, by_name, cx);
         let cap = cx.config.reissue_cap;
         let epoch = newest.placement().epoch;
-        // The tables may never change again, and with them what is believed of them.
+        // The tables may never change again, and a wrong denial would then stand for ever.
         let is_desperate = message.wait >= cap;
         if let Some(newest) = cx.epochs.find_mut(epoch).filter(|_| is_desperate) {
             newest.forget_denials();
@@ -140,7 +142,7 @@ impl<I: Id> Origin<I> {
             return;
         };
         let issued = message.take_turns(&left.here, by_name);
-        // Waiting for others is no trying in vain.
+        // A wait for other messages or members is no failed try.
         if !message.has_postponed() && !left.has_to_wait {
             message.wait = message.wait.saturating_mul(2).min(cap);
         }
@@ -161,7 +163,7 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Where those stand now who are left of a message.
+    /// The present places of the outstanding members of a message.
     fn left_of(
         &self,
         message: &OpenMessage<I>,
@@ -177,18 +179,18 @@ impl<I: Id> Origin<I> {
             gone: Vec::new(),
             has_to_wait: false,
         };
-        // With the longest wait the old epoch has been silent for a while.
+        // At the longest wait, the old epoch has been silent for a while.
         let is_over =
             message.wait >= cx.config.reissue_cap && message.accepted != newest.placement();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, cx.epochs);
             let is_down = peer.is_some_and(|peer| cx.peers.is_down(peer));
             match message.whereabouts(at, newest, cx.epochs) {
-                // A verdict is no end at once: it may be withdrawn.
+                // A verdict does not end the member's line at once, since it may be withdrawn.
                 Whereabouts::At(_) if is_down => {}
-                // Others that are kept for it come first.
+                // Earlier messages that are kept for this peer come first.
                 Whereabouts::At(_) if peer.is_some_and(&is_owed) => left.has_to_wait = true,
-                // Named among those who are not.
+                // An awaited peer can only be named, and this round names no members.
                 Whereabouts::At(_) if message.is_awaited(at) && !by_name => {}
                 Whereabouts::At(now) => {
                     left.here.push((now, at));
@@ -208,7 +210,7 @@ impl<I: Id> Origin<I> {
         left
     }
 
-    /// Something changed for the better: issue again soon what waits for it.
+    /// Something changed for the better: issue the open messages again soon.
     pub(in crate::relay) fn hasten_reissues(
         &mut self,
         custody: &Custody<I>,
@@ -222,7 +224,7 @@ impl<I: Id> Origin<I> {
             if message.is_waiting {
                 continue;
             }
-            // Should a round be open, it is after that.
+            // If a round is open, the message is issued again after it.
             message.wait = first;
             if !custody.is_open(message.id) {
                 cx.out.arm(Timer::Reissue(sequence), first);
@@ -230,8 +232,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Hand out one round of a message in the newest epoch; `names` says who is
-    /// meant at each distance, if not whoever stands there.
+    /// Hand out one round of a message in the newest epoch. `names` has the member that is meant at
+    /// each distance. If it is empty, the holders of the ranks are meant.
     fn issue(
         &mut self,
         sequence: u64,
@@ -245,8 +247,8 @@ impl<I: Id> Origin<I> {
             return;
         };
         let placement = view.placement();
-        // Positions are distances but for the first round to all, and that is to
-        // all positions.
+        // Positions are distances, except in the first round to all members, which is for all
+        // positions.
         let is_first = message.round == 0 && names.is_empty();
         let strategy = if is_first {
             let down = cx.peers.down().filter_map(|peer| view.rank_of(peer));
@@ -293,8 +295,8 @@ impl<I: Id> Origin<I> {
     }
 }
 
-/// Whether what is left is issued by name. Who was awaited can only be meant by name,
-/// and a packet names all of its members or none.
+/// Whether a re-issue names its members. An awaited peer can only be meant by name, and a packet
+/// names all of its members or none.
 fn is_by_name<I: Id>(message: &OpenMessage<I>, newest: &EpochView<I>, cx: &Context<'_, I>) -> bool {
     if message.is_by_name(&newest.placement()) {
         return true;
@@ -308,7 +310,7 @@ fn is_by_name<I: Id>(message: &OpenMessage<I>, newest: &EpochView<I>, cx: &Conte
     has_awaited && here.all(|at| message.peer_at(at, cx.epochs).is_some())
 }
 
-/// The distances, each by itself.
+/// The distances as spans of one member each.
 pub(super) fn singles<T>(by_distance: &BTreeMap<u32, T>) -> Runs {
     by_distance.keys().map(|at| Span::single(*at)).collect()
 }

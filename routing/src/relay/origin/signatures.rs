@@ -1,9 +1,10 @@
-//! Signing anew what is open, when this node signs by another key from now on.
+//! Replacing the signatures of open messages, when this node signs by another key from now on.
 //!
-//! A signature is judged when a copy comes, so it stands only as long as the certificate
-//! with it: renewed and revoked while a message is open, even members that have delivered
-//! it could not say so any more, and its mark would hold up all that comes later. The
-//! content is the same, so a signature may be replaced and no copy contradicts another.
+//! A receiver judges a signature when a copy comes, so it is valid only as long as the certificate
+//! with it. If the certificate is replaced and revoked while a message is open, even members that
+//! have delivered the message could not confirm it any more. The mark of the origin would then
+//! stop, and with it all later messages. The content is the same, so a new signature makes no copy
+//! contradict another.
 
 use binomesh_overlay::Id;
 
@@ -13,9 +14,9 @@ use crate::relay::context::Context;
 use crate::relay::custody::Custody;
 
 impl<I: Id> Origin<I> {
-    /// Sign all open messages anew: all copies that are still sent go with the new
-    /// signature, and what is left is issued again soon. What `sign` has none for keeps
-    /// what it has.
+    /// Replace the signatures of all open messages. Copies that are sent later carry the new
+    /// signature, and the messages are issued again soon to their outstanding members. A message
+    /// for which `sign` returns none keeps its signature.
     pub(in crate::relay) fn resign(
         &mut self,
         mut sign: impl FnMut(Content<'_, I>) -> Option<Signature>,

@@ -7,10 +7,10 @@ use crate::relay::fixture::{ORIGIN, Surroundings};
 use crate::relay::{Config, Destination, Due, Event, Publish, PublishError, Receipt, Timer};
 use crate::strategy::Strategy;
 
-/// What a node has asked for since the last look: copies, timers and receipts.
+/// The effects that a node asked for since the last look: copies, timers and receipts.
 type Look = (Vec<(u32, Errand<u32>)>, Vec<Timer>, Vec<Receipt<u32>>);
 
-/// At rank 0 of five.
+/// The origin, at rank 0 of five.
 struct Node {
     origin: Origin<u32>,
     custody: Custody<u32>,
@@ -44,7 +44,8 @@ impl Node {
         Ok(id.sequence)
     }
 
-    /// The delegates of these errands are done, but for the exceptions that `excepts` makes.
+    /// Have the delegates of these errands say done. A delegate that `is_done` denies excepts its
+    /// whole part.
     fn answer(&mut self, handed: &[(u32, Errand<u32>)], is_done: impl Fn(u32) -> bool) {
         for (to, errand) in handed {
             let spans = errand.part.spans().iter().filter(|_| !is_done(*to));
@@ -85,7 +86,7 @@ impl Node {
 }
 
 #[test]
-fn a_message_that_all_have_ends_with_one_receipt() {
+fn a_message_that_all_members_have_ends_with_one_receipt() {
     let mut node = Node::new(Config::default());
     assert_eq!(node.publish(Due::Settled), Ok(0));
     let (handed, _, none) = node.look();
@@ -100,7 +101,7 @@ fn a_message_that_all_have_ends_with_one_receipt() {
 }
 
 #[test]
-fn what_a_round_did_not_confirm_is_issued_again_and_nothing_else() {
+fn only_members_that_a_round_did_not_confirm_are_issued_to_again() {
     let mut node = Node::new(Config::default());
     node.publish(Due::Settled).unwrap();
     let (handed, ..) = node.look();
@@ -123,7 +124,7 @@ fn what_a_round_did_not_confirm_is_issued_again_and_nothing_else() {
 }
 
 #[test]
-fn the_deadline_gives_the_receipt_with_the_rest_unconfirmed() {
+fn at_the_deadline_the_receipt_says_unconfirmed_for_the_rest() {
     let mut node = Node::new(Config::default());
     let due = Due::Within(std::time::Duration::from_secs(1));
     let sequence = node.publish(due).unwrap();

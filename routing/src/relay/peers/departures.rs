@@ -1,9 +1,9 @@
 //! Members that are leaving, or have left.
 //!
 //! A member that drains takes no new message in this life, and its next life may take it:
-//! *draining* is no last word. So a message waits for the goodbye, the next life, or the
-//! patience that a verdict has too, whichever comes first. Nobody waits for a member that
-//! has said goodbye.
+//! *draining* is not final. So a message waits for the goodbye, the next life, or the end of the
+//! patience that verdicts have too, whichever comes first. No message waits for a member that has
+//! said goodbye.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use super::verdicts::Age;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Departure {
-    /// It said that it drains, this long ago.
+    /// The member said that it drains, this long ago.
     Draining {
-        /// Its timer's number.
+        /// The number of its timer.
         number: u64,
         age: Age,
     },
-    /// It said goodbye, before this own message was accepted.
+    /// The member said goodbye before the own message with this sequence was accepted.
     Gone { before: u64 },
 }
 
-/// The members that are leaving; at most `config.max_peers`. Each message finds out anew
-/// about further ones.
+/// The members that are leaving or have left; at most `config.max_peers`. Each message finds out
+/// about further ones by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Departures<I> {
     peers: BTreeMap<I, Departure>,
@@ -39,8 +39,7 @@ impl<I: Id> Departures<I> {
         }
     }
 
-    /// A peer says that it drains. If that is news: the number of the timer for its
-    /// patience.
+    /// A peer says that it drains. If that is news, returns the number of its patience timer.
     pub(super) fn drain(&mut self, peer: I, max: usize) -> Option<u64> {
         if self.peers.contains_key(&peer) || self.peers.len() >= max {
             return None;
@@ -51,8 +50,8 @@ impl<I: Id> Departures<I> {
         Some(number)
     }
 
-    /// A peer has said goodbye; `next` is the sequence of the next own message. Returns
-    /// the number of the timer that it had, if any.
+    /// A peer has said goodbye; `next` is the sequence of the next own message. Returns the number
+    /// of the timer that the peer had, if any.
     pub(super) fn leave(&mut self, peer: I, next: u64, max: usize) -> Option<u64> {
         if self.is_gone(peer) || !self.peers.contains_key(&peer) && self.peers.len() >= max {
             return None;
@@ -61,13 +60,13 @@ impl<I: Id> Departures<I> {
         former.and_then(Departure::number)
     }
 
-    /// A peer is there after all, or in its next life. The outer value says whether it was
-    /// leaving; the inner one is the number of its timer, if it had one.
+    /// A peer is up after all, or in its next life. The outer value says whether it was leaving.
+    /// The inner one is the number of its timer, if it had one.
     pub(super) fn withdraw(&mut self, peer: I) -> Option<Option<u64>> {
         self.peers.remove(&peer).map(Departure::number)
     }
 
-    /// The timer of a peer has fired: how long it has been draining, unless that is over.
+    /// The timer of a peer has fired. Returns how long the peer has been draining, if it still is.
     pub(super) fn ripen(&mut self, number: u64) -> Option<Age> {
         let mut all = self.peers.values_mut();
         all.find_map(|departure| match departure {
@@ -79,7 +78,7 @@ impl<I: Id> Departures<I> {
         })
     }
 
-    /// Forget the peers that drain, but for those that `stays` names; the numbers of their
+    /// Forget the draining peers, except those that `stays` names. Returns the numbers of their
     /// timers. Goodbyes stay.
     pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
         let mut numbers = Vec::new();

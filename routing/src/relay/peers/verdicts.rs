@@ -1,10 +1,9 @@
-//! Peers under a verdict, and which of them nobody waits for any more.
+//! Peers under a verdict, and how long each verdict has stood.
 //!
-//! A verdict is given, stands for `down_patience`, and from then on messages end
-//! without its peer; from `down_pressed` on already while own messages find no room.
-//! A new epoch makes it doubtful: the peer is tried again, as
-//! whoever the census counts may have come back to others, but it is not waited
-//! for any longer than before.
+//! When a verdict has stood for `down_patience`, messages end without its peer; while own messages
+//! find no room, `down_pressed` is enough. A new epoch makes a verdict doubtful: the peer is tried
+//! again, since a peer that the census counts may be back. But messages wait for it no longer than
+//! before.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +11,21 @@ use binomesh_overlay::Id;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Verdict {
-    /// Names its timer.
+    /// The number of its timer.
     number: u64,
     age: Age,
-    /// It is of an earlier epoch.
+    /// The verdict is of an earlier epoch.
     is_doubtful: bool,
 }
 
-/// For how long a verdict has stood.
+/// How long a verdict has stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Age {
-    /// The peer may only have been started again.
+    /// The verdict is new: the peer may only have been started again.
     New,
-    /// For `down_pressed`.
+    /// The verdict has stood for `down_pressed`.
     Firm,
-    /// For `down_patience`.
+    /// The verdict has stood for `down_patience`.
     Old,
 }
 
@@ -40,8 +39,8 @@ impl Age {
     }
 }
 
-/// The verdicts that stand; at most `config.max_peers`, further ones are acted
-/// upon once but not remembered.
+/// The verdicts that stand; at most `config.max_peers`. Further verdicts act once and are not
+/// remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Verdicts<I> {
     peers: BTreeMap<I, Verdict>,
@@ -61,8 +60,7 @@ impl<I: Id> Verdicts<I> {
         self.peers.keys().copied()
     }
 
-    /// A peer is called down. If that is news: the number of the timer for its
-    /// patience.
+    /// A peer is called down. If that is news, returns the number of its patience timer.
     pub(super) fn give(&mut self, peer: I, max: usize) -> Option<u64> {
         if let Some(verdict) = self.peers.get_mut(&peer) {
             verdict.is_doubtful = false;
@@ -81,12 +79,12 @@ impl<I: Id> Verdicts<I> {
         Some(self.next)
     }
 
-    /// A peer's verdict is over; the number of its timer, if it had one.
+    /// The verdict on a peer is over. Returns the number of its timer, if there was a verdict.
     pub(super) fn withdraw(&mut self, peer: I) -> Option<u64> {
         self.peers.remove(&peer).map(|verdict| verdict.number)
     }
 
-    /// Who is down.
+    /// The peers under a certain verdict.
     pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
         let down = self
             .peers
@@ -95,7 +93,7 @@ impl<I: Id> Verdicts<I> {
         down.map(|(peer, _)| *peer)
     }
 
-    /// A verdict's timer has fired: how old it is now, unless it is withdrawn.
+    /// The timer of a verdict has fired. Returns the age of the verdict, unless it is withdrawn.
     pub(super) fn ripen(&mut self, number: u64) -> Option<Age> {
         let mut all = self.peers.values_mut();
         let verdict = all.find(|verdict| verdict.number == number)?;
@@ -103,14 +101,14 @@ impl<I: Id> Verdicts<I> {
         Some(verdict.age)
     }
 
-    /// A new epoch has come: all are doubtful but those that are `certain`.
+    /// A new epoch has come: all verdicts become doubtful, except those on `certain` peers.
     pub(super) fn doubt_all(&mut self, certain: impl Fn(I) -> bool) {
         for (peer, verdict) in &mut self.peers {
             verdict.is_doubtful |= !certain(*peer);
         }
     }
 
-    /// Withdraw all but those of the peers that `stays` names; the numbers of
+    /// Withdraw all verdicts, except those on the peers that `stays` names. Returns the numbers of
     /// their timers.
     pub(super) fn retain(&mut self, stays: impl Fn(I) -> bool) -> Vec<u64> {
         let mut gone = Vec::new();
@@ -129,13 +127,13 @@ impl<I: Id> Verdicts<I> {
         self.peers.contains_key(&peer)
     }
 
-    /// Whether nothing is sent to a peer.
+    /// Whether a peer is under a certain verdict.
     pub(super) fn is_down(&self, peer: I) -> bool {
         let verdict = self.peers.get(&peer);
         verdict.is_some_and(|verdict| !verdict.is_doubtful)
     }
 
-    /// Whether there is a verdict on a peer of at least this age, doubtful or not.
+    /// Whether a verdict on a peer, doubtful or not, is at least this old.
     pub(super) fn has_stood(&self, peer: I, age: Age) -> bool {
         let verdict = self.peers.get(&peer);
         verdict.is_some_and(|verdict| verdict.age >= age)

@@ -1,11 +1,11 @@
-//! What can be judged from a packet and its epoch alone.
+//! The checks that need only a packet and its epoch.
 
 use binomesh_overlay::Id;
 
 use crate::packet::{Packet, Part, Refusal, Stood};
 use crate::relay::context::Context;
 
-/// Everything that can be judged from the packet and the epoch alone.
+/// Check everything that the packet and its epoch alone can show.
 pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<(), Refusal> {
     let header = &packet.header;
     let errand = &header.errand;
@@ -47,9 +47,9 @@ pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<()
     let is_step = matches!(errand.part, Part::Routed { .. });
     let mut named = header.names.first().filter(|_| !is_step).into_iter();
     let stood = header.stood.as_ref().filter(|_| !is_step);
-    // Two peers may claim one rank. Each takes only its own copies: a copy that names the
-    // other is refused, and so is a copy for a rank that this node did not hold in the
-    // epoch in which the origin counted the members.
+    // Two peers may claim one rank. Each takes only its own copies: a copy that names the other is
+    // refused, and so is a copy for a rank that this node did not hold in the epoch in which the
+    // origin counted the members.
     if named.all(|name| *name == cx.me) && !stood.is_some_and(|stood| denies(stood, cx)) {
         Ok(())
     } else {
@@ -57,7 +57,7 @@ pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<()
     }
 }
 
-/// Whether this node knows that it stood elsewhere when it was counted.
+/// Whether this node knows that it held another rank when the origin counted it.
 fn denies<I: Id>(stood: &Stood<I>, cx: &Context<'_, I>) -> bool {
     let said = stood.ranks.first().copied().flatten();
     let is_known = |rank| cx.epochs.has_stood(stood.epoch, rank) == Some(false);

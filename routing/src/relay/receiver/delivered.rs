@@ -1,23 +1,24 @@
-//! Which messages of one origin were delivered here.
+//! The messages of one origin that were delivered here.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::relay::Config;
 
-/// Sequences that were delivered, as intervals: from a boot and a sequence to an end. At
-/// most as many as the window has sequences: two windows full, should every other
-/// message be for others. Beyond it the lowest are forgotten, which the mark excludes by
-/// then if nobody lies, and what an origin keeps is not taken any more.
+/// Delivered sequences, as intervals: from a boot and a sequence to an end. At most `config.window`
+/// intervals, which is enough for two full windows if every other message is for other members.
+/// Beyond the bound the lowest interval is forgotten. Unless a node lies, the mark has passed it by
+/// then, and its messages are not taken again. Kept messages below its end are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Delivered {
     intervals: BTreeMap<(u64, u64), u64>,
-    /// Boot and end of the last interval that was forgotten, of the life that delivered last.
+    /// The boot and the highest end of the forgotten intervals. A life that forgets an interval of
+    /// its own replaces the former boot.
     forgotten: (u64, u64),
 }
 
 impl Delivered {
-    /// The end of the interval that begins in this boot, at or before a sequence.
+    /// The interval of this boot that begins last at or before a sequence: its start and end.
     fn before(&self, boot: u64, sequence: u64) -> Option<(u64, u64)> {
         let mut before = self.intervals.range((boot, 0)..=(boot, sequence));
         before.next_back().map(|((_, start), end)| (*start, *end))
@@ -29,7 +30,7 @@ impl Delivered {
             .is_some_and(|(_, end)| sequence < end)
     }
 
-    /// Note these sequences of a boot. Returns those that are not new.
+    /// Note these sequences of a boot as delivered. Returns those that were noted before.
     pub(super) fn insert(&mut self, boot: u64, new: Range<u64>, config: &Config) -> Vec<u64> {
         let last = self.before(boot, new.end.saturating_sub(1));
         if last.is_none_or(|(_, end)| end <= new.start) {
@@ -43,7 +44,7 @@ impl Delivered {
         known
     }
 
-    /// Note sequences none of which is there.
+    /// Note sequences of which none was noted before.
     fn add(&mut self, boot: u64, new: Range<u64>, config: &Config) {
         let Range { mut start, mut end } = new;
         if let Some((first, last)) = self.before(boot, start)
@@ -60,8 +61,8 @@ impl Delivered {
         }
     }
 
-    /// Forget one interval: of another life if there is one, else the lowest of this one. A
-    /// life that has lost its state may have the smaller boot.
+    /// Forget one interval: of another life if there is one, else the lowest of this life. A life
+    /// that has lost its state may have the smaller boot.
     fn forget(&mut self, boot: u64) {
         let is_of_other = |((of, _), _): &(&(u64, u64), &u64)| *of != boot;
         let highest = self.intervals.last_key_value().filter(is_of_other);
@@ -79,7 +80,7 @@ impl Delivered {
         }
     }
 
-    /// Whether a delivery of this message would be remembered.
+    /// Whether a delivery of this message would still be remembered.
     pub(super) const fn remembers(&self, boot: u64, sequence: u64) -> bool {
         self.forgotten.0 != boot || self.forgotten.1 <= sequence
     }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_together_those_that_are_there_are_told() {
+    fn noting_several_sequences_returns_the_known_ones() {
         let config = Config::default();
         let mut delivered = Delivered::default();
         assert_eq!(delivered.insert(1, 10..20, &config), [0u64; 0]);

@@ -1,4 +1,4 @@
-//! What has come for the local subscribers in one packet.
+//! The messages for the local subscribers that came in one packet.
 
 use bytes::Bytes;
 
@@ -10,25 +10,25 @@ use crate::packet::{Confirmation, Packet, PacketId, Payloads, Topic};
 pub struct Delivery<I> {
     /// The name of the packet's first message, with origin and sequence.
     pub first: PacketId<I>,
-    /// What their origin wants to know of this node.
+    /// The confirmation that their origin asks of this node.
     pub confirmation: Confirmation,
-    /// What they are about.
+    /// The topic of the messages.
     pub topic: Topic,
-    /// Where the first stands among its origin's others, if they are to come in order.
+    /// The place of the first message among those of its origin, if they are ordered.
     order: Option<Order>,
-    /// Their origin kept them for this node, which was away or not there yet.
+    /// The origin kept the messages for this node, which was away or not yet a member.
     pub is_kept: bool,
-    /// Its origin answers for none before the first any more.
+    /// The origin does not answer for any message before the first one any more.
     is_settled_before: bool,
-    /// Their origin has signed them.
+    /// The origin has signed the messages.
     pub is_signed: bool,
     payloads: Payloads,
-    /// Sequences that have been delivered already, with another packet: a liar's.
+    /// Sequences of this packet that were delivered before, with another packet from a liar.
     known: Vec<u64>,
 }
 
 impl<I: Copy> Delivery<I> {
-    /// Those of `packet`, but for those whose sequences `known` has.
+    /// The messages of `packet`, except those whose sequences are in `known`.
     pub(super) fn of(packet: &Packet<I>, is_settled_before: bool, known: Vec<u64>) -> Self {
         let header = &packet.header;
         Self {
@@ -44,13 +44,12 @@ impl<I: Copy> Delivery<I> {
         }
     }
 
-    /// How many there are, at least one.
+    /// How many messages are new, at least one.
     pub fn count(&self) -> u64 {
         self.payloads.count() - self.known.len() as u64
     }
 
-    /// Each message: its name, where it stands among its origin's others if they are to
-    /// come in order, and the user's bytes, uncopied.
+    /// Each new message: its id, its place if it is ordered, and the user's bytes, uncopied.
     pub fn messages(&self) -> impl Iterator<Item = (PacketId<I>, Option<Ordered>, Bytes)> + '_ {
         let all = (0..).zip(self.payloads.iter());
         let all = all.map(|(place, payload)| (self.id(place), self.order(place), payload));

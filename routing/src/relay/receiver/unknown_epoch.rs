@@ -1,4 +1,4 @@
-//! Packets of an epoch that this node has not heard of yet.
+//! Packets of epochs that this node does not know yet.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use binomesh_overlay::{Epoch, Id};
 use crate::packet::Packet;
 use crate::relay::Config;
 
-/// Packets that wait for their epoch, by arrival; at most `config.max_held` and
-/// `config.max_held_bytes`, and what does not fit is refused at once.
+/// Packets that wait for their epoch, in order of arrival; at most `config.max_held` and
+/// `config.max_held_bytes`. A packet that does not fit is refused at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Held<I> {
     packets: BTreeMap<u64, (I, Box<Packet<I>>)>,
@@ -39,7 +39,7 @@ impl<I: Id> Held<I> {
             && self.bytes.saturating_add(bytes) <= config.max_held_bytes
     }
 
-    /// Hold a packet, under the number returned; there must be room.
+    /// Hold a packet. Returns its number. There must be room.
     pub(super) fn push(&mut self, from: I, packet: Box<Packet<I>>) -> u64 {
         self.bytes += packet.bytes();
         self.next += 1;

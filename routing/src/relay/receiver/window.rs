@@ -1,9 +1,9 @@
-//! Duplicate windows: which messages of each origin were delivered here.
+//! Duplicate windows: the messages of each origin that were delivered here.
 //!
-//! Boots and marks come with every copy, from whoever hands it on. Hearsay can
-//! only raise them, and a liar may raise them out of reach; so what the origin
-//! itself says counts more, and takes hearsay back. Which life an origin is in is decided
-//! by the transport as it links the origin, whatever the numbers of its lives are.
+//! Every copy carries the boot and mark of its origin, and most copies come from other nodes
+//! (*hearsay*). Hearsay can only raise boot and mark, and a liar may raise them out of reach. So
+//! the origin's own packets count more, and take hearsay back. The transport decides which life an
+//! origin is in when it links the origin, whatever the numbers of its lives are.
 
 use std::collections::BTreeMap;
 
@@ -13,49 +13,49 @@ use super::delivered::Delivered;
 use crate::packet::PacketId;
 use crate::relay::Config;
 
-/// What a window says about a packet.
+/// The judgement of a window about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Novelty {
-    /// Not delivered yet.
+    /// Some of its messages were not delivered yet.
     New,
-    /// Delivered before.
+    /// All of its messages were delivered before.
     Delivered,
-    /// Closed by its origin, of an earlier boot, or beyond the window.
+    /// The packet is closed by its origin, of an earlier boot, or beyond the window.
     Outside,
-    /// There is no room for one more origin.
+    /// The packet is of a new origin, and there is no room for one more.
     Full,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Window {
-    /// The newest boot and its mark, by hearsay.
+    /// The newest boot and its mark, hearsay included.
     heard: (u64, u64),
     /// The newest boot and its mark that the origin itself has told.
     own: (u64, u64),
-    /// Remembered beyond the mark: marks go back when hearsay is taken back, and what
-    /// was delivered must not come again.
+    /// The delivered messages, also below the mark. A mark goes back when hearsay is taken back,
+    /// and no message may be delivered twice then.
     delivered: Delivered,
-    /// When it was last used, in packets.
+    /// The count of judged packets when this window was last used.
     used: u64,
 }
 
-/// What a copy says of its origin.
+/// The statement of a copy about its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// Its mark.
+    /// The mark of the origin.
     pub(super) closed_below: u64,
-    /// It answers for this message, whatever its mark.
+    /// The origin answers for this message, even below its mark.
     pub(super) is_kept: bool,
-    /// Who says so.
+    /// The node that says so.
     pub(super) source: Source,
 }
 
-/// Who handed a copy on.
+/// The node that handed a copy on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The origin itself.
     Origin,
-    /// Somebody else.
+    /// Another node.
     Hearsay,
 }
 
@@ -74,8 +74,8 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// There is a link to this life of an origin: a greater boot is not its own any more, be
-    /// it hearsay or of a life that is over.
+    /// A link connects this node to this life of an origin. A greater boot then does not count any
+    /// more, whether it was hearsay or belongs to a life that is over.
     pub(super) fn meet(&mut self, origin: I, boot: u64) {
         let Some(window) = self.windows.get_mut(&origin) else {
             return;
@@ -88,10 +88,10 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// Judge a packet with so many messages, and move the origin's boot and mark: a
-    /// higher boot begins anew, and the origin's own word replaces what was heard of
-    /// it. The second value says that it went back. `may_go` says which origin may
-    /// give way when there is no room.
+    /// Judge a packet with `count` messages, and move the origin's boot and mark. A higher boot
+    /// begins with a new mark, and the origin's own packet replaces hearsay. The second value says
+    /// whether boot or mark went back. `may_go` says which origin may give way when there is no
+    /// room.
     pub(super) fn judge(
         &mut self,
         id: PacketId<I>,
@@ -117,7 +117,7 @@ impl<I: Id> Windows<I> {
         let before = window.heard;
         match said.source {
             Source::Origin => {
-                // The life that speaks is the present one, also if its boot is the smaller.
+                // The life that speaks is the present one, even if its boot is smaller.
                 window.own = match window.own.0 == told.0 {
                     true => window.own.max(told),
                     false => told,
@@ -130,8 +130,8 @@ impl<I: Id> Windows<I> {
         (verdict, window.heard < before)
     }
 
-    /// Note the delivery of so many messages, whose packet was judged [`Novelty::New`] just
-    /// before. Returns the sequences of those that are not new.
+    /// Note the delivery of `count` messages, whose packet was judged [`Novelty::New`] just before.
+    /// Returns the sequences of those that are not new.
     pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
         let all = id.sequence..id.sequence.saturating_add(count);
         match self.windows.get_mut(&id.origin) {
@@ -146,7 +146,7 @@ impl<I: Id> Windows<I> {
         window.is_some_and(|window| window.delivered.has(id.boot, id.sequence))
     }
 
-    /// The mark below which this origin and boot answers for nothing.
+    /// The mark below which this origin, in this boot, answers for no message.
     pub(super) fn closed_below(&self, id: PacketId<I>) -> u64 {
         let window = self.windows.get(&id.origin);
         window
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_taken_below_the_mark_once_and_only_if_nothing_is_forgotten() {
+    fn a_kept_message_is_taken_below_the_mark_once_unless_its_place_is_forgotten() {
         let config = Config {
             window: 4,
             ..Config::default()
@@ -237,11 +237,11 @@ mod tests {
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::New);
         windows.deliver(id(1, 3), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::Delivered);
-        // It did not move the mark back, and there is no way round the upper end.
+        // It did not move the mark back, and the upper end of the window still holds.
         assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(1, 904), kept), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(0, 3), kept), Novelty::Outside);
-        // So many deliveries apart from each other that 3 is forgotten.
+        // Further deliveries apart from each other, so many that 3 is forgotten.
         for sequence in [902, 904, 906] {
             windows.deliver(id(1, sequence), 1, &config);
         }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn once_within_the_window_and_never_below_the_mark() {
+    fn a_message_is_delivered_once_within_the_window_and_never_below_the_mark() {
         let config = Config {
             window: 4,
             ..Config::default()
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(judge(&mut windows, id(1, 0), 0), Novelty::Outside);
         // A mark above its own packet is a contradiction and moves nothing.
         assert_eq!(judge(&mut windows, id(1, 3), 900), Novelty::New);
-        // A new boot begins anew; the old one is over.
+        // A new boot begins with a new window; the old one is over.
         assert_eq!(judge(&mut windows, id(2, 0), 0), Novelty::New);
         assert_eq!(judge(&mut windows, id(1, 4), 1), Novelty::Outside);
     }
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(judge(id(5, 10), 9, Source::Origin), (Novelty::New, true));
             assert_eq!(judge(id(5, 11), 9, Source::Hearsay), (Novelty::New, false));
         }
-        // Its own word is never taken back, by itself or by others.
+        // The origin's own word is never taken back, by itself or by other nodes.
         assert_eq!(judge(id(5, 14), 14, Source::Origin), (Novelty::New, false));
         assert_eq!(
             judge(id(5, 11), 9, Source::Origin),
@@ -342,7 +342,7 @@ mod tests {
             assert_eq!(locked, Novelty::Outside, "{ahead}");
             windows.meet(7, 5);
             assert_eq!(judge(&mut windows, id(5, 0), Source::Hearsay), Novelty::New);
-            // What came in that life does not come again.
+            // A message of that life is not delivered again.
             let again = judge(&mut windows, id(ahead, 3), Source::Hearsay);
             assert_eq!(again, Novelty::Delivered);
             windows.meet(7, 5);
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(judge(&mut windows, id(6, 0), Source::Hearsay), Novelty::New);
     }
 
-    /// Nobody has told this relay of a link to it.
+    /// No link to the origin was reported to this relay.
     #[test]
     fn the_life_that_speaks_itself_counts_although_a_greater_one_did() {
         let config = Config::default();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delivered_is_remembered_beyond_the_mark() {
+    fn deliveries_are_remembered_below_the_mark() {
         let config = Config::default();
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, closed, source| {

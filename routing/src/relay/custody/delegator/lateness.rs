@@ -11,20 +11,21 @@ use crate::relay::custody::delegation::{Copies, Delegation, Phase};
 use crate::relay::custody::duty::Duty;
 use crate::relay::custody::exceptions::unconfirmed;
 
-/// How many copies, or questions after them, without an answer make hearsay about a
-/// rank, or a hop far along a transit list, doubtful. A guess: above what mere lateness
-/// costs, as the wait doubles with each.
+/// How many copies, or offers after them, may stay unanswered before a rank known by hearsay is
+/// doubted, or a hop far along a transit list is replaced. A guess: the wait doubles with each, so
+/// mere lateness stays below this number.
 const DOUBT_AFTER: u32 = 4;
 
-/// How many copies, or questions after them, a delegate leaves unanswered until another
-/// way to it is looked for: 1.5 s at the first waits. A guess: above a short pause, and
-/// below what fills an origin's window.
+/// How many copies, or offers after them, a delegate may leave unanswered before another way to it
+/// is looked for: 1.5 s at the first waits. A guess: above a short pause, and below the time in
+/// which an origin's window fills up.
 const GO_ROUND_AFTER: u32 = 5;
-/// How many questions how its part is: 11.5 s at the default waits.
+/// How many questions about its part a delegate may leave unanswered before another way to it is
+/// looked for: 8 s after custody at the default waits, or more if it answered earlier questions.
 const UNANSWERED: u32 = 4;
 
 impl<I: Id> Delegator<I> {
-    /// The timer of a delegation has fired, so much later than asked.
+    /// The timer of a delegation has fired, `late` after its time.
     pub(in crate::relay::custody) fn on_timer(
         &mut self,
         duty: &mut Duty<I>,
@@ -41,7 +42,7 @@ impl<I: Id> Delegator<I> {
                 self.sender.await_custody(duty, delegation, cx);
             }
             Some(handed) if handed.is_waiting() && handed.answers != before => {
-                // That peer answers others, so this one's turn will come.
+                // The peer answers other copies, so the turn of this one will come.
                 handed.answers = before;
                 self.sender.await_custody(duty, delegation, cx);
             }
@@ -63,7 +64,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A peer is silent. What else waits for its answer need not find out by itself.
+    /// A peer is silent: go round it with the other parts that it has not answered, too, before
+    /// each finds out by itself.
     pub(in crate::relay::custody) fn go_round_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -80,8 +82,7 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A peer is there, perhaps as a new process: is what it took custody of still in its
-    /// hands?
+    /// A peer is up, perhaps as a new process: ask about each part of which it took custody.
     pub(in crate::relay::custody) fn inquire_all(
         &self,
         duty: &mut Duty<I>,
@@ -95,7 +96,7 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The link to a peer works again: what it has not answered is sent now.
+    /// The link to a peer works again: send what it has not answered now.
     pub(in crate::relay::custody) fn hurry_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -112,7 +113,7 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate is gone for good: except it, and hand on the rest of its part.
+    /// A delegate is down or has left: except it, and hand on the rest of its part.
     pub(in crate::relay::custody) fn bypass(
         &mut self,
         duty: &mut Duty<I>,
@@ -145,7 +146,7 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The epoch of a duty is kept no longer: what is still handed on is unconfirmed.
+    /// The epoch of a duty is no longer kept: take all delegations back, and except their parts.
     pub(in crate::relay::custody) fn withdraw_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -160,9 +161,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// No custody in time. The late one keeps a duty for itself alone, and the
-    /// remainder of its range goes to the range's next rank; a routed part goes
-    /// to another hop. Without budget, or with nothing to hand on: once more.
+    /// Custody is late. The delegate keeps a duty for itself alone, and the remainder of its range
+    /// goes to the next rank. A routed part goes to another hop. Without budget, or if there is
+    /// nothing to hand on, the same delegate is tried again.
     fn on_late_custody(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
@@ -202,9 +203,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate does not answer, and no verdict says that it is down: perhaps
-    /// this pair alone is cut. It is reached over others from now on; if nobody
-    /// finds a way the part ends with that, and the origin issues it again.
+    /// A delegate does not answer, and no verdict calls it down: perhaps only this pair is cut.
+    /// From now on this node reaches it over other peers. If no way is found, the part ends with
+    /// *no route*, and the origin issues it again.
     fn go_round(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) else {
             return;
@@ -237,16 +238,16 @@ impl<I: Id> Delegator<I> {
     }
 }
 
-/// Whether a late hop should be replaced. It may only be slow and go on, so
-/// far along a transit list, where every step adds its own, it is given time.
+/// Whether a late hop should be replaced. The hop may only be slow. So it is given more time far
+/// along a transit list, where the delays of all steps add up.
 fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_, I>) -> bool {
     let is_near = duty.visited().len() < cx.config.route_backtrack;
     (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
 }
 
-/// Whether a silent delegate should be looked for over the fingers instead:
-/// that it holds its rank is hearsay, which a liar may have told. From now
-/// on nothing is sent to it by that name.
+/// Whether a late delegate should be searched for over the fingers instead. If its rank is known by
+/// hearsay alone, a liar may have told it. From then on nothing is sent to this peer as the holder
+/// of that rank.
 fn is_doubtful<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
     let Some(handed) = duty.delegations.get(&delegation) else {
         return false;

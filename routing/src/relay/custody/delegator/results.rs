@@ -1,4 +1,4 @@
-//! What delegates answer: custody, done, refusals.
+//! The answers of delegates: custody, done, refusals.
 
 use binomesh_overlay::{Bug, Id};
 
@@ -11,19 +11,19 @@ use crate::relay::custody::progress::Progress;
 use crate::relay::custody::sender;
 use crate::runs::Runs;
 
-/// What a delegate says that is done with its part.
+/// The content of a `Done` message from a delegate.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay) struct Done<'a, I> {
-    /// Of its part, who is not known to have delivered.
+    /// The members of its part that are not known to have delivered.
     pub(in crate::relay) exceptions: &'a [Exception<I>],
-    /// How many parts were handed to somebody else.
+    /// How many parts were handed to another peer.
     pub(in crate::relay) redelegated: u32,
-    /// From whom parts were taken.
+    /// The peers from which parts were taken.
     pub(in crate::relay) replaced: &'a [I],
 }
 
 impl<I: Id> Delegator<I> {
-    /// A delegate answers for its part, of which these are pending.
+    /// A delegate has taken custody of its part, of which some members are pending.
     pub(in crate::relay::custody) fn on_custody(
         &mut self,
         duty: &mut Duty<I>,
@@ -44,13 +44,14 @@ impl<I: Id> Delegator<I> {
             self.sender.give_back(duty, delegation, said, cx);
         }
         let is_news = narrow(duty, delegation, pending, cx);
-        // Something is late there: who waits shall not take it for more than it is.
+        // Repeated custody means that something is late there. This node then tells its own
+        // delegators which members are pending, so that no other members count as late.
         if is_news || is_again && duty.pending_count() < duty.told {
             duty.report(cx.out);
         }
     }
 
-    /// A delegate is done with a part that it says; what it was given may be larger.
+    /// A delegate is done with the part `said`; it may have been given a larger one.
     pub(in crate::relay::custody) fn on_done(
         &mut self,
         duty: &mut Duty<I>,
@@ -72,7 +73,7 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate does not take its part, or not now.
+    /// A delegate refuses its part, for good or for now.
     pub(in crate::relay::custody) fn on_refused(
         &mut self,
         duty: &mut Duty<I>,
@@ -80,7 +81,7 @@ impl<I: Id> Delegator<I> {
         reason: Refusal,
         cx: &mut Context<'_, I>,
     ) {
-        // A question may have overtaken the copy.
+        // The question may have overtaken the copy, which then is still on its way.
         if reason != Refusal::Unknown
             && let Some(handed) = duty.delegations.get(&delegation)
         {
@@ -88,8 +89,8 @@ impl<I: Id> Delegator<I> {
         }
         match reason {
             Refusal::Busy => self.on_busy(duty, delegation, cx),
-            // It answers a question, once; otherwise a liar would have the
-            // packet sent again at its pleasure.
+            // It counts as the answer to one question. Otherwise a liar could draw a copy at any
+            // time.
             Refusal::Unknown if !duty.is_asked_about(delegation) => {}
             Refusal::Unknown => self.sender.on_lacking(duty, delegation, cx),
             _ => {
@@ -100,15 +101,15 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate has no room for a duty. A copy for the delegate alone needs none. So only that
-    /// is left with it, and this node hands out the rest. Thus bounded buffers never wait for
-    /// each other in a circle. The timer sends again what is left.
+    /// A delegate has no room for a duty. A copy for the delegate alone needs none. So the delegate
+    /// keeps only that, and this node hands out the rest. Thus bounded buffers never wait for each
+    /// other in a circle. The timer sends again what stays unanswered.
     fn on_busy(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get(&delegation).cloned() else {
             return;
         };
         if cx.config.planted.has(Bug::WaitForRoom) {
-            // As if it had it: it is asked again and again.
+            // The planted bug treats the delegate as if it had custody, and asks again and again.
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 (handed.phase, handed.attempts, handed.unanswered) = (Phase::Custody, 0, 0);
             }
@@ -132,8 +133,8 @@ impl<I: Id> Delegator<I> {
                     self.delegate(duty, *span, handed.generation, cx);
                 }
             }
-            // Waiting for room, hops full of each other's parts would do so for
-            // ever; without another hop the origin tries again later.
+            // Hops that wait for room, full of each other's parts, would wait for ever. If there is
+            // no other hop, the origin tries again later.
             Part::Routed { spans, .. } => {
                 self.sender.withdraw(duty, delegation, cx.out);
                 self.search(duty, &handed, spans, cx);
@@ -142,8 +143,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate is done. Its exceptions become exceptions of this duty, as far as they are
-    /// about the part that was wanted from it and no other way is left to try.
+    /// A delegate is done. Its exceptions become exceptions of this duty, clipped to the part that
+    /// is still wanted from the delegate. If a routed part found no way, another hop is tried
+    /// first.
     fn complete(
         &mut self,
         duty: &mut Duty<I>,
@@ -182,8 +184,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// What a hop has no way to, or no room for: another hop, while the budget
-    /// lasts. Ranks that nobody holds, as a liar can make many, would otherwise
+    /// Try another hop for spans that the last hop found no way or no room for, while the search
+    /// budget lasts. Without the budget, ranks that nobody holds, which a liar can make up, would
     /// keep all nodes searching.
     fn search(
         &mut self,
@@ -199,7 +201,8 @@ impl<I: Id> Delegator<I> {
         self.give_up(duty, spans, handed.generation, cx);
     }
 
-    /// Spans that a hop could not get any further: another hop, or no route.
+    /// Try another hop for spans that a hop could not bring further, or report that there is no
+    /// route.
     pub(super) fn detour(
         &mut self,
         duty: &mut Duty<I>,
@@ -214,9 +217,10 @@ impl<I: Id> Delegator<I> {
         self.route(duty, spans, generation, &handed.tried, cx);
     }
 
-    /// A late delegate whose remainder went to others may be done with all of
-    /// it: what it does not except needs nobody else. It speaks for what it was
-    /// given at most, however much more it says: a liar must not end others' parts.
+    /// A late delegate may be done with its whole range, although the remainder went to other
+    /// peers. Then delegations of the remainder end, except for those that its exceptions touch.
+    /// Its answer counts for the range that it was given and no further, since a liar must not end
+    /// others' parts.
     fn complete_others(
         &mut self,
         duty: &mut Duty<I>,
@@ -240,8 +244,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate said no for good: it is excepted or gone round, and the rest
-    /// of its range goes to the next rank.
+    /// A delegate has refused for good: except it or go round it, and hand the rest of its range to
+    /// the next rank.
     fn turn_away(
         &mut self,
         duty: &mut Duty<I>,
@@ -264,27 +268,28 @@ impl<I: Id> Delegator<I> {
                 }
                 return self.delegate(duty, span, generation, cx);
             }
-            // The next life of that peer may accept the message.
+            // The next life of this peer may accept the message.
             Refusal::Draining => {
                 if duty.is_own {
                     cx.peers.on_draining(handed.to, cx.config, cx.out);
                 }
                 (State::Unconfirmed, Reason::Draining)
             }
-            // There may be room later.
+            // The peer may have room later.
             Refusal::Full => (State::Unconfirmed, Reason::Full),
             Refusal::TooLarge => (State::Refused, Reason::TooLarge),
             Refusal::Unsigned if duty.may_refuse_for_good(Reason::Unsigned) => {
                 (State::Refused, Reason::Unsigned)
             }
             Refusal::Unsigned => (State::Unconfirmed, Reason::Unsigned),
-            // Its judgement may be another later: no word for good.
+            // The peer may judge the signature otherwise later, so this refusal is not final.
             Refusal::Signature => (State::Unconfirmed, Reason::Signature),
             Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
-            // The rank is right, and who is meant is not there in this epoch.
+            // The rank is right, and the named member is not there in this epoch.
             Refusal::NotThatPeer => {
                 peer = duty.name_at(span.start);
-                // It is who is named, so the name was wrong when the message was accepted.
+                // The refusing peer is the named member itself. So the name was wrong when the
+                // message was accepted.
                 if duty.is_own && peer == Some(handed.to) {
                     cx.stats.misnamed += 1;
                     cx.progress.push(Progress::misnamed(duty, span.start));
@@ -308,8 +313,8 @@ impl<I: Id> Delegator<I> {
     }
 }
 
-/// Less is pending in a delegate's part than was known; true if more is
-/// reached now than just the delegate itself, which is no news.
+/// Note that fewer members of a delegate's part are pending. Returns whether more members than the
+/// delegate itself were reached since, as that one alone is no news.
 fn narrow<I: Id>(
     duty: &mut Duty<I>,
     delegation: u64,
@@ -333,9 +338,9 @@ fn narrow<I: Id>(
     is_news
 }
 
-/// An exception that a delegate reports of somebody else. The origin does not
-/// take a refusal from hearsay, which would be final: it stays unconfirmed,
-/// and the next round asks the member itself, if its name is known.
+/// An exception that a delegate reports of another member. A refusal by hearsay would be final. So
+/// the origin turns it into *unconfirmed*, and the next round asks the member itself, if its name
+/// is known.
 fn heard<I: Id>(
     duty: &Duty<I>,
     mut exception: Exception<I>,
@@ -352,8 +357,8 @@ fn heard<I: Id>(
     exception
 }
 
-/// What a delegate excepts may overlap and be in any order. What only adjoins stays
-/// apart: each has a head of its own.
+/// Make the excepted spans disjoint and sorted; a delegate may report them in any order. Adjoining
+/// spans are not merged, since each has a head of its own.
 fn apart(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut end = 0;
@@ -365,7 +370,7 @@ fn apart(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// A part of an exception; a refusal speaks for one member only.
+/// Clip an exception to a span. A refusal speaks for one member only.
 fn clip<I: Id>(exception: &Exception<I>, span: Span) -> Exception<I> {
     let mut clipped = Exception { span, ..*exception };
     if exception.span.len() != 1 {

@@ -1,8 +1,7 @@
-//! Next hops of routed parts: the router's choice among the neighbours that may be
-//! used.
+//! The next hops of routed parts: the router's choice among the usable neighbours.
 //!
-//! The way back is not in the packet: whoever handed a part on keeps it, is told
-//! that there is no route, and tries another neighbour (see `results`).
+//! A packet does not carry its way back. The giver of a part keeps it, is told that there is no
+//! route, and tries another neighbour (see `results`).
 
 use binomesh_overlay::{Id, Rank};
 
@@ -16,8 +15,8 @@ use crate::router::{RankSet, Reserve, Step, binomial, pick};
 use crate::shape::{Links, Shape};
 
 impl<I: Id> Context<'_, I> {
-    /// The neighbour to which a span goes next: none in the transit list, in
-    /// `tried`, or known to be down.
+    /// The neighbour to which a span goes next. It is not in the transit list, not in `tried`, and
+    /// not known to be down.
     pub(in crate::relay::custody) fn next_hop(
         &self,
         duty: &Duty<I>,
@@ -40,12 +39,12 @@ impl<I: Id> Context<'_, I> {
         let origin = [duty.origin_rank];
         let visited: RankSet = duty.visited().iter().copied().chain(origin).collect();
         let useless = self.useless(view, &shape, tried);
-        // Whom it is for is asked in any case.
+        // The peer that the span is for is tried in any case.
         let told = duty.dead().iter().copied().filter(|rank| *rank != to);
         let late = duty.late().filter(|rank| *rank != to && !tried.is_empty());
         let told: RankSet = told.chain(late).chain(useless.iter()).collect();
-        // What others say of the dead is a hint, and so is, when one is late already,
-        // that another has not answered: where these leave no way, they are not believed.
+        // Ranks that other nodes report as dead are a hint. So are peers that have not answered
+        // this node, once another hop was tried. If these leave no way, the hints are ignored.
         [told, useless].iter().find_map(|dead| {
             let step = Step {
                 shape: &shape,
@@ -65,8 +64,7 @@ impl<I: Id> Context<'_, I> {
         })
     }
 
-    /// The ranks beside me that are no use as a hop now, and all that I know to be
-    /// dead.
+    /// The neighbouring ranks that are unusable as a hop now, and all ranks known here to be dead.
     fn useless(&self, view: &EpochView<I>, shape: &Shape, tried: &[I]) -> RankSet {
         let here = view.placement().rank;
         let is_usable = |rank: Rank| {
@@ -84,14 +82,13 @@ impl<I: Id> Context<'_, I> {
         beside.chain(self.dead_in(view)).collect()
     }
 
-    /// Who is called down, by rank. Who only does not answer to me is none of them.
+    /// The ranks of the peers that are called down. Silent peers are not among them.
     fn dead_in<'a>(&'a self, view: &'a EpochView<I>) -> impl Iterator<Item = Rank> + 'a {
         let down = self.peers.down();
         down.filter_map(|peer| view.roster().rank_of(peer))
     }
 
-    /// What a routed part tells of the dead: what it came with, and what is known
-    /// here.
+    /// The dead ranks that a routed part carries on: those it came with, and those known here.
     pub(in crate::relay::custody) fn dead_ranks(&self, duty: &Duty<I>) -> Vec<Rank> {
         let Some(view) = self.epochs.find(duty.key.epoch) else {
             return Vec::new();
@@ -102,7 +99,7 @@ impl<I: Id> Context<'_, I> {
         dead.iter().take(Part::MAX_DEAD).collect()
     }
 
-    /// Whether a part's head is none of my neighbours in the tree, nor a finger.
+    /// Whether the head of a part is neither a neighbour in the tree nor a finger of this node.
     pub(in crate::relay::custody) fn is_far(&self, duty: &Duty<I>, head: Rank) -> bool {
         let (Some(view), Some(layout)) = (self.epochs.find(duty.key.epoch), duty.layout()) else {
             return false;
@@ -116,16 +113,15 @@ impl<I: Id> Context<'_, I> {
         spans.iter().all(|span| self.head_of(duty, *span).is_some())
     }
 
-    /// Whether all spans can be handed to the peers at their starts without a
-    /// detour.
+    /// Whether all spans can be handed directly to the peers at their starts, without a detour.
     pub(in crate::relay::custody) fn reaches_heads(&self, duty: &Duty<I>, spans: &[Span]) -> bool {
         let is_silent = |peer: I| self.peers.is_silent(peer);
         let mut heads = spans.iter().map(|span| self.head_of(duty, *span));
         heads.all(|head| head.is_some_and(|head| !is_silent(head.peer)))
     }
 
-    /// The first rank of a span and its peer, if the span is not empty and the
-    /// peer is known.
+    /// The first rank of a span, with its peer. None if the span is empty, or the peer is unknown
+    /// or this node itself.
     pub(in crate::relay::custody) fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<Hop<I>> {
         if span.is_empty() {
             return None;
@@ -136,7 +132,7 @@ impl<I: Id> Context<'_, I> {
         Some(Hop { rank, peer }).filter(|_| peer != self.me)
     }
 
-    /// Whether a routed part would find another next hop for its first span.
+    /// Whether another next hop exists for the first span of a routed part, and may be tried.
     pub(in crate::relay::custody) fn has_detour(
         &self,
         duty: &Duty<I>,

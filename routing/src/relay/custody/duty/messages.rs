@@ -1,4 +1,4 @@
-//! What is said about a duty: copies and questions to its delegates, answers to its delegators.
+//! The messages about a duty: copies and questions to its delegates, answers to its delegators.
 
 use binomesh_overlay::Id;
 
@@ -9,7 +9,7 @@ use crate::relay::custody::delegation::Delegation;
 use crate::runs::Runs;
 
 impl<I: Id> Duty<I> {
-    /// What is asked with a delegation.
+    /// The errand that a delegation gives to its delegate.
     pub(in crate::relay::custody) fn errand_for(&self, delegation: &Delegation<I>) -> Errand<I> {
         Errand {
             id: self.key.id,
@@ -26,8 +26,7 @@ impl<I: Id> Duty<I> {
         named.map(|(_, name)| *name).collect()
     }
 
-    /// The ranks of the members that a part names, in the epoch in which the origin counted
-    /// them.
+    /// The ranks of the members that a part names, in the epoch in which the origin counted them.
     fn stood_of(&self, part: &Part) -> Option<Stood<I>> {
         let epoch = self.stood_in?;
         let spans = part.spans().iter();
@@ -36,7 +35,7 @@ impl<I: Id> Duty<I> {
         Some(Stood { epoch, ranks })
     }
 
-    /// The question how a delegation is.
+    /// The question about the state of a delegation.
     pub(in crate::relay::custody) fn question_for(&self, delegation: &Delegation<I>) -> Message<I> {
         let name = match &delegation.part {
             Part::Range(span) => self.name_at(span.start),
@@ -48,7 +47,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// The copy for a delegation.
+    /// The copy that a delegation sends.
     pub(in crate::relay::custody) fn packet_for(&self, delegation: &Delegation<I>) -> Packet<I> {
         Packet {
             header: Header {
@@ -68,7 +67,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Tell those who wait what is pending as of now.
+    /// Tell the waiting delegators which members are pending now.
     pub(in crate::relay::custody) fn report(&mut self, out: &mut Effects<I>) {
         self.told = self.pending_count();
         for (waiter, errand) in &self.waiters {
@@ -76,7 +75,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// Custody, with what is pending as of now.
+    /// Custody, with the members that are pending now.
     pub(in crate::relay::custody) fn custody_of(&self, errand: &Errand<I>) -> Message<I> {
         Message::Custody {
             errand: self.answer_to(errand),
@@ -84,7 +83,8 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// What an acknowledgement of this errand is about: all that the duty includes.
+    /// The errand that an acknowledgement repeats. A range is extended to all that the duty
+    /// includes.
     pub(in crate::relay::custody) fn answer_to(&self, errand: &Errand<I>) -> Errand<I> {
         let mut answer = errand.clone();
         if let Part::Range(span) = &mut answer.part {
@@ -94,8 +94,8 @@ impl<I: Id> Duty<I> {
         answer
     }
 
-    /// Remember who wants to know when it is done: of two questions of one peer
-    /// the larger or later.
+    /// Remember a delegator that waits for done. Two errands of one delegator become one: the
+    /// larger part and the later round.
     pub(in crate::relay::custody) fn enlist(&mut self, from: I, errand: Errand<I>) {
         let place = self.waiters.entry(from).or_insert_with(|| errand.clone());
         if let (Part::Range(old), Part::Range(new)) = (&place.part, &errand.part)
@@ -107,7 +107,7 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// What is not known to have delivered, coarsely if it is much.
+    /// The members not known to have delivered. Many short spans are merged into few wide ones.
     pub(in crate::relay::custody) fn pending(&self) -> Vec<Span> {
         let handed = self.delegations.values();
         let open = handed.flat_map(|handed| handed.pending.spans()).copied();

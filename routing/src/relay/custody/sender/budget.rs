@@ -1,11 +1,10 @@
-//! How many further tries are allowed: a token bucket counted in sends.
+//! A budget for further tries: a token bucket that counts sends.
 //!
-//! Without one for re-delegations mere overload, seen as lateness, multiplies
-//! itself (by 53 in a simulation); without one for searches the ranks
-//! of members that are not there do. There is no clock in it: 100 sends earn a
-//! fixed number of tries.
+//! Without a budget for re-delegations, mere overload looks like lateness and multiplies itself (by
+//! 53 in a simulation). Without a budget for searches, the ranks of absent members multiply
+//! searches. A budget has no clock: 100 sends earn a fixed number of tries.
 
-/// Tokens in hundredths of a try.
+/// The tokens of a budget, in hundredths of a try.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     tokens: u32,
@@ -16,7 +15,7 @@ pub(super) struct Budget {
 const PRICE: u32 = 100;
 
 impl Budget {
-    /// A full one: `burst` tries at most, `percent` more for each 100 sends.
+    /// A full budget: `burst` tries at most, and `percent` further ones for each 100 sends.
     pub(super) const fn full(burst: u32, percent: u32) -> Self {
         let most = burst.saturating_mul(PRICE);
         Self {
@@ -26,17 +25,17 @@ impl Budget {
         }
     }
 
-    /// One more try is allowed.
+    /// Allow one more try, within the burst.
     pub(super) fn grant(&mut self) {
         self.tokens = self.tokens.saturating_add(PRICE).min(self.most);
     }
 
-    /// A packet was sent.
+    /// A packet was sent: earn a share of a try.
     pub(super) fn earn(&mut self) {
         self.tokens = self.tokens.saturating_add(self.earned).min(self.most);
     }
 
-    /// Whether a try may happen now; it is paid for.
+    /// Whether a try may happen now. If so, it is paid for.
     pub(super) fn take(&mut self) -> bool {
         let paid = self.tokens.checked_sub(PRICE);
         self.tokens = paid.unwrap_or(self.tokens);

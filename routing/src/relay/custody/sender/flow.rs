@@ -1,10 +1,9 @@
-//! How much is on its way to each peer, and what waits until some of it is answered.
+//! The copies on their way to each peer, and those that wait until some are answered.
 //!
-//! A copy is on its way until its delegate answers it, or nobody wants an answer any more.
-//! Beyond a peer's window further first copies wait here, in order: so a slow or dead peer
-//! holds back its own copies alone, and what is queued for it is bounded. What was sent, or
-//! should have been, and got no answer in time is sent again whatever is on its way, so
-//! that a lost frame takes nobody's turn for ever.
+//! A copy is on its way until its delegate answers it, or its answer is not wanted any more. Beyond
+//! a peer's window further first copies wait here, in order. So a slow or dead peer holds back its
+//! own copies alone, and its queue is bounded. A copy without an answer in time is sent again even
+//! beyond the window, so that a lost frame blocks no queue for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use binomesh_overlay::Id;
 use super::super::duty::Duty;
 use super::Config;
 
-/// How many copies wait for one peer at most; of more none waits. A guess: more than a
+/// How many copies wait for one peer at most; a further copy is sent at once. A guess: more than a
 /// full window of an origin's packets.
 const MAX_WAITING: usize = 4096;
 
@@ -23,7 +22,7 @@ const MAX_WAITING: usize = 4096;
 pub(in crate::relay::custody) struct Copied {
     pub(in crate::relay::custody) duty: u64,
     pub(in crate::relay::custody) delegation: u64,
-    /// How many bytes of payload it has.
+    /// The bytes of its payload.
     pub(in crate::relay::custody) bytes: usize,
 }
 
@@ -42,15 +41,15 @@ impl Copied {
 struct Edge {
     /// Bytes of the delegations whose copies are on their way.
     on_its_way: BTreeMap<u64, u64>,
-    /// All of them together.
+    /// The sum of these bytes.
     bytes: u64,
     waiting: VecDeque<Copied>,
-    /// How many answers there were.
+    /// How many of its copies were answered or given up.
     answers: u64,
 }
 
 impl Edge {
-    /// One copy always fits.
+    /// Whether a copy of this size fits into the window. If no copy is on its way, one always fits.
     fn has_room(&self, bytes: usize, config: &Config) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes as u64) <= config.peer_window
     }
@@ -62,12 +61,12 @@ impl Edge {
     }
 }
 
-/// All edges with something on its way; at most `config.max_peers`, further ones have
-/// no window.
+/// The ways to all peers with a copy on its way or waiting; at most `config.max_peers`. Further
+/// peers have no window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Flow<I> {
     edges: BTreeMap<I, Edge>,
-    /// Peers for which something waits and something has been answered.
+    /// Peers with a waiting copy that have answered another one.
     freed: BTreeSet<I>,
 }
 
@@ -79,8 +78,8 @@ impl<I: Id> Flow<I> {
         }
     }
 
-    /// What a copy of so many bytes takes that is on its way to a peer, with all that
-    /// may be in front of it.
+    /// How long a copy of this size takes to its peer, with the copies in front of it. The copy
+    /// itself is on its way already.
     pub(super) fn transfer(&self, peer: I, bytes: usize, config: &Config) -> Duration {
         let own = bytes as u64;
         let all = self.edges.get(&peer).map_or(own, |edge| edge.bytes);
@@ -88,8 +87,8 @@ impl<I: Id> Flow<I> {
         time(own, config).saturating_add(in_front)
     }
 
-    /// Whether a first copy can go to `peer` now, and then it is on its way. If not it
-    /// waits.
+    /// Send a first copy to `peer` if there is room, or let it wait. Returns whether it is on its
+    /// way.
     pub(super) fn admit(&mut self, peer: I, copy: Copied, config: &Config) -> bool {
         let Some(edge) = self.edge(peer, config) else {
             return true;
@@ -107,31 +106,31 @@ impl<I: Id> Flow<I> {
         goes
     }
 
-    /// A copy goes to `peer` in any case.
+    /// Send a copy to `peer`, whether or not there is room.
     pub(super) fn force(&mut self, peer: I, copy: Copied, config: &Config) {
         if let Some(edge) = self.edge(peer, config) {
             edge.send(copy.delegation, copy.bytes);
         }
     }
 
-    /// A peer to whom more may go.
+    /// A peer to which further copies may go.
     pub(super) fn pop_freed(&mut self) -> Option<I> {
         self.freed.pop_first()
     }
 
-    /// The copy that waits first, and whether there is room for it.
+    /// The first waiting copy for a peer, and whether there is room for it.
     pub(super) fn front(&self, peer: I, config: &Config) -> Option<(Copied, bool)> {
         let edge = self.edges.get(&peer)?;
         let copy = *edge.waiting.front()?;
         Some((copy, edge.has_room(copy.bytes, config)))
     }
 
-    /// The copy that waits first waits no more.
+    /// Remove the first waiting copy for a peer.
     pub(super) fn pop_front(&mut self, peer: I) {
         self.change(peer, |edge| _ = edge.waiting.pop_front());
     }
 
-    /// The copy of this delegation has been answered, or no answer is wanted any more.
+    /// The copy of this delegation has been answered, or its answer is not wanted any more.
     pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
         let mut waits = false;
         self.change(peer, |edge| {
@@ -151,7 +150,8 @@ impl<I: Id> Flow<I> {
         self.edges.get(&peer).map_or(0, |edge| edge.bytes)
     }
 
-    /// How often this peer has answered while something waited for it.
+    /// How many copies to this peer were answered or given up since it last had none on its way and
+    /// none waiting.
     pub(super) fn answers(&self, peer: I) -> u64 {
         self.edges.get(&peer).map_or(0, |edge| edge.answers)
     }
@@ -172,7 +172,7 @@ impl<I: Id> Flow<I> {
     }
 }
 
-/// What so many bytes take on a link.
+/// The transfer time of this many bytes at `custody_bytes_per_second`.
 fn time(bytes: u64, config: &Config) -> Duration {
     let micros = bytes.saturating_mul(1_000_000);
     let rate = u64::from(config.custody_bytes_per_second);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_takes_its_time() {
+    fn the_wait_grows_with_the_copies_on_their_way() {
         let (config, second) = (config(), Duration::from_secs(1));
         let mut flow = Flow::new();
         let goes: Vec<bool> = (0..3)
@@ -216,14 +216,14 @@ mod tests {
         flow.on_answer(1, 1);
         flow.on_answer(1, 1);
         assert_eq!(flow.transfer(1, 500, &config), second / 2);
-        // A peer that answers nothing is not waited for much longer than others.
+        // The wait for a peer that answers nothing has a bound.
         (10..110).for_each(|number| flow.force(1, copy(number, 500), &config));
         let longest = second / 2 + config.custody_cap;
         assert_eq!(flow.transfer(1, 500, &config), longest);
     }
 
     #[test]
-    fn no_more_than_the_bound_wait_for_a_peer() {
+    fn the_copies_that_wait_for_a_peer_are_bounded() {
         let config = config();
         let mut flow = Flow::new();
         flow.force(1u32, copy(0, 1000), &config);

@@ -1,6 +1,6 @@
-//! Offers: nobody is sent a second copy unasked.
+//! Offers: no peer is sent a second copy unasked.
 //!
-//! The transitions are those of [`Phase`].
+//! [`Phase`] shows the transitions.
 
 use binomesh_overlay::Id;
 
@@ -11,8 +11,9 @@ use crate::relay::custody::delegation::{Copies, Delegation, Phase};
 use crate::relay::custody::duty::Duty;
 
 impl<I: Id> Sender<I> {
-    /// Who was asked has not got it. It is sent a copy; at once, unless it says so late, or
-    /// a copy was sent already, which a question overtakes.
+    /// A delegate says that it has no copy. It is sent one at once, with one exception: its answer
+    /// to an offer came late, and an earlier copy, or one by another way, may be as late. Then the
+    /// delegate is sent a copy when its timer fires again.
     pub(in crate::relay::custody) fn on_lacking(
         &mut self,
         duty: &mut Duty<I>,
@@ -31,7 +32,7 @@ impl<I: Id> Sender<I> {
         self.send_now(duty, delegation, cx);
     }
 
-    /// No more is asked: it is sent a copy.
+    /// Send a copy without a further question.
     pub(in crate::relay::custody) fn send_now(
         &mut self,
         duty: &mut Duty<I>,
@@ -44,13 +45,13 @@ impl<I: Id> Sender<I> {
         handed.phase = Phase::Sent;
         match handed.copies {
             Copies::None => self.send_first(duty, delegation, cx),
-            // One that was held has had its turn already.
+            // A held copy has had its turn already.
             Copies::Held | Copies::Sent => self.send(duty, delegation, cx),
         }
     }
 
-    /// Custody came late, but before anybody was sent what was taken from this delegate
-    /// meanwhile: it was offered, or held back. So it answers for that again.
+    /// Custody came late, but before other peers were sent the parts that were taken from this
+    /// delegate meanwhile: these were only offered or held. So the delegate answers for them again.
     pub(in crate::relay::custody) fn give_back(
         &mut self,
         duty: &mut Duty<I>,
@@ -99,8 +100,8 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// Ask whether it has come, since it may only be the answer that is missing or late;
-    /// who says no gets it once more.
+    /// Offer the copy again, since only the answer may be missing or late. If the delegate says no,
+    /// it is sent the copy once more.
     pub(in crate::relay::custody) fn repeat(
         &mut self,
         duty: &mut Duty<I>,
@@ -118,8 +119,8 @@ impl<I: Id> Sender<I> {
         duty.report(cx.out);
     }
 
-    /// Once more, and not when the timer fires: who has said no gets its copy, and who was
-    /// asked is asked as if for the first time.
+    /// Try a delegate again now, and not when its timer fires. If it has said no, it is sent a
+    /// copy. If it was asked, it is asked again, and its next answer counts as in time.
     pub(in crate::relay::custody) fn hurry(
         &mut self,
         duty: &mut Duty<I>,

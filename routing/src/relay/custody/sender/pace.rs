@@ -13,11 +13,11 @@ use binomesh_overlay::Id;
 
 use super::Config;
 
-/// The wait for custody per peer; peers at the floor are not stored.
+/// The wait for custody from each peer; peers at the floor are not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Pace<I> {
     waits: BTreeMap<I, Duration>,
-    /// The least wait of peers that are farther away than the floor.
+    /// The least wait for each peer whose two round trips take longer than the floor.
     least: BTreeMap<I, Duration>,
 }
 
@@ -29,7 +29,7 @@ impl<I: Id> Pace<I> {
         }
     }
 
-    /// The wait for custody of `peer` after `doublings` earlier failures.
+    /// The wait for custody from `peer` after `doublings` earlier failures.
     pub(super) fn wait(&self, peer: I, doublings: u32, config: &Config) -> Duration {
         let first = self.waits.get(&peer).copied();
         first
@@ -39,10 +39,9 @@ impl<I: Id> Pace<I> {
             .min(config.custody_cap)
     }
 
-    /// A message to `peer` and its answer take so long. Beyond
-    /// [`Config::max_peers`] peers it is forgotten.
+    /// Set the round-trip time to `peer`. Beyond [`Config::max_peers`] peers it is not remembered.
     pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
-        // Below the cap, so that doubling has room.
+        // Stays below the cap, so that doubling has room.
         let least = time.saturating_mul(2).min(config.custody_cap / 4);
         if least <= config.custody_floor {
             self.least.remove(&peer);
@@ -51,13 +50,13 @@ impl<I: Id> Pace<I> {
         }
     }
 
-    /// Custody was not there at the first timer, after `waited`. Of many that were
-    /// sent at once and are all late one counts: none was given the longer time.
+    /// Custody did not come before the first timer, which was armed for `waited`. If many copies
+    /// were sent at once and all are late, one counts, since none was given the longer time.
     pub(super) fn on_late(&mut self, peer: I, waited: Duration, config: &Config) {
         if waited < self.wait(peer, 0, config) {
             return;
         }
-        // Below the cap, so that doubling still has room.
+        // Stays below the cap, so that doubling still has room.
         let wait = self.wait(peer, 1, config).min(config.custody_cap / 4);
         if self.waits.len() < config.max_peers || self.waits.contains_key(&peer) {
             self.waits.insert(peer, wait.max(config.custody_floor));
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_late_within_two_round_trips() {
+    fn no_peer_is_late_within_two_round_trips() {
         let config = Config::default();
         let (mut pace, floor) = (Pace::new(), config.custody_floor);
         pace.on_round_trip(1u32, floor, &config);

@@ -1,9 +1,9 @@
-//! Copies of scheduled broadcasts, which leave a node a few at a time, whoever they go to.
+//! Copies of scheduled broadcasts, which leave a node a few at a time, to all peers together.
 //!
-//! They share the node's uplink. If all of them went at once, a copy that others wait for
-//! would queue behind many that nobody needs yet. So only a few are sent and unanswered at a
-//! time, and of those that wait the one with the first turn in the schedule goes next. Copies
-//! to a peer that is late with its answers take no room from the others.
+//! They share the node's uplink. If all of them were sent at once, an urgent copy would queue
+//! behind many that are not needed yet. So only a few copies are sent and unanswered at a time. Of
+//! the waiting copies the one with the first turn in the schedule goes next. Copies to a peer that
+//! is late with its answers take no room from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use binomesh_overlay::Id;
 use super::Config;
 use super::flow::Copied;
 
-/// How many copies wait at most; further ones go at once. A guess: as [`super::flow`] has it
-/// for one peer.
+/// How many copies wait at most; a further copy is sent at once. A guess: the same as
+/// [`super::flow`] has for one peer.
 const MAX_WAITING: usize = 4096;
 
 /// When a copy is due among those of one origin: `at` is the sequence of its message plus the
@@ -25,17 +25,17 @@ pub(in crate::relay::custody) struct Turn<I> {
     pub(in crate::relay::custody) at: u64,
 }
 
-/// By turn and delegation: to whom which copy goes.
+/// The waiting copies of one origin with their peers, by turn and delegation.
 type Queue<I> = BTreeMap<(u64, u64), (I, Copied)>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Uplink<I> {
     /// The delegations whose copies are on their way.
     on_its_way: BTreeSet<u64>,
-    /// What waits, for each origin.
+    /// The waiting copies of each origin.
     waiting: BTreeMap<I, Queue<I>>,
     count: usize,
-    /// Whose copy went last of those that waited: the origins take turns.
+    /// The origin whose waiting copy was sent last: the origins take turns.
     last: Option<I>,
     /// Peers that were late, until one of their copies is answered or given up.
     late: BTreeSet<I>,
@@ -54,7 +54,8 @@ impl<I: Id> Uplink<I> {
         }
     }
 
-    /// Whether a copy can go to `peer` now, and then it is on its way. If not it waits.
+    /// Send a copy to `peer` if there is room, or let it wait for its turn. Returns whether it is
+    /// on its way.
     pub(super) fn admit(&mut self, peer: I, copy: Copied, turn: Turn<I>, config: &Config) -> bool {
         let is_next = self.count == 0 && self.may_go(peer, config);
         let goes = is_next || self.is_full();
@@ -68,8 +69,8 @@ impl<I: Id> Uplink<I> {
         goes
     }
 
-    /// The copy whose turn it is, if there is room: it waits no more, and is on its way
-    /// unless [`Uplink::on_answer`] says otherwise.
+    /// The copy with the next turn, if there is room. It is on its way from now on, until
+    /// [`Uplink::on_answer`] removes it.
     pub(super) fn next(&mut self, config: &Config) -> Option<(I, Copied)> {
         let after = |last: I| self.waiting.keys().find(|origin| **origin > last);
         let next = self.last.and_then(after).or(self.waiting.keys().next());
@@ -91,7 +92,7 @@ impl<I: Id> Uplink<I> {
         Some((peer, copy))
     }
 
-    /// The copy of this delegation has been answered, or no answer is wanted any more.
+    /// The copy of this delegation has been answered, or its answer is not wanted any more.
     pub(super) fn on_answer(&mut self, peer: I, delegation: u64) {
         self.late.remove(&peer);
         self.answers += u64::from(self.on_its_way.remove(&delegation));
@@ -109,7 +110,7 @@ impl<I: Id> Uplink<I> {
         self.answers
     }
 
-    /// Whether so many wait that further copies go at once.
+    /// Whether the queue is full, so that a further copy is sent at once.
     pub(super) const fn is_full(&self) -> bool {
         self.count >= MAX_WAITING
     }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_on_their_way_and_whose_turn_is_first_goes_next() {
+    fn few_copies_are_on_their_way_and_the_first_turn_goes_next() {
         let mut uplink = Uplink::new();
         assert!(uplink.admit(1, copy(1), turn(7, 5), &CONFIG()));
         assert!(uplink.admit(2, copy(2), turn(7, 6), &CONFIG()));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_takes_no_room_until_it_answers() {
+    fn a_late_peer_takes_no_room_until_it_answers() {
         let (config, mut uplink) = (CONFIG(), Uplink::new());
         assert!(uplink.admit(1, copy(1), turn(7, 1), &config));
         assert!(uplink.admit(1, copy(2), turn(7, 2), &config));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_so_are_those_that_are_late() {
+    fn waiting_copies_and_late_peers_are_bounded() {
         let config = Config {
             max_peers: 1,
             ..CONFIG()

@@ -9,8 +9,8 @@ use crate::relay::{RankRun, Receipt, Unreached};
 use crate::runs::Runs;
 
 impl<I: Id> OpenMessage<I> {
-    /// The receipt as of now; what is outstanding is unconfirmed for `reason`,
-    /// or for what the last round says.
+    /// The receipt of the present state. Outstanding members are unconfirmed, for `reason`, or else
+    /// for the reason that the last round gave.
     pub(in crate::relay::origin) fn receipt(
         &self,
         reason: Option<Reason>,

@@ -1,4 +1,4 @@
-//! The rounds of a message: who has a turn in which, and what they bring.
+//! The rounds of a message: the turns of its members, and the results.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::packet::{Exception, Header, Reason, Span, State};
 use crate::runs::Runs;
 
 impl<I: Id> OpenMessage<I> {
-    /// Who of those left has a turn in the next round, of pairs (distance in the
-    /// newest epoch, mine). By name there is a bound, and of two that seem to stand
-    /// at one distance only the first can be meant: the others have their turn in
-    /// the rounds that follow, until everybody had one. A member to whom nobody found a way
-    /// waits until those that were behind it in its part were looked for.
+    /// Choose the outstanding members that have a turn in the next round. `left` has pairs of a
+    /// distance in the newest epoch and one in that of acceptance. A round by name has room for
+    /// `MAX_NAMES` members. Of two members that seem to stand at one distance only the first can be
+    /// meant. The others have their turn in the following rounds, until each had one. A member to
+    /// which no way was found waits until the members behind it in its part were searched for.
     pub(in crate::relay::origin) fn take_turns(
         &mut self,
         left: &[(u32, u32)],
@@ -45,12 +45,12 @@ impl<I: Id> OpenMessage<I> {
         issued
     }
 
-    /// Whether somebody has had no turn yet.
+    /// Whether a member has had no turn yet.
     pub(in crate::relay::origin) fn has_postponed(&self) -> bool {
         !self.postponed.is_empty()
     }
 
-    /// A round begins in an epoch; `issued` maps its distances to mine.
+    /// A round begins in an epoch; `issued` maps its distances to those of acceptance.
     pub(in crate::relay::origin) fn begin_round(
         &mut self,
         epoch: Epoch<I>,
@@ -62,8 +62,8 @@ impl<I: Id> OpenMessage<I> {
         self.issued_in = Some(epoch);
     }
 
-    /// A round is over, with these exceptions. A refusal ends the line, unless the message
-    /// is kept for the member's next life.
+    /// A round is over, with these exceptions. A refusal ends the line of its member, unless the
+    /// message is to be kept for the member's next life.
     pub(in crate::relay::origin) fn end_round(
         &mut self,
         epoch: Epoch<I>,

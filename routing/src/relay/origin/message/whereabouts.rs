@@ -1,28 +1,28 @@
-//! Where the members that a message is for stand now.
+//! The present places of the members that a message is for.
 
 use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::OpenMessage;
 use crate::relay::epochs::{EpochView, Epochs};
 
-/// Where a member that is left stands now.
+/// The present place of an outstanding member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::relay::origin) enum Whereabouts {
-    /// At this distance in the newest epoch.
+    /// The member stands at this distance in the newest epoch.
     At(u32),
-    /// No member of the newest epoch.
+    /// The peer is no member of the newest epoch.
     Absent,
-    /// Not to be found: the tables that would tell are gone, or wrong.
+    /// The member cannot be found: the tables that would tell its place are gone, or wrong.
     NotFound,
-    /// Not known yet.
+    /// The rank of the member is not known yet.
     Unknown,
-    /// Who that member is was not learned yet. It may never be: nobody tells the
-    /// rest of an old epoch's roster once the next one to ask has died.
+    /// The name of the member is not known yet. It may never be: once the next node to ask has
+    /// died, no other tells the rest of an old epoch's roster.
     Nameless,
 }
 
 impl<I: Id> OpenMessage<I> {
-    /// Who stands at a distance, or is meant there, if known.
+    /// The peer that stands at a distance, or is meant there, if known.
     pub(in crate::relay::origin) fn peer_at(&self, at: u32, epochs: &Epochs<I>) -> Option<I> {
         if let Some(beyond) = at.checked_sub(self.accepted.population.get()) {
             return self.awaited.get(beyond as usize).copied();
@@ -41,8 +41,8 @@ impl<I: Id> OpenMessage<I> {
         })
     }
 
-    /// Where the member at a distance stands in the newest epoch. Who is meant by name may
-    /// turn out to stand elsewhere than the roster had it at first.
+    /// The place of the member at a distance in the newest epoch. A member that is meant by name
+    /// may stand elsewhere than the roster had it at first.
     pub(in crate::relay::origin) fn whereabouts(
         &self,
         at: u32,
@@ -57,7 +57,7 @@ impl<I: Id> OpenMessage<I> {
             |view: &EpochView<I>| view.roster().is_kept() && !view.roster().is_complete();
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
-                // That is me: the name cannot be right.
+                // This node stands at that rank, so the name is wrong.
                 Some(rank) if rank == newest.placement().rank => Whereabouts::NotFound,
                 Some(rank) => Whereabouts::At(newest.distance_to(rank)),
                 None if newest.roster().is_complete() => Whereabouts::Absent,
@@ -69,8 +69,8 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// Where the newest roster has the member that is meant by name at a distance, unless the
-    /// own table has it there.
+    /// The distance at which the newest roster has a member that is meant by name, unless a finger
+    /// of this node has it at the former one.
     fn corrected(&self, at: u32, newest: &EpochView<I>) -> Option<u32> {
         let meant = *self.names.get(&at)?;
         let mine = newest.placement();
@@ -81,16 +81,16 @@ impl<I: Id> OpenMessage<I> {
         rank.map(|rank| newest.distance_to(rank))
     }
 
-    /// Where the member stood that is meant at a distance of the round that was issued
-    /// last; `None` if it is meant by its name alone.
+    /// The rank, in the epoch of acceptance, of the member that the last round meant at a distance.
+    /// `None` if that member is meant by its name alone.
     pub(in crate::relay::origin) fn stood_at(&self, issued: u32) -> Option<Rank> {
         let at = *self.issued.get(&issued)?;
         let is_by_rank = self.names.is_empty() && !self.is_awaited(at);
         is_by_rank.then(|| self.accepted.rank.ahead(at, self.accepted.population))
     }
 
-    /// The peer that the last round named at a distance says that it never held the rank
-    /// that the message was for.
+    /// The peer that the last round named at a distance says that it never held the rank for which
+    /// the message was meant.
     pub(in crate::relay::origin) fn misname(&mut self, epoch: Epoch<I>, issued: u32) {
         let is_current = self.issued_in == Some(epoch) && self.stood_at(issued).is_some();
         if let Some(at) = self.issued.get(&issued).filter(|_| is_current) {
