@@ -14,7 +14,7 @@ use super::home::Home;
 use crate::command::Failure;
 
 /// Messages that wait for the first writer, and how many are written at once.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// The most chunks that are read at once, of one datagram each.
 const CHUNKS: usize = 64;
 
@@ -45,14 +45,7 @@ impl Network {
         let mut below: Vec<Vec<SendStream>> = Vec::new();
         for (node, endpoint) in (0u32..).zip(&endpoints) {
             let children = (1..home.nodes()).filter(|child| parent(*child) == node);
-            let mut streams = Vec::new();
-            for _ in children {
-                let accepted = endpoint.accept().await;
-                let accepted = accepted.ok_or_else(|| Failure::run("an endpoint has closed"))?;
-                let connection = accepted.map_err(Failure::run)?;
-                streams.push(connection.open_uni().await.map_err(Failure::run)?);
-            }
-            below.push(streams);
+            below.push(accept(endpoint, children.count() as u32).await?);
         }
         let mut above: Vec<Option<Connection>> = endpoints.iter().map(|_| None).collect();
         while let Some(dial) = dials.join_next().await {
@@ -65,7 +58,11 @@ impl Network {
         let mut source = Some(source);
         for (above, below) in above.into_iter().zip(below) {
             match (above, source.take()) {
-                (Some(above), _) => _ = tasks.spawn(relay(above, below, arrivals.clone())),
+                (Some(above), _) => {
+                    let arrivals = arrivals.clone();
+                    let arrived = move |messages| arrivals.add(messages);
+                    tasks.spawn(relay(above, below, arrived));
+                }
                 (None, Some(source)) => _ = tasks.spawn(send(source, below)),
                 (None, None) => {}
             }
@@ -97,8 +94,20 @@ impl Network {
     }
 }
 
+/// A stream to each of so many that dial.
+pub(super) async fn accept(endpoint: &Bare, children: u32) -> Result<Vec<SendStream>, Failure> {
+    let mut streams = Vec::new();
+    for _ in 0..children {
+        let accepted = endpoint.accept().await;
+        let accepted = accepted.ok_or_else(|| Failure::run("an endpoint has closed"))?;
+        let connection = accepted.map_err(Failure::run)?;
+        streams.push(connection.open_uni().await.map_err(Failure::run)?);
+    }
+    Ok(streams)
+}
+
 /// What is queued, a length before each message.
-async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
+pub(super) async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
     let mut batch = Vec::with_capacity(BATCH);
     while source.recv_many(&mut batch, BATCH).await > 0 {
         let mut chunks = Vec::with_capacity(2 * batch.len());
@@ -113,7 +122,8 @@ async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
     }
 }
 
-async fn relay(above: Connection, mut below: Vec<SendStream>, arrivals: Arc<Arrivals>) {
+/// Pass on what comes from above, and tell how many messages are complete with it.
+pub(super) async fn relay(above: Connection, mut below: Vec<SendStream>, arrived: impl Fn(u64)) {
     let Ok(mut stream) = above.accept_uni().await else {
         return;
     };
@@ -124,7 +134,7 @@ async fn relay(above: Connection, mut below: Vec<SendStream>, arrivals: Arc<Arri
         }
         let whole: u64 = chunks.iter().map(|chunk| frames.take(chunk)).sum();
         if whole > 0 {
-            arrivals.add(whole);
+            arrived(whole);
         }
         if pass_on(&mut below, &chunks).await.is_err() {
             return;

@@ -29,9 +29,7 @@ pub(in crate::command) struct Network {
     links: usize,
     arrivals: Arc<Arrivals>,
     missed: Arc<AtomicU64>,
-    pending: VecDeque<PublishHandle>,
-    /// How many bytes they have at most; one always fits.
-    window_bytes: usize,
+    publisher: Publisher,
     tasks: JoinSet<()>,
     /// Held for as long as they are to be called.
     listeners: Vec<Listener>,
@@ -80,8 +78,7 @@ impl Network {
             links,
             arrivals,
             missed,
-            pending: VecDeque::new(),
-            window_bytes,
+            publisher: Publisher::new(window_bytes),
             tasks,
             listeners,
         })
@@ -103,6 +100,48 @@ impl Network {
 
     /// Send a message, when few enough are without a receipt.
     pub(in crate::command) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+        self.publisher.send(&self.nodes[0], payload).await
+    }
+
+    /// Wait until every message has its receipt.
+    pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
+        self.publisher.settle().await?;
+        match self.missed.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            missed => Err(Failure::Run(format!(
+                "a subscriber was too slow: {missed} messages were left out"
+            ))),
+        }
+    }
+
+    /// Stop all nodes.
+    pub(in crate::command) async fn stop(mut self) {
+        for node in &self.nodes {
+            node.shutdown().await;
+        }
+        self.listeners.clear();
+        self.tasks.shutdown().await;
+    }
+}
+
+/// Messages that have no receipt yet.
+pub(super) struct Publisher {
+    pending: VecDeque<PublishHandle>,
+    /// How many bytes they have at most; one always fits.
+    window_bytes: usize,
+}
+
+impl Publisher {
+    /// None so far, and at most [`WINDOW`] or so many bytes.
+    pub(super) const fn new(window_bytes: usize) -> Self {
+        Self {
+            pending: VecDeque::new(),
+            window_bytes,
+        }
+    }
+
+    /// Send a message, when few enough are without a receipt.
+    pub(super) async fn send(&mut self, node: &Node, payload: Bytes) -> Result<(), Failure> {
         let most = (self.window_bytes / payload.len().max(1)).clamp(1, WINDOW);
         while self.pending.len() >= most {
             self.await_receipt().await?;
@@ -110,22 +149,16 @@ impl Network {
         let options = SendOptions {
             ..SendOptions::default()
         };
-        self.pending
-            .push_back(self.nodes[0].publish(payload, options));
+        self.pending.push_back(node.publish(payload, options));
         Ok(())
     }
 
     /// Wait until every message has its receipt.
-    pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
+    pub(super) async fn settle(&mut self) -> Result<(), Failure> {
         while !self.pending.is_empty() {
             self.await_receipt().await?;
         }
-        match self.missed.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            missed => Err(Failure::Run(format!(
-                "a subscriber was too slow: {missed} messages were left out"
-            ))),
-        }
+        Ok(())
     }
 
     async fn await_receipt(&mut self) -> Result<(), Failure> {
@@ -140,15 +173,6 @@ impl Network {
                 receipt.unreached
             ))),
         }
-    }
-
-    /// Stop all nodes.
-    pub(in crate::command) async fn stop(mut self) {
-        for node in &self.nodes {
-            node.shutdown().await;
-        }
-        self.listeners.clear();
-        self.tasks.shutdown().await;
     }
 }
 
