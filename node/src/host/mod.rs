@@ -239,10 +239,6 @@ impl Host {
                 () = stopped.as_mut() => break Ended::Asked,
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
-                // The tasks of the connection go first.
-                () = clock.arrival(), if self.peer.overlay().awaits_acknowledgement() => {
-                    tokio::task::yield_now().await;
-                }
             }
         };
         // What nobody has asked for yet.

@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use slab::Slab;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::executor::Executor;
@@ -70,8 +69,6 @@ impl Drop for Running {
 struct Inner {
     alarm: Alarm,
     list: Mutex<List>,
-    /// Told by the sockets whenever something has come.
-    arrivals: Arc<Notify>,
 }
 
 /// Of one timer. Nobody is woken twice for the same time.
@@ -137,7 +134,6 @@ impl Clock {
         let inner = Arc::new(Inner {
             alarm: Alarm::new()?,
             list: Mutex::default(),
-            arrivals: Arc::default(),
         });
         let ringing = inner.clone();
         let driver = tokio::spawn(async move {
@@ -170,11 +166,6 @@ impl Clock {
         }
     }
 
-    /// Wait until a packet comes, from whomever. What is in it is told by those that it
-    /// is for, and they come to it later.
-    pub async fn arrival(&self) {
-        self.0.inner.arrivals.notified().await;
-    }
 }
 
 impl fmt::Debug for Clock {
@@ -357,8 +348,7 @@ impl Runtime for Clock {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        let arrivals = self.0.inner.arrivals.clone();
-        Ok(Arc::new(Socket::new(socket, arrivals)?))
+        Ok(Arc::new(Socket::new(socket)?))
     }
 
     fn now(&self) -> Instant {

@@ -20,7 +20,6 @@ use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
 
 use super::catalogue;
 
@@ -43,8 +42,6 @@ pub(super) struct Socket {
     is_full: AtomicBool,
     /// How many trains are read next.
     lot: AtomicUsize,
-    /// Who waits for anything to come.
-    arrivals: Arc<Notify>,
     room_waits: Counter,
     blind_waits: Counter,
 }
@@ -52,13 +49,12 @@ pub(super) struct Socket {
 impl Socket {
     /// Must be called within a tokio runtime. Metrics go to the recorder that is
     /// current here and now.
-    pub(super) fn new(socket: UdpSocket, arrivals: Arc<Notify>) -> io::Result<Self> {
+    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
             socket: watched(socket, Interest::READABLE)?,
             is_full: AtomicBool::new(false),
             lot: AtomicUsize::new(FEW),
-            arrivals,
             room_waits: catalogue::ROOM_WAITS.get(),
             blind_waits: catalogue::BLIND_WAITS.get(),
         })
@@ -150,7 +146,6 @@ impl AsyncUdpSocket for Socket {
                     let next = lot_after(room, &meta[..count]);
                     self.lot.store(next, Ordering::Relaxed);
                 }
-                self.arrivals.notify_waiters();
                 return Poll::Ready(received);
             }
         }
@@ -212,7 +207,7 @@ mod tests {
 
     fn loopback() -> Arc<Socket> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        Arc::new(Socket::new(socket, Arc::default()).unwrap())
+        Arc::new(Socket::new(socket).unwrap())
     }
 
     async fn received(socket: &Socket) -> Vec<u8> {
@@ -337,23 +332,6 @@ mod tests {
         }
         drop(all_came);
         sender.join().unwrap();
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_an_arrival_is_told_of_any() {
-        let arrivals = Arc::<Notify>::default();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (here, there) = (Socket::new(socket, arrivals.clone()).unwrap(), loopback());
-        for _ in 0..2 {
-            let mut told = std::pin::pin!(arrivals.notified());
-            let now = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
-            assert!(now.is_pending());
-            let transmit = to(here.local_addr().unwrap(), b"word");
-            there.try_send(&transmit).unwrap();
-            received(&here).await;
-            let now = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await;
-            assert!(now.is_ready());
-        }
     }
 
     #[tokio::test]
