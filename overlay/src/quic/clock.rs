@@ -22,13 +22,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::executor::Executor;
-use super::socket::Socket;
 use alarm::Alarm;
 
 /// The alarm is put off at most this often, so that timers that move with each packet
@@ -337,7 +336,7 @@ impl AsyncTimer for Sleep {
     }
 }
 
-/// quinn over tokio, but for its timers and sockets.
+/// quinn over tokio, but for its timers.
 impl Runtime for Clock {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
         Box::pin(self.sleep_until(deadline))
@@ -348,7 +347,7 @@ impl Runtime for Clock {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket::new(socket)?))
+        TokioRuntime.wrap_udp_socket(socket)
     }
 
     fn now(&self) -> Instant {

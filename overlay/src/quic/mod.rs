@@ -57,7 +57,6 @@ pub mod registry;
 mod room;
 mod seam;
 mod shared;
-mod socket;
 mod stream;
 mod table;
 mod terms;
