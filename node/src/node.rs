@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{BindError, Clock, Executor, NotaryError};
+use binomesh_overlay::quic::{BindError, Clock, NotaryError};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -141,8 +141,6 @@ pub(crate) struct Seat {
 pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
-    /// Runs it.
-    pub(crate) executor: Executor,
     /// The clock of the loop.
     pub(crate) clock: Clock,
     /// The loop.
@@ -202,7 +200,7 @@ impl Node {
         #[cfg(feature = "push")]
         let push_counts = recording(recorder.as_ref(), PushCounts::of_this_node);
         let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();
-        opened.executor.spawn(async move {
+        tokio::spawn(async move {
             let ended = run.await.unwrap_or(Ended::Panicked);
             ended_sender.send_replace(Some(ended));
         });

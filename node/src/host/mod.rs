@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use binomesh_overlay::quic::{
     DialError, DownReason, Events, ListId, ListIssuer, Notary, PlainClass, Transport,
-    TransportEvent, others_first,
+    TransportEvent,
 };
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -71,8 +71,8 @@ const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
 /// After so many turns the node's other tasks have theirs, though there be more to do:
-/// commands come from other threads. Sooner, all other nodes of the process would go first
-/// too often: with 64 in one, custody came late, and 2 % more was sent again.
+/// commands come from other threads. Sooner, those of all other nodes on this thread would
+/// go first too often.
 const TURNS: u32 = 16;
 /// Round trips below this matter to nobody: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
@@ -178,7 +178,7 @@ impl Host {
         let ended = loop {
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(TURNS) {
-                others_first().await;
+                tokio::task::yield_now().await;
                 if stop.is_cancelled() {
                     break Ended::Asked;
                 }

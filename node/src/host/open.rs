@@ -57,7 +57,6 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         metrics: told(&config),
         boot: state.boot,
         node_secret: state.secret,
-        is_spread: config.threads > 1,
         limits: limits(&config),
     };
     let (transport, events) = Transport::bind(transport).map_err(failed_bind)?;
@@ -126,11 +125,9 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         config,
     };
     let clock = host.transport.clock().clone();
-    let executor = host.transport.executor().clone();
     let run = Box::pin(host.run(events, commands, stop));
     Ok(Opened {
         address,
-        executor,
         clock,
         run,
     })

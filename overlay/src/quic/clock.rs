@@ -27,7 +27,6 @@ use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use super::executor::Executor;
 use alarm::Alarm;
 
 /// The alarm is put off at most this often, so that timers that move with each packet
@@ -56,7 +55,7 @@ struct Running {
     inner: Arc<Inner>,
     driver: AbortHandle,
     /// Of the connections that have their timers here.
-    executor: Executor,
+    runtime: Handle,
 }
 
 impl Drop for Running {
@@ -125,11 +124,6 @@ impl List {
 impl Clock {
     /// A clock. Must be called within a tokio runtime, which drives it.
     pub fn start() -> io::Result<Self> {
-        Self::start_on(Executor::spread(&Handle::current()))
-    }
-
-    /// The same, whose connections run on `executor`.
-    pub fn start_on(executor: Executor) -> io::Result<Self> {
         let inner = Arc::new(Inner {
             alarm: Alarm::new()?,
             list: Mutex::default(),
@@ -144,7 +138,7 @@ impl Clock {
         Ok(Self(Arc::new(Running {
             inner,
             driver: driver.abort_handle(),
-            executor,
+            runtime: Handle::current(),
         })))
     }
 
@@ -164,7 +158,6 @@ impl Clock {
             listed: None,
         }
     }
-
 }
 
 impl fmt::Debug for Clock {
@@ -343,7 +336,7 @@ impl Runtime for Clock {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.0.executor.spawn(future);
+        self.0.runtime.spawn(future);
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {

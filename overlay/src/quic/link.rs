@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,6 @@ use super::buffers;
 use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::events::Order;
-use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
@@ -74,7 +74,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
     let (heard, hearing) = mpsc::channel(4);
-    let mut helpers: Group<()> = Group::new(&shared.executor);
+    let mut helpers = JoinSet::new();
     helpers.spawn(listen(hear, heard));
     let mut watch = Watch {
         shared: shared.clone(),
@@ -85,8 +85,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         questions,
         asked: BTreeMap::new(),
         own,
-        readers: Group::new(&shared.executor),
-        writers: Group::new(&shared.executor),
+        readers: JoinSet::new(),
+        writers: JoinSet::new(),
         farewell: Parting::default(),
         refused: None,
         drain: None,
@@ -222,8 +222,8 @@ struct Watch {
     /// Those who wait for the peer's answer; at most [`MAX_QUESTIONS`].
     asked: BTreeMap<Fingerprint, oneshot::Sender<bool>>,
     own: watch::Receiver<Own>,
-    readers: Group<Result<(), ReadFailure>>,
-    writers: Group<u64>,
+    readers: JoinSet<Result<(), ReadFailure>>,
+    writers: JoinSet<u64>,
     farewell: Parting,
     refused: Option<RefusedFrame>,
     drain: Option<Drain>,
@@ -279,7 +279,7 @@ impl Watch {
                 Some(written) = self.writers.join_next() => {
                     match written {
                         Ok(streams) => self.farewell.streams_written += streams,
-                        Err(Panicked) => self.on_panic(),
+                        Err(_) => self.on_panic(),
                     }
                 }
                 Ok(stream) = connection.accept_uni() => {
@@ -401,12 +401,12 @@ impl Watch {
         }
     }
 
-    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, Panicked>) {
+    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, JoinError>) {
         match end {
             Ok(Ok(())) => self.farewell.streams_read += 1,
             Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
             Ok(Err(ReadFailure::Gone)) => {}
-            Err(Panicked) => self.on_panic(),
+            Err(_) => self.on_panic(),
         }
     }
 

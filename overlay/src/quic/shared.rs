@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{ClientConfig, Endpoint, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,6 @@ use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
 use super::events::{Order, Telling};
-use super::executor::Executor;
 use super::frame::PlainClass;
 use super::handshake;
 use super::identity::Identity;
@@ -71,7 +71,8 @@ pub(super) struct Shared {
     /// When the transport began.
     pub(super) begun: std::time::Instant,
     pub(super) tasks: TaskTracker,
-    pub(super) executor: Executor,
+    /// Runs them all.
+    pub(super) runtime: Handle,
     pub(super) events: Telling,
 }
 
@@ -135,7 +136,7 @@ impl Shared {
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.executor.spawn(self.tasks.track_future(task));
+        self.tasks.spawn_on(task, &self.runtime);
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {

@@ -16,7 +16,6 @@ use super::book::{ADDRESSES_MAX, Book, Contact, NAME_MAX, is_dialable};
 use super::clock::Clock;
 use super::close::CloseCode;
 use super::events::{Events, events};
-use super::executor::Executor;
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
@@ -62,11 +61,7 @@ impl Transport {
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
-        let executor = match config.is_spread {
-            true => Executor::spread(&runtime),
-            false => Executor::together(&runtime),
-        };
-        let clock = Clock::start_on(executor.clone()).map_err(BindError::Clock)?;
+        let clock = Clock::start().map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
             endpoint::bind(
@@ -124,7 +119,7 @@ impl Transport {
             resolver: Resolver::default(),
             begun: clock.now(),
             clock,
-            executor,
+            runtime,
             events,
             metrics,
             limits,
@@ -132,7 +127,7 @@ impl Transport {
         for endpoint in &shared.endpoints {
             // Not tracked: it ends with the endpoint, so that nobody waits for it.
             let accepting = accept::accept(shared.clone(), endpoint.clone());
-            shared.executor.spawn(accepting);
+            shared.runtime.spawn(accepting);
         }
         // The advertised addresses that are there now may be gone at the first beat.
         shared.look_at_addresses();
@@ -148,11 +143,6 @@ impl Transport {
     /// The clock of its timers, for those of the host.
     pub fn clock(&self) -> &Clock {
         &self.shared().clock
-    }
-
-    /// Runs its tasks, and can run the host's.
-    pub fn executor(&self) -> &Executor {
-        &self.shared().executor
     }
 
     /// This node's name.
@@ -505,7 +495,6 @@ mod tests {
             metrics: None,
             boot: 1,
             node_secret: [7; 32],
-            is_spread: false,
             limits: Limits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");
