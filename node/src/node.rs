@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::{BindError, Clock, NotaryError};
+use binomesh_overlay::quic::{BindError, NotaryError};
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -45,7 +45,6 @@ struct Shared {
     boot: Arc<AtomicU64>,
     address: SocketAddr,
     #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin API's"))]
-    clock: Clock,
     max_payload_bytes: usize,
     commands: mpsc::Sender<Command>,
     placement: watch::Receiver<Option<PlacementView>>,
@@ -141,8 +140,6 @@ pub(crate) struct Seat {
 pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
-    /// The clock of the loop.
-    pub(crate) clock: Clock,
     /// The loop.
     pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }
@@ -209,7 +206,6 @@ impl Node {
             id,
             boot,
             address: opened.address,
-            clock: opened.clock,
             max_payload_bytes,
             commands,
             placement,
@@ -243,12 +239,6 @@ impl Node {
     /// The address that it tells others.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
-    }
-
-    /// The clock of its timers.
-    #[cfg(feature = "admin")]
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.shared.clock
     }
 
     /// The longest payload that it accepts.

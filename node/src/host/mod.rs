@@ -39,7 +39,7 @@ use binomesh_overlay::quic::{
 };
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue;
@@ -172,8 +172,7 @@ impl Host {
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
         let mut stopped = pin!(stop.cancelled());
-        let clock = self.transport.clock().clone();
-        let mut alarm = clock.sleep_until(stats_due.into_std());
+        let mut alarm = pin!(sleep_until(stats_due));
         let mut turns = 0_u32;
         let ended = loop {
             turns = turns.wrapping_add(1);
@@ -213,7 +212,10 @@ impl Host {
                 break Ended::Asked;
             }
             self.attend_look();
-            alarm.reset(self.next_wake(stats_due).into_std());
+            let wake = self.next_wake(stats_due);
+            if alarm.deadline() != wake {
+                alarm.as_mut().reset(wake);
+            }
             tokio::select! {
                 biased;
                 event = events.recv() => match event {

@@ -124,13 +124,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         ends: None,
         config,
     };
-    let clock = host.transport.clock().clone();
     let run = Box::pin(host.run(events, commands, stop));
-    Ok(Opened {
-        address,
-        clock,
-        run,
-    })
+    Ok(Opened { address, run })
 }
 
 fn failed_bind(error: BindError) -> StartError {

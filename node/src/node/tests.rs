@@ -28,7 +28,6 @@ where
         let run = run(seat);
         Ok(Opened {
             address: ([127, 0, 0, 1], 7400).into(),
-            clock: Clock::start().unwrap(),
             run: Box::pin(async move {
                 run.await;
                 Ended::Asked

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 
 use quinn::{Connection, Endpoint, VarInt};
 
-use super::clock::Clock;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::tls::{self, SERVER_NAME};
@@ -35,9 +34,8 @@ impl Bare {
         limits: &Limits,
     ) -> Result<Self, BindError> {
         let tls = tls::configs(identity)?;
-        let clock = Clock::start().map_err(BindError::Clock)?;
         let metrics = Metrics::new();
-        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &metrics, &clock)?;
+        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &metrics)?;
         endpoint.set_default_client_config(endpoint::client(&tls, limits)?);
         Ok(Self(endpoint))
     }

@@ -6,6 +6,7 @@
 //! nobody closes before both have read all of them, or time is up.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,12 +14,11 @@ use std::time::Duration;
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
 use super::buffers;
-use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::events::Order;
 use super::frame::{PlainClass, RefusedFrame};
@@ -240,12 +240,11 @@ impl Watch {
             // It drains from the start.
             drain.mark_changed();
         }
-        let clock = &self.shared.clock.clone();
-        let mut expiry = clock.sleep_until(self.link.expires.into_std());
-        let mut own_expiry = self.own_expiry();
-        let mut round = self.shared.next_round();
+        let mut expiry = pin!(sleep_until(self.link.expires));
+        let mut own_expiry = pin!(self.own_expiry());
+        let mut round = pin!(self.shared.next_round());
         loop {
-            let overdue = overdue(clock, self.drain.as_ref());
+            let overdue = overdue(self.drain.as_ref());
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
@@ -273,7 +272,7 @@ impl Watch {
                 Some(question) = self.questions.recv() => self.on_question(question).await,
                 Ok(()) = self.own.changed() => {
                     self.on_own_change().await;
-                    own_expiry = self.own_expiry();
+                    own_expiry.set(self.own_expiry());
                 }
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
@@ -294,7 +293,7 @@ impl Watch {
                 () = link.probe.notified() => self.say(Greeting::Needed(self.need.said)).await,
                 () = &mut round => {
                     self.on_round().await;
-                    round = self.shared.next_round();
+                    round.set(self.shared.next_round());
                 }
             }
             if self.part().await {
@@ -309,7 +308,7 @@ impl Watch {
     fn own_expiry(&self) -> Sleep {
         let left = valid_for(&self.own.borrow().chain);
         let until = self.shared.now() + left + OWN_GRACE;
-        self.shared.clock.sleep_until(until.into_std())
+        sleep_until(until)
     }
 
     fn on_drain(&mut self) {
@@ -500,9 +499,9 @@ impl Watch {
     }
 }
 
-async fn overdue(clock: &Clock, drain: Option<&Drain>) {
+async fn overdue(drain: Option<&Drain>) {
     match drain {
-        Some(drain) => clock.sleep_until(drain.look.into_std()).await,
+        Some(drain) => sleep_until(drain.look).await,
         None => std::future::pending().await,
     }
 }

@@ -30,7 +30,6 @@ mod book;
 mod buffers;
 pub mod catalogue;
 mod choice;
-mod clock;
 mod close;
 mod dial;
 mod endpoint;
@@ -67,7 +66,6 @@ mod words;
 
 pub use book::{ADDRESSES_MAX, Contact, NAME_MAX};
 pub use choice::Direction;
-pub use clock::{Clock, Sleep};
 pub use close::{DialError, DownReason};
 pub use events::Events;
 pub use frame::{Class, Frame, Merge, PlainClass, RefusedFrame, SlotKey};

@@ -133,9 +133,6 @@ pub enum BindError {
     /// Lives cannot be signed and judged.
     #[error("signatures of lives: {0}")]
     Notary(#[from] super::NotaryError),
-    /// The operating system gives no timer.
-    #[error("cannot make a timer: {0}")]
-    Clock(std::io::Error),
     /// Not called within a tokio runtime.
     #[error("no tokio runtime")]
     NoRuntime,

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quinn::{ClientConfig, Endpoint, Runtime};
+use quinn::{ClientConfig, Endpoint};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,7 +16,6 @@ use super::addresses::OwnAddresses;
 use super::advertised::Advertised;
 use super::book::{Book, Contact};
 use super::choice::Direction;
-use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
@@ -67,9 +66,8 @@ pub(super) struct Shared {
     /// Nothing new from now on: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
-    pub(super) clock: Clock,
     /// When the transport began.
-    pub(super) begun: std::time::Instant,
+    pub(super) begun: Instant,
     pub(super) tasks: TaskTracker,
     /// Runs them all.
     pub(super) runtime: Handle,
@@ -218,13 +216,11 @@ impl Shared {
     /// When all links are looked at next. All at once: each by itself would wake an
     /// idle process once a link.
     pub(super) fn next_round(&self) -> Sleep {
-        let (age, period) = (
-            self.clock.now().duration_since(self.begun),
-            self.limits.link_idle / 2,
-        );
+        let age = self.now().duration_since(self.begun);
+        let period = self.limits.link_idle / 2;
         let into = age.as_nanos() % period.as_nanos().max(1);
         let left = period - Duration::from_nanos(u64::try_from(into).unwrap_or(0));
-        self.clock.sleep(left)
+        sleep(left)
     }
 
     /// The longest body of a class.
@@ -258,12 +254,8 @@ impl Shared {
             .or_else(|| endpoints.find(|endpoint| reaches(endpoint, false)))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a link's age and the deadline of its drain are wall time"
-    )]
     pub(super) fn now(&self) -> Instant {
-        Instant::now()
+        now()
     }
 
     /// Begin nothing new from now on.
@@ -286,4 +278,12 @@ impl Shared {
             endpoint.close(code, b"stopping");
         }
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a link's age and the deadline of its drain are wall time"
+)]
+pub(super) fn now() -> Instant {
+    Instant::now()
 }

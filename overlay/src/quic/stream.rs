@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -10,12 +11,12 @@ use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
 use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
 use super::buffers;
-use super::clock::Sleep;
 use super::events::Order;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
@@ -267,7 +268,7 @@ fn failure(error: io::Error) -> ReadFailure {
 struct Held {
     _permit: SharePermit,
     /// When it is looked whether others wait for it.
-    end: Sleep,
+    end: Pin<Box<Sleep>>,
     /// They did when it was looked last.
     was_wanted: bool,
 }
@@ -354,7 +355,7 @@ impl Reader {
         let limit = self.shared.limits.assembly_time(bytes);
         let hold = |permit| Held {
             _permit: permit,
-            end: self.shared.clock.sleep(limit),
+            end: Box::pin(sleep(limit)),
             was_wanted: false,
         };
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
@@ -366,7 +367,7 @@ impl Reader {
         if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {
             return Err(RefusedFrame::Overdue.into());
         }
-        held.end = self.shared.clock.sleep(self.shared.limits.assembly_timeout);
+        held.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quinn::{Endpoint, Runtime};
+use quinn::Endpoint;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,6 @@ use tokio_util::task::TaskTracker;
 
 use super::advertised::Advertised;
 use super::book::{ADDRESSES_MAX, Book, Contact, NAME_MAX, is_dialable};
-use super::clock::Clock;
 use super::close::CloseCode;
 use super::events::{Events, events};
 use super::frame::Frame;
@@ -27,7 +26,7 @@ use super::metrics_address::MetricsWord;
 use super::peer::{Link, Peer};
 use super::queue::Full;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
-use super::shared::Shared;
+use super::shared::{self, Shared};
 use super::table::Table;
 use super::{accept, beat, endpoint, handshake, tls};
 use crate::PeerId;
@@ -61,17 +60,9 @@ impl Transport {
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
-        let clock = Clock::start().map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
-            endpoint::bind(
-                *address,
-                &config.node_secret,
-                &tls,
-                &limits,
-                &metrics,
-                &clock,
-            )
+            endpoint::bind(*address, &config.node_secret, &tls, &limits, &metrics)
         };
         let endpoints = config
             .bind
@@ -117,8 +108,7 @@ impl Transport {
             advertised,
             metrics_at: config.metrics,
             resolver: Resolver::default(),
-            begun: clock.now(),
-            clock,
+            begun: shared::now(),
             runtime,
             events,
             metrics,
@@ -138,11 +128,6 @@ impl Transport {
     /// This node's id.
     pub fn id(&self) -> PeerId {
         self.shared().me
-    }
-
-    /// The clock of its timers, for those of the host.
-    pub fn clock(&self) -> &Clock {
-        &self.shared().clock
     }
 
     /// This node's name.
