@@ -147,6 +147,9 @@ pub(crate) struct Opened {
 impl Node {
     /// Start a node on the current tokio runtime. Its metrics go to the
     /// process's recorder, if there is one.
+    ///
+    /// A process with many nodes best has a runtime of one thread for each core, and starts
+    /// each node within one of them: all tasks of a node then run on one thread.
     pub fn start(config: NodeConfig) -> Result<Self, StartError> {
         Self::start_inner(config, None)
     }

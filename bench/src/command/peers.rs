@@ -6,8 +6,8 @@
 //!   ours    a cluster, broadcasts with receipts, to a listener on each node
 //! ```
 //!
-//! All nodes of a system are in this process, on one runtime, with the same transport
-//! settings. They take turns with each workload, in the other order in each other repeat,
+//! All nodes of a system are in this process, shared out among one runtime of one thread for
+//! each core, with the same transport settings; messages are sent from a thread of their own. They take turns with each workload, in the other order in each other repeat,
 //! and a ratio is that of neighbours: so a machine whose pace changes meets each alike.
 
 mod arrivals;
@@ -20,6 +20,7 @@ mod instructions;
 mod measure;
 pub(super) mod ours;
 mod processes;
+mod runtimes;
 mod stretches;
 
 use binomesh::Profile;
@@ -206,7 +207,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().map_err(Failure::run)
 }
 

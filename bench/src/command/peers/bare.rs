@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::home::Home;
+use super::runtimes::Runtimes;
 use crate::command::Failure;
 
 /// Messages that wait for the first writer, and how many are written at once.
@@ -24,14 +25,18 @@ pub(super) struct Network {
     queue: mpsc::Sender<Bytes>,
     arrivals: Arc<Arrivals>,
     tasks: JoinSet<()>,
+    /// Dropped last.
+    runtimes: Runtimes,
 }
 
 impl Network {
     /// Connect all nodes, each to its parent.
     pub(super) async fn form(home: &Home, parent: fn(u32) -> u32) -> Result<Self, Failure> {
+        let runtimes = Runtimes::start()?;
         let mut endpoints = Vec::new();
         for node in 0..home.nodes() {
             let any = ([127, 0, 0, 1], 0).into();
+            let _inside = runtimes.of(node).enter();
             let bare = Bare::bind(any, &home.identity(node)?, &home.limits());
             endpoints.push(bare.map_err(Failure::run)?);
         }
@@ -56,14 +61,15 @@ impl Network {
         let (queue, source) = mpsc::channel(BATCH);
         let mut tasks = JoinSet::new();
         let mut source = Some(source);
-        for (above, below) in above.into_iter().zip(below) {
+        for ((node, above), below) in (0u32..).zip(above).zip(below) {
+            let runtime = runtimes.of(node);
             match (above, source.take()) {
                 (Some(above), _) => {
                     let arrivals = arrivals.clone();
                     let arrived = move |messages| arrivals.add(messages);
-                    tasks.spawn(relay(above, below, arrived));
+                    tasks.spawn_on(relay(above, below, arrived), runtime);
                 }
-                (None, Some(source)) => _ = tasks.spawn(send(source, below)),
+                (None, Some(source)) => _ = tasks.spawn_on(send(source, below), runtime),
                 (None, None) => {}
             }
         }
@@ -72,6 +78,7 @@ impl Network {
             queue,
             arrivals,
             tasks,
+            runtimes,
         })
     }
 
@@ -91,6 +98,7 @@ impl Network {
         for endpoint in &self.endpoints {
             endpoint.close().await;
         }
+        drop(self.runtimes);
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::home::{Home, name};
+use super::runtimes::Runtimes;
 use crate::command::Failure;
 
 /// How many messages are without a receipt at once.
@@ -33,6 +34,8 @@ pub(in crate::command) struct Network {
     tasks: JoinSet<()>,
     /// Held for as long as they are to be called.
     listeners: Vec<Listener>,
+    /// Dropped last.
+    runtimes: Runtimes,
 }
 
 impl Network {
@@ -43,6 +46,7 @@ impl Network {
         window_bytes: usize,
         is_queued: bool,
     ) -> Result<Self, Failure> {
+        let runtimes = Runtimes::start()?;
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
             let mut config = home.config(node);
@@ -51,6 +55,7 @@ impl Network {
                 let parent = format!("{}@{address}", name(above)).parse();
                 config.parent = Some(parent.map_err(Failure::run)?);
             }
+            let _inside = runtimes.of(node).enter();
             nodes.push(Node::start(config).map_err(Failure::run)?);
         }
         let arrivals = Arc::new(Arrivals::new());
@@ -64,7 +69,8 @@ impl Network {
                 if is_queued {
                     let subscription = node.subscribe_bounded(filter, CAPACITY).await;
                     let subscription = subscription.map_err(Failure::run)?;
-                    tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
+                    let taking = take(subscription, arrivals.clone(), missed.clone());
+                    tasks.spawn_on(taking, runtimes.of(number as u32));
                 } else {
                     let arrivals = arrivals.clone();
                     let listener = node.listen(filter, move |_| arrivals.add(1)).await;
@@ -81,6 +87,7 @@ impl Network {
             publisher: Publisher::new(window_bytes),
             tasks,
             listeners,
+            runtimes,
         })
     }
 
@@ -121,6 +128,7 @@ impl Network {
         }
         self.listeners.clear();
         self.tasks.shutdown().await;
+        drop(self.runtimes);
     }
 }
 
