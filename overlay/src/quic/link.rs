@@ -18,7 +18,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
-use super::buffers;
 use super::close::{CloseCode, DownReason};
 use super::events::Order;
 use super::frame::{PlainClass, RefusedFrame};
@@ -433,7 +432,7 @@ impl Watch {
         let needed = self.peer.is_needed() || !(quiet && self.need.quiet);
         (self.need.frames, self.need.quiet) = (frames, quiet);
         if quiet {
-            buffers::all().clear();
+            self.shared.buffers.clear();
         }
         if needed != self.need.said {
             self.need.said = needed;

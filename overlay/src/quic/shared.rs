@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::addresses::OwnAddresses;
 use super::advertised::Advertised;
 use super::book::{Book, Contact};
+use super::buffers::Buffers;
 use super::choice::Direction;
 use super::close::{CloseCode, DownReason};
 use super::dial;
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) endpoints: Vec<Endpoint>,
     /// When the transport began.
     pub(super) begun: Instant,
+    /// What frames are assembled in.
+    pub(super) buffers: Arc<Buffers>,
     pub(super) tasks: TaskTracker,
     /// Runs them all.
     pub(super) runtime: Handle,

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
-use super::buffers;
 use super::events::Order;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
@@ -300,7 +299,7 @@ impl Reader {
 
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
-        let mut assembly = Assembly::new(self.shared.body_max(class), buffers::all());
+        let mut assembly = Assembly::new(self.shared.body_max(class), self.shared.buffers.clone());
         let (mut room, mut is_over) = (None::<Held>, false);
         loop {
             match assembly.step()? {

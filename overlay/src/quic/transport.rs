@@ -103,6 +103,7 @@ impl Transport {
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
             stop: CancellationToken::new(),
+            buffers: Arc::default(),
             tasks: TaskTracker::new(),
             endpoints,
             advertised,
