@@ -60,6 +60,9 @@ pub enum Command {
     Verify(verify::Verify),
     /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
     Peers(peers::Peers),
+    /// Be one node of `peers --processes`.
+    #[command(hide = true)]
+    PeersNode(peers::PeersNode),
     /// Measure barriers, all-reduces and all-gathers of live nodes.
     Collectives(collectives::Collectives),
     /// Send blocks to all members over slow uplinks, in virtual time.
@@ -94,6 +97,7 @@ impl Arguments {
             Command::Hosts(hosts) => hosts.run(),
             Command::Verify(verify) => verify.run(),
             Command::Peers(peers) => peers.run(),
+            Command::PeersNode(node) => node.run(),
             Command::Collectives(peers) => peers.run(),
             Command::Blocks(blocks) => blocks.run(),
             Command::Route(route) => route.run(),

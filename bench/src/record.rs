@@ -68,6 +68,29 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
+/// The time since the machine was started, in nanoseconds: the same in all its processes.
+pub fn uptime_ns() -> u64 {
+    u64::try_from(read(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How often threads of this process have gone to sleep of their own will.
+pub fn wakeups() -> io::Result<u64> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        // A thread that has ended meanwhile counts no more.
+        let status = std::fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+        sum += field(&status, "voluntary_ctxt_switches:");
+    }
+    Ok(sum)
+}
+
+/// The number after a name at the beginning of a line; 0 if there is none.
+fn field(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 /// The most memory that this process has had resident, where the system tells.
 pub fn peak_rss_bytes() -> Option<u64> {
     let memory = Memory::now().ok()?;
@@ -164,14 +187,9 @@ impl Memory {
     /// What another process takes.
     pub fn of(pid: u32) -> io::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_whitespace().next());
-            number.and_then(|number| number.parse().ok()).unwrap_or(0)
-        };
         Ok(Self {
-            rss_kib: field("VmRSS:"),
-            peak_kib: field("VmHWM:"),
+            rss_kib: field(&status, "VmRSS:"),
+            peak_kib: field(&status, "VmHWM:"),
         })
     }
 

@@ -70,3 +70,23 @@ fn receivers_can_be_subscribers() {
     assert!(rows.iter().any(|row| row["figure"] == "latency_p50_ms"));
     assert!(rows.iter().all(|row| row["queued"] == true));
 }
+
+#[test]
+fn each_node_can_have_a_process_of_its_own() {
+    let line = "peers --processes --nodes 3 --rounds 2 --workload 1KiB --seconds 0.2 \
+                --idle-seconds 1 --json";
+    let rows = rows(line);
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        assert_eq!((&row["nodes"], &row["repeats"]), (&3.into(), &2.into()));
+        let bounds = [&row["ratio_min"], &row["ratio_max"]].map(Value::as_f64);
+        let quartiles = [0, 1].map(|end| row["ratio_quartiles"][end].as_f64());
+        assert!(row["value"].as_f64() > Some(0.0), "{row}");
+        assert!(bounds[0].is_some() && bounds[0] <= quartiles[0], "{row}");
+        assert!(quartiles[1] <= bounds[1], "{row}");
+        let name = |field: &str| row[field].as_str().expect("a name").to_owned();
+        seen.insert((name("system"), name("workload"), name("figure")));
+    }
+    // Five figures of the workload and two of idle nodes, of three systems.
+    assert_eq!((rows.len(), seen.len()), (21, 21));
+}

@@ -121,7 +121,7 @@ impl Admin {
             }
             servers.push(door.serve(port.listener, router, gate.clone(), &stop));
         }
-        let upkeep = tokio::spawn(door.exporter.upkeep(door.node.clock().clone()));
+        let upkeep = tokio::spawn(door.exporter.upkeep());
         Ok(Self {
             socket,
             metrics,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use binomesh_overlay::quic::{Clock, LinkReport};
+use binomesh_overlay::quic::LinkReport;
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -108,9 +108,9 @@ impl Exporter {
     }
 
     /// Fold histograms from time to time; runs until dropped.
-    pub async fn upkeep(self, clock: Clock) {
+    pub async fn upkeep(self) {
         loop {
-            clock.sleep(UPKEEP).await;
+            tokio::time::sleep(UPKEEP).await;
             self.handle.run_upkeep();
         }
     }

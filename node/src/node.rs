@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_overlay::quic::Clock;
 use binomesh_routing::PacketId;
 use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
@@ -48,7 +47,6 @@ struct Shared {
     boot: Arc<AtomicU64>,
     address: SocketAddr,
     #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin API's"))]
-    clock: Clock,
     max_payload_bytes: usize,
     commands: mpsc::Sender<Command>,
     placement: watch::Receiver<Option<PlacementView>>,
@@ -80,6 +78,9 @@ pub(crate) struct Unasked {
 impl Node {
     /// Start a node on the current tokio runtime. Its metrics go to the
     /// process's recorder, if there is one.
+    ///
+    /// A process with many nodes best has a runtime of one thread for each core, and starts
+    /// each node within one of them: all tasks of a node then run on one thread.
     pub fn start(config: NodeConfig) -> Result<Self, StartError> {
         Self::start_inner(config, None)
     }
@@ -130,7 +131,7 @@ impl Node {
         #[cfg(feature = "push")]
         let push_counts = recording(recorder.as_ref(), PushCounts::of_this_node);
         let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();
-        opened.executor.spawn(async move {
+        tokio::spawn(async move {
             let ended = run.await.unwrap_or(Ended::Panicked);
             ended_sender.send_replace(Some(ended));
         });
@@ -139,7 +140,6 @@ impl Node {
             id,
             boot,
             address: opened.address,
-            clock: opened.clock,
             max_payload_bytes,
             commands,
             placement,
@@ -173,12 +173,6 @@ impl Node {
     /// The address that it tells others.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
-    }
-
-    /// The clock of its timers.
-    #[cfg(feature = "admin")]
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.shared.clock
     }
 
     /// The longest payload that it accepts.

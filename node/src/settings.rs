@@ -161,8 +161,7 @@ pub struct NodeConfig {
     pub push_dir: Option<PathBuf>,
     /// The threads that do the daemon's work, 1 to 64. Each beyond the first lets a busy
     /// daemon use another core; a quiet one has more wake-ups. With one the tasks of a node
-    /// run one after the other, which costs least; with more, in any runtime that has them,
-    /// beside each other.
+    /// run one after the other, which costs least.
     #[serde(default = "one")]
     pub threads: usize,
     /// How long open messages may take when the daemon is asked to stop.

@@ -6,8 +6,8 @@
 //!   ours    a cluster, broadcasts with receipts, to a listener on each node
 //! ```
 //!
-//! All nodes of a system are in this process, on one runtime, with the same transport
-//! settings. They take turns with each workload, in the other order in each other repeat,
+//! All nodes of a system are in this process, shared out among one runtime of one thread for
+//! each core, with the same transport settings; messages are sent from a thread of their own. They take turns with each workload, in the other order in each other repeat,
 //! and a ratio is that of neighbours: so a machine whose pace changes meets each alike.
 
 mod arrivals;
@@ -19,6 +19,8 @@ pub(super) mod home;
 mod instructions;
 mod measure;
 pub(super) mod ours;
+mod processes;
+mod runtimes;
 mod stretches;
 
 use binomesh::Profile;
@@ -30,6 +32,7 @@ use crate::record;
 use figures::{Figures, System};
 use home::Home;
 use measure::{Task, Workload};
+pub use processes::node::PeersNode;
 
 /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
 #[derive(Debug, Clone, Args)]
@@ -41,19 +44,28 @@ Examples:
   binomesh-bench peers --floor --workload 1MiB --file-mib 256
   binomesh-bench peers --floor --instructions --nodes 8 --profile quiet --workload 1KiB
   binomesh-bench peers --nodes 1024 --profile quiet --repeat 1 --workload 1KiB
+  binomesh-bench peers --processes --rounds 10 --workload 1KiB,64KiB --json
 
 A row per figure: {system, nodes, workload, figure, value, min, max, unit,
-ratio_to_tree, ratio_min, ratio_max}; value is the median of the repeats, and the
+ratio_to_tree, ratio_min, ratio_max, ratio_quartiles}; value is the median of the repeats, and the
 ratio that of their ratios to the tree measured just before or after. Node 0 sends, one
 message after the other for latency (until the last node has it), back to back for the
 rest.
 Binomesh waits for its receipts; the others have none. The run has a network namespace
 of its own if it can make one (package iproute2, and root or user namespaces), so that
-its loopback interface carries these packets alone.")]
+its loopback interface carries these packets alone.
+
+With --processes each node of each system is a process of its own with one thread for its
+node, as daemons are; star and tree are measured as well. A single message then follows the
+last one's receipt, and a pause of 0.2 ms and 4 ns per byte for each node. Idle figures are
+those of the seconds after the last message.")]
 pub struct Peers {
     /// Measure a bare QUIC star and a bare static binary tree besides.
     #[arg(long)]
     pub floor: bool,
+    /// Run each node in a process of its own, those of a bare star and tree as well.
+    #[arg(long, conflicts_with_all = ["queued", "file_mib", "instructions", "stretches_of"])]
+    pub processes: bool,
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub nodes: u32,
@@ -66,7 +78,7 @@ pub struct Peers {
     pub signatures: bool,
     /// How often each system is formed and measured with each workload. If even, each is as
     /// often before the tree as after it.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, visible_alias = "rounds", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
     /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
@@ -88,6 +100,13 @@ pub struct Peers {
     /// called.
     #[arg(long)]
     pub queued: bool,
+    /// For how long messages are sent back to back, with --processes.
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// For how long nothing is sent and the nodes' wake-ups are counted, with --processes; 0
+    /// leaves that out.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub idle_seconds: u64,
     /// How long one system may take for one measurement.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout_seconds: u64,
@@ -111,6 +130,10 @@ impl Peers {
             runtime()?.block_on(stretches::run(system, self))?;
             return Ok(Finding::Good);
         }
+        if self.processes {
+            let figures = runtime()?.block_on(processes::measure(self))?;
+            return self.print(&figures);
+        }
         if self.instructions {
             instructions::require_valgrind()?;
         }
@@ -123,6 +146,10 @@ impl Peers {
         if self.instructions {
             instructions::count(self, &mut figures)?;
         }
+        self.print(&figures)
+    }
+
+    fn print(&self, figures: &Figures) -> Result<Finding, Failure> {
         let rows = figures.rows(self.nodes, self.queued);
         match self.json {
             true => rows.iter().try_for_each(record::print_json)?,
@@ -173,8 +200,14 @@ fn order(systems: &[System], turn: u32) -> Vec<System> {
     order
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.01..=600.0).contains(seconds));
+    seconds.ok_or_else(|| "expected a number from 0.01 to 600".to_owned())
+}
+
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().map_err(Failure::run)
 }
 

@@ -1,11 +1,12 @@
 //! The looks at who is silent: what is known before them, and when one can wait.
 //!
 //! A node looks at the beginning and in the middle of each beat. In a quiet cluster
-//! the one in the middle finds nobody, and waking for it alone would be a seventh of
-//! all that an idle node does. So the host hears of acknowledgements when they come,
-//! and once nobody owes one the look waits for whatever happens next, or the beat. The
-//! detector sees the same inputs in the same order, but that it hears of
-//! acknowledgements sooner. While somebody is near suspicion neither look nor beat waits.
+//! the one in the middle finds nobody. Nothing tells the host that an acknowledgement has
+//! come: it asks the transport whenever it is awake while one is owed, and with each look.
+//! Once nobody owes one the look waits for whatever happens next, or the beat. The
+//! detector sees the same inputs in the same order, but that it hears of some
+//! acknowledgements before the look. While somebody owes one, or is near suspicion,
+//! neither look nor beat waits.
 
 use std::time::Duration;
 

@@ -38,11 +38,11 @@ use std::time::Duration;
 
 use binomesh_overlay::quic::{
     DialError, DownReason, Events, ListId, ListIssuer, Notary, PlainClass, Transport,
-    TransportEvent, others_first,
+    TransportEvent,
 };
 use binomesh_overlay::{self as overlay, PeerId};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue;
@@ -76,8 +76,8 @@ const EVENTS_PER_TURN: usize = 64;
 /// Commands handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
 /// After so many turns the node's other tasks have theirs, though there be more to do:
-/// commands come from other threads. Sooner, all other nodes of the process would go first
-/// too often: with 64 in one, custody came late, and 2 % more was sent again.
+/// commands come from other threads. Sooner, those of all other nodes on this thread would
+/// go first too often.
 const TURNS: u32 = 16;
 /// Round trips below this matter to nobody: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
@@ -177,13 +177,12 @@ impl Host {
         let mut stats_due = now() + STATS_PERIOD;
         let mut commands_open = true;
         let mut stopped = pin!(stop.cancelled());
-        let clock = self.transport.clock().clone();
-        let mut alarm = clock.sleep_until(stats_due.into_std());
+        let mut alarm = pin!(sleep_until(stats_due));
         let mut turns = 0_u32;
         let ended = loop {
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(TURNS) {
-                others_first().await;
+                tokio::task::yield_now().await;
                 if stop.is_cancelled() {
                     break Ended::Asked;
                 }
@@ -218,7 +217,10 @@ impl Host {
                 break Ended::Asked;
             }
             self.attend_look();
-            alarm.reset(self.next_wake(stats_due).into_std());
+            let wake = self.next_wake(stats_due);
+            if alarm.deadline() != wake {
+                alarm.as_mut().reset(wake);
+            }
             tokio::select! {
                 biased;
                 event = events.recv() => match event {
@@ -244,10 +246,6 @@ impl Host {
                 () = stopped.as_mut() => break Ended::Asked,
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
-                // The tasks of the connection go first.
-                () = clock.arrival(), if self.peer.overlay().awaits_acknowledgement() => {
-                    tokio::task::yield_now().await;
-                }
             }
         };
         // What nobody has asked for yet.

@@ -56,7 +56,6 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         metrics: told(&config),
         boot: state.boot,
         node_secret: state.secret,
-        is_spread: config.threads > 1,
         limits: limits(&config),
     };
     let (transport, events) = Transport::bind(transport).map_err(failed_bind)?;
@@ -124,15 +123,8 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         ends: None,
         config,
     };
-    let clock = host.transport.clock().clone();
-    let executor = host.transport.executor().clone();
     let run = Box::pin(host.run(events, commands, stop));
-    Ok(Opened {
-        address,
-        executor,
-        clock,
-        run,
-    })
+    Ok(Opened { address, run })
 }
 
 fn failed_bind(error: BindError) -> StartError {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use binomesh_overlay::quic::{Clock, Executor, NotaryError};
+use binomesh_overlay::quic::NotaryError;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -90,10 +90,6 @@ pub(crate) struct Seat {
 pub(crate) struct Opened {
     /// The address that the node tells others.
     pub(crate) address: SocketAddr,
-    /// Runs it.
-    pub(crate) executor: Executor,
-    /// The clock of the loop.
-    pub(crate) clock: Clock,
     /// The loop.
     pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }

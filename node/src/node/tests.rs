@@ -4,7 +4,6 @@ use super::*;
 use crate::certificate::{Authority, Validity};
 use crate::command::Due;
 use crate::subscription::{OrderMetrics, Subscriber};
-use binomesh_overlay::quic::Executor;
 
 /// A config whose credentials exist, and the folder that holds them.
 pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {
@@ -29,8 +28,6 @@ where
         let run = run(seat);
         Ok(Opened {
             address: ([127, 0, 0, 1], 7400).into(),
-            executor: Executor::together(&tokio::runtime::Handle::current()),
-            clock: Clock::start().unwrap(),
             run: Box::pin(async move {
                 run.await;
                 Ended::Asked

@@ -56,7 +56,6 @@ impl Forger {
             metrics: None,
             boot: 1,
             node_secret: [7; 32],
-            is_spread: false,
             limits: Limits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");

@@ -1,6 +1,8 @@
 //! Frames of one stream as they come together. What comes is read into the buffer in which
 //! its frame is delivered; only the start of a frame moves, if it came where there is no room.
 
+use std::sync::Arc;
+
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -20,7 +22,7 @@ pub(super) struct Assembly {
     header: Option<Header>,
     buffer: Buffer,
     /// Where buffers come from.
-    buffers: &'static Buffers,
+    buffers: Arc<Buffers>,
 }
 
 /// What has come so far.
@@ -35,7 +37,7 @@ pub(super) enum Step {
 }
 
 impl Assembly {
-    pub(super) fn new(body_max: usize, buffers: &'static Buffers) -> Self {
+    pub(super) fn new(body_max: usize, buffers: Arc<Buffers>) -> Self {
         Self {
             body_max,
             header: None,
@@ -109,7 +111,7 @@ mod tests {
 
     /// Of one test alone.
     fn assembly(body_max: usize) -> Assembly {
-        Assembly::new(body_max, Box::leak(Box::default()))
+        Assembly::new(body_max, Arc::default())
     }
 
     fn stream(lengths: &[usize]) -> Vec<u8> {

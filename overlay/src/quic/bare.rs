@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use quinn::{Connection, Endpoint, VarInt};
+use tokio::runtime::Handle;
 
-use super::clock::Clock;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::tls::{self, SERVER_NAME};
@@ -14,7 +14,11 @@ use super::{BindError, Identity, endpoint};
 
 /// One such endpoint. It dials and accepts by mutual TLS, whoever the other is.
 #[derive(Debug, Clone)]
-pub struct Bare(Endpoint);
+pub struct Bare {
+    endpoint: Endpoint,
+    /// Runs its connections, whoever dials and accepts.
+    runtime: Handle,
+}
 
 /// A dial that came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -34,33 +38,44 @@ impl Bare {
         identity: &Identity,
         limits: &Limits,
     ) -> Result<Self, BindError> {
+        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let tls = tls::configs(identity)?;
-        let clock = Clock::start().map_err(BindError::Clock)?;
         let metrics = Metrics::new();
-        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &metrics, &clock)?;
+        let mut endpoint = endpoint::bind(address, &[0; 32], &tls, limits, &metrics)?;
         endpoint.set_default_client_config(endpoint::client(&tls, limits)?);
-        Ok(Self(endpoint))
+        Ok(Self { endpoint, runtime })
     }
 
     /// Where it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.endpoint.local_addr()
     }
 
     /// A connection to whoever listens there.
     pub async fn dial(&self, address: SocketAddr) -> Result<Connection, BareError> {
-        Ok(self.0.connect(address, SERVER_NAME)?.await?)
+        let connecting = {
+            let _inside = self.runtime.enter();
+            self.endpoint.connect(address, SERVER_NAME)?
+        };
+        Ok(connecting.await?)
     }
 
     /// The next connection that comes, or none once it is closed.
     pub async fn accept(&self) -> Option<Result<Connection, BareError>> {
-        let incoming = self.0.accept().await?;
-        Some(incoming.await.map_err(BareError::from))
+        let incoming = self.endpoint.accept().await?;
+        let accepted = {
+            let _inside = self.runtime.enter();
+            incoming.accept()
+        };
+        Some(match accepted {
+            Ok(connecting) => connecting.await.map_err(BareError::from),
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Close all connections and wait until the others have been told.
     pub async fn close(&self) {
-        self.0.close(VarInt::from_u32(0), b"");
-        self.0.wait_idle().await;
+        self.endpoint.close(VarInt::from_u32(0), b"");
+        self.endpoint.wait_idle().await;
     }
 }

@@ -21,21 +21,12 @@ const KEPT: usize = 32;
 /// How many bytes they may have; full as above. A guess: a few of the usual longest.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// Buffers whose frames may still be on their way.
+/// Buffers of one transport whose frames may still be on their way.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     /// Those that were used up last are at the end. Each with its size, which its handle
     /// does not say while frames share it.
     kept: Mutex<Vec<(usize, BytesMut)>>,
-}
-
-/// Those of this process: several nodes of one share them as they share the allocator, and
-/// what one has just let go is in the caches for the next.
-pub(super) fn all() -> &'static Buffers {
-    static ALL: Buffers = Buffers {
-        kept: Mutex::new(Vec::new()),
-    };
-    &ALL
 }
 
 /// A buffer and its size.

@@ -87,10 +87,6 @@ registry! {
         "long messages that waited, as their peer had many that were not whole";
     Counter BEATS_DISPLACED = "binomesh_transport_beats_displaced_total"
         "signs of life that pushed out an earlier one which had not been sent";
-    Counter ROOM_WAITS = "binomesh_transport_room_waits_total"
-        "times that a packet waited, as the socket was full";
-    Counter BLIND_WAITS = "binomesh_transport_blind_waits_total"
-        "of these, how often a fixed time was waited, as no descriptor was left";
     Gauge SEND_BUFFER = "binomesh_transport_socket_send_buffer_bytes" [unit: Unit::Bytes]
         "the socket's buffer for sending, as the kernel granted it";
     Gauge RECEIVE_BUFFER = "binomesh_transport_socket_receive_buffer_bytes" [unit: Unit::Bytes]

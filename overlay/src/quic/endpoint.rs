@@ -6,12 +6,11 @@ use std::sync::Arc;
 use quinn::congestion::CubicConfig;
 use quinn::{
     AckFrequencyConfig, ClientConfig, Endpoint, EndpointConfig, IdleTimeout, ServerConfig,
-    TransportConfig, VarInt,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::clock::Clock;
 use super::limits::{
     ACK_DELAY, CONNECTION_WINDOW, INCOMING_BYTES, INITIAL_RTT, INITIAL_WINDOW, Limits, SEND_WINDOW,
     SOCKET_BUFFER, STREAM_WINDOW,
@@ -77,7 +76,6 @@ pub(super) fn bind(
     tls: &TlsConfigs,
     limits: &Limits,
     metrics: &Metrics,
-    clock: &Clock,
 ) -> Result<Endpoint, BindError> {
     let reset = blake3::derive_key("binomesh 2025 stateless reset", node_secret);
     let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &reset);
@@ -90,7 +88,7 @@ pub(super) fn bind(
     let server = server(tls, limits)?;
     let failed = |source| BindError::Socket { address, source };
     let socket = socket(address, SOCKET_BUFFER, metrics).map_err(failed)?;
-    Endpoint::new(endpoint, Some(server), socket, Arc::new(clock.clone())).map_err(failed)
+    Endpoint::new(endpoint, Some(server), socket, Arc::new(TokioRuntime)).map_err(failed)
 }
 
 fn socket(

@@ -89,7 +89,6 @@ impl Handshake {
             distrusted: CancellationToken::new(),
             chain: self.chain,
             traffic: Default::default(),
-            last_packet: Default::default(),
             ready: Default::default(),
             persistent: Default::default(),
             drain: watch::Sender::new(None),

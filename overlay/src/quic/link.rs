@@ -6,21 +6,20 @@
 //! nobody closes before both have read all of them, or time is up.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::beat;
-use super::buffers;
-use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::events::Order;
-use super::executor::{Group, Panicked};
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
@@ -74,7 +73,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     } = greeted;
     shared.links.fetch_add(1, Ordering::Relaxed);
     let (heard, hearing) = mpsc::channel(4);
-    let mut helpers: Group<()> = Group::new(&shared.executor);
+    let mut helpers = JoinSet::new();
     helpers.spawn(listen(hear, heard));
     let mut watch = Watch {
         shared: shared.clone(),
@@ -85,8 +84,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         questions,
         asked: BTreeMap::new(),
         own,
-        readers: Group::new(&shared.executor),
-        writers: Group::new(&shared.executor),
+        readers: JoinSet::new(),
+        writers: JoinSet::new(),
         farewell: Parting::default(),
         refused: None,
         drain: None,
@@ -222,8 +221,8 @@ struct Watch {
     /// Those who wait for the peer's answer; at most [`MAX_QUESTIONS`].
     asked: BTreeMap<Fingerprint, oneshot::Sender<bool>>,
     own: watch::Receiver<Own>,
-    readers: Group<Result<(), ReadFailure>>,
-    writers: Group<u64>,
+    readers: JoinSet<Result<(), ReadFailure>>,
+    writers: JoinSet<u64>,
     farewell: Parting,
     refused: Option<RefusedFrame>,
     drain: Option<Drain>,
@@ -240,12 +239,11 @@ impl Watch {
             // It drains from the start.
             drain.mark_changed();
         }
-        let clock = &self.shared.clock.clone();
-        let mut expiry = clock.sleep_until(self.link.expires.into_std());
-        let mut own_expiry = self.own_expiry();
-        let mut round = self.shared.next_round();
+        let mut expiry = pin!(sleep_until(self.link.expires));
+        let mut own_expiry = pin!(self.own_expiry());
+        let mut round = pin!(self.shared.next_round());
         loop {
-            let overdue = overdue(clock, self.drain.as_ref());
+            let overdue = overdue(self.drain.as_ref());
             tokio::select! {
                 biased;
                 _ = connection.closed() => return self.is_closed_done(),
@@ -273,13 +271,13 @@ impl Watch {
                 Some(question) = self.questions.recv() => self.on_question(question).await,
                 Ok(()) = self.own.changed() => {
                     self.on_own_change().await;
-                    own_expiry = self.own_expiry();
+                    own_expiry.set(self.own_expiry());
                 }
                 Some(end) = self.readers.join_next() => self.on_stream_read(end),
                 Some(written) = self.writers.join_next() => {
                     match written {
                         Ok(streams) => self.farewell.streams_written += streams,
-                        Err(Panicked) => self.on_panic(),
+                        Err(_) => self.on_panic(),
                     }
                 }
                 Ok(stream) = connection.accept_uni() => {
@@ -294,7 +292,7 @@ impl Watch {
                 () = link.probe.notified() => self.say(Greeting::Needed(self.need.said)).await,
                 () = &mut round => {
                     self.on_round().await;
-                    round = self.shared.next_round();
+                    round.set(self.shared.next_round());
                 }
             }
             if self.part().await {
@@ -309,7 +307,7 @@ impl Watch {
     fn own_expiry(&self) -> Sleep {
         let left = valid_for(&self.own.borrow().chain);
         let until = self.shared.now() + left + OWN_GRACE;
-        self.shared.clock.sleep_until(until.into_std())
+        sleep_until(until)
     }
 
     fn on_drain(&mut self) {
@@ -401,12 +399,12 @@ impl Watch {
         }
     }
 
-    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, Panicked>) {
+    fn on_stream_read(&mut self, end: Result<Result<(), ReadFailure>, JoinError>) {
         match end {
             Ok(Ok(())) => self.farewell.streams_read += 1,
             Ok(Err(ReadFailure::Refused(refused))) => self.refuse(refused),
             Ok(Err(ReadFailure::Gone)) => {}
-            Err(Panicked) => self.on_panic(),
+            Err(_) => self.on_panic(),
         }
     }
 
@@ -434,7 +432,7 @@ impl Watch {
         let needed = self.peer.is_needed() || !(quiet && self.need.quiet);
         (self.need.frames, self.need.quiet) = (frames, quiet);
         if quiet {
-            buffers::all().clear();
+            self.shared.buffers.clear();
         }
         if needed != self.need.said {
             self.need.said = needed;
@@ -500,9 +498,9 @@ impl Watch {
     }
 }
 
-async fn overdue(clock: &Clock, drain: Option<&Drain>) {
+async fn overdue(drain: Option<&Drain>) {
     match drain {
-        Some(drain) => clock.sleep_until(drain.look.into_std()).await,
+        Some(drain) => sleep_until(drain.look).await,
         None => std::future::pending().await,
     }
 }

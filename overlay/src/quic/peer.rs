@@ -9,7 +9,7 @@
 //! dead though QUIC has not given it up. It is dialled beside until another connection
 //! takes its place, it ends, or the peer is heard over it.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::task::AtomicWaker;
@@ -77,8 +77,6 @@ pub(super) struct Link {
     /// The peer's certificate chain.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) traffic: Traffic,
-    /// Bytes of the packet that came last.
-    pub(super) last_packet: AtomicUsize,
     /// Wakes the writer of a class that waits for frames, or for the link to drain.
     pub(super) ready: [AtomicWaker; 3],
     /// Persistent streams that the peer opened, one bit per class.

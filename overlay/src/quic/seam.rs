@@ -36,9 +36,6 @@ pub struct TransportConfig {
     /// A secret that outlives processes and certificates, so that peers notice
     /// a restart at once.
     pub node_secret: [u8; 32],
-    /// Whether the tasks of its links are spread over the threads of the runtime, for a
-    /// node that needs more than one core. Else they run one after the other.
-    pub is_spread: bool,
     /// Bounds and windows.
     pub limits: Limits,
 }
@@ -136,9 +133,6 @@ pub enum BindError {
     /// Lives cannot be signed and judged.
     #[error("signatures of lives: {0}")]
     Notary(#[from] super::NotaryError),
-    /// The operating system gives no timer.
-    #[error("cannot make a timer: {0}")]
-    Clock(std::io::Error),
     /// Not called within a tokio runtime.
     #[error("no tokio runtime")]
     NoRuntime,

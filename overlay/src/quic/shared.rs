@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quinn::{ClientConfig, Endpoint, Runtime};
+use quinn::{ClientConfig, Endpoint};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::addresses::OwnAddresses;
 use super::advertised::Advertised;
 use super::book::{Book, Contact};
+use super::buffers::Buffers;
 use super::choice::Direction;
-use super::clock::{Clock, Sleep};
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
 use super::events::{Order, Telling};
-use super::executor::Executor;
 use super::frame::PlainClass;
 use super::handshake;
 use super::identity::Identity;
@@ -67,11 +67,13 @@ pub(super) struct Shared {
     /// Nothing new from now on: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
-    pub(super) clock: Clock,
     /// When the transport began.
-    pub(super) begun: std::time::Instant,
+    pub(super) begun: Instant,
+    /// What frames are assembled in.
+    pub(super) buffers: Arc<Buffers>,
     pub(super) tasks: TaskTracker,
-    pub(super) executor: Executor,
+    /// Runs them all.
+    pub(super) runtime: Handle,
     pub(super) events: Telling,
 }
 
@@ -135,7 +137,7 @@ impl Shared {
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.executor.spawn(self.tasks.track_future(task));
+        self.tasks.spawn_on(task, &self.runtime);
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
@@ -217,13 +219,11 @@ impl Shared {
     /// When all links are looked at next. All at once: each by itself would wake an
     /// idle process once a link.
     pub(super) fn next_round(&self) -> Sleep {
-        let (age, period) = (
-            self.clock.now().duration_since(self.begun),
-            self.limits.link_idle / 2,
-        );
+        let age = self.now().duration_since(self.begun);
+        let period = self.limits.link_idle / 2;
         let into = age.as_nanos() % period.as_nanos().max(1);
         let left = period - Duration::from_nanos(u64::try_from(into).unwrap_or(0));
-        self.clock.sleep(left)
+        sleep(left)
     }
 
     /// The longest body of a class.
@@ -257,12 +257,8 @@ impl Shared {
             .or_else(|| endpoints.find(|endpoint| reaches(endpoint, false)))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a link's age and the deadline of its drain are wall time"
-    )]
     pub(super) fn now(&self) -> Instant {
-        Instant::now()
+        now()
     }
 
     /// Begin nothing new from now on.
@@ -285,4 +281,12 @@ impl Shared {
             endpoint.close(code, b"stopping");
         }
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a link's age and the deadline of its drain are wall time"
+)]
+pub(super) fn now() -> Instant {
+    Instant::now()
 }

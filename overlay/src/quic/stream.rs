@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -9,14 +10,13 @@ use std::task::Poll;
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, SendStream};
 use tokio::io::AsyncReadExt;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
-use super::buffers;
-use super::clock::Sleep;
 use super::events::Order;
-use super::executor::{Executor, Group};
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::pieces::Pieces;
@@ -29,17 +29,6 @@ use super::{Shared, TransportEvent};
 const BATCH_FRAMES: usize = 64;
 /// Bytes written at once: a stream window.
 const BATCH_BYTES: usize = 512 << 10;
-
-/// Up to so long a packet is short: its way through nodes of one process takes their
-/// steps, not its bytes.
-const SHORT_PACKET: usize = 4 << 10;
-/// For so many rounds the answer to a short packet gives way to those that are passed on.
-/// A guess: with 16 nodes in a process 4 to 20 are alike, with 64 the last receiver has it
-/// later with more, for each round is a turn of the node's tasks.
-const ROUNDS: usize = 4;
-/// The same for a long one, whose bytes are kept by all above until its answer is there. With
-/// 6 rounds throughput with 64 nodes in a process was a seventh lower.
-const ROUNDS_LONG: usize = 2;
 
 /// Writes one class of one link.
 pub(super) struct Writer {
@@ -64,7 +53,7 @@ impl Writer {
             stream: None,
             opened: 0,
             told: Told::new(self.shared.limits.told_contacts),
-            large: Group::new(&self.shared.executor),
+            large: JoinSet::new(),
         };
         loop {
             let (batch, writable) =
@@ -82,10 +71,10 @@ impl Writer {
                 break;
             } else {
                 self.woken().await;
-                // Answers go after the packets that are about to be passed on, those of
-                // other nodes too, and those that come meanwhile go along.
+                // Answers go after the packets that are about to be passed on, and those that
+                // come meanwhile go along.
                 if self.class == PlainClass::Control {
-                    Executor::give_way(self.rounds()).await;
+                    yield_now().await;
                 }
             }
         }
@@ -112,11 +101,6 @@ impl Writer {
             }
         })
         .await;
-    }
-
-    /// For how many rounds answers give way: most answer what came last on this link.
-    fn rounds(&self) -> usize {
-        rounds_after(self.link.last_packet.load(Ordering::Relaxed))
     }
 
     async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
@@ -173,7 +157,7 @@ impl Writer {
             }
             drop(permit);
         });
-        out.large.forget_ended();
+        while out.large.try_join_next().is_some() {}
         Ok(())
     }
 
@@ -195,14 +179,6 @@ impl Writer {
             }
         }
         contacts
-    }
-}
-
-/// For how many rounds the answer to a packet of so many bytes gives way.
-const fn rounds_after(bytes: usize) -> usize {
-    match bytes {
-        ..=SHORT_PACKET => ROUNDS,
-        _ => ROUNDS_LONG,
     }
 }
 
@@ -232,9 +208,6 @@ pub(super) async fn deliver(
     let metrics = shared.metrics.class(class);
     metrics.frames_in.increment(1);
     metrics.bytes_in.increment(bytes);
-    if class == PlainClass::Packet {
-        link.last_packet.store(body.len(), Ordering::Relaxed);
-    }
     let event = TransportEvent::Received {
         peer: link.peer,
         boot: link.boot,
@@ -252,7 +225,7 @@ struct Outgoing {
     stream: Option<SendStream>,
     opened: u64,
     told: Told,
-    large: Group<()>,
+    large: JoinSet<()>,
 }
 
 async fn open(
@@ -294,7 +267,7 @@ fn failure(error: io::Error) -> ReadFailure {
 struct Held {
     _permit: SharePermit,
     /// When it is looked whether others wait for it.
-    end: Sleep,
+    end: Pin<Box<Sleep>>,
     /// They did when it was looked last.
     was_wanted: bool,
 }
@@ -326,7 +299,7 @@ impl Reader {
 
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
-        let mut assembly = Assembly::new(self.shared.body_max(class), buffers::all());
+        let mut assembly = Assembly::new(self.shared.body_max(class), self.shared.buffers.clone());
         let (mut room, mut is_over) = (None::<Held>, false);
         loop {
             match assembly.step()? {
@@ -381,7 +354,7 @@ impl Reader {
         let limit = self.shared.limits.assembly_time(bytes);
         let hold = |permit| Held {
             _permit: permit,
-            end: self.shared.clock.sleep(limit),
+            end: Box::pin(sleep(limit)),
             was_wanted: false,
         };
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
@@ -393,7 +366,7 @@ impl Reader {
         if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {
             return Err(RefusedFrame::Overdue.into());
         }
-        held.end = self.shared.clock.sleep(self.shared.limits.assembly_timeout);
+        held.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
         Ok(())
     }
 
@@ -410,18 +383,5 @@ impl Reader {
         let (held, body) = (frame.len(), frame.slice(body_at..));
         deliver(&self.shared, &self.peer, &self.link, class, body, held).await;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_to_short_packets_give_way_for_longer() {
-        let table = [(0, 4), (4096, 4), (4097, 2), (usize::MAX, 2)];
-        for (bytes, rounds) in table {
-            assert_eq!(rounds_after(bytes), rounds, "{bytes}");
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quinn::{Endpoint, Runtime};
+use quinn::Endpoint;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -13,10 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use super::advertised::Advertised;
 use super::book::{ADDRESSES_MAX, Book, Contact, NAME_MAX, is_dialable};
-use super::clock::Clock;
 use super::close::CloseCode;
 use super::events::{Events, events};
-use super::executor::Executor;
 use super::frame::Frame;
 use super::greeting::Farewell;
 use super::identity::Identity;
@@ -28,7 +26,7 @@ use super::metrics_address::MetricsWord;
 use super::peer::{Link, Peer};
 use super::queue::Full;
 use super::seam::{BindError, ContactError, LinkReport, SendError, TransportConfig};
-use super::shared::Shared;
+use super::shared::{self, Shared};
 use super::table::Table;
 use super::{accept, beat, endpoint, handshake, tls};
 use crate::PeerId;
@@ -62,21 +60,9 @@ impl Transport {
         let limits = config.limits;
         limits.check().map_err(BindError::Limits)?;
         let metrics = Metrics::new();
-        let executor = match config.is_spread {
-            true => Executor::spread(&runtime),
-            false => Executor::together(&runtime),
-        };
-        let clock = Clock::start_on(executor.clone()).map_err(BindError::Clock)?;
         let tls = tls::configs(&config.identity)?;
         let bind = |address: &SocketAddr| {
-            endpoint::bind(
-                *address,
-                &config.node_secret,
-                &tls,
-                &limits,
-                &metrics,
-                &clock,
-            )
+            endpoint::bind(*address, &config.node_secret, &tls, &limits, &metrics)
         };
         let endpoints = config
             .bind
@@ -117,14 +103,14 @@ impl Transport {
             links: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
             stop: CancellationToken::new(),
+            buffers: Arc::default(),
             tasks: TaskTracker::new(),
             endpoints,
             advertised,
             metrics_at: config.metrics,
             resolver: Resolver::default(),
-            begun: clock.now(),
-            clock,
-            executor,
+            begun: shared::now(),
+            runtime,
             events,
             metrics,
             limits,
@@ -132,7 +118,7 @@ impl Transport {
         for endpoint in &shared.endpoints {
             // Not tracked: it ends with the endpoint, so that nobody waits for it.
             let accepting = accept::accept(shared.clone(), endpoint.clone());
-            shared.executor.spawn(accepting);
+            shared.runtime.spawn(accepting);
         }
         // The advertised addresses that are there now may be gone at the first beat.
         shared.look_at_addresses();
@@ -143,16 +129,6 @@ impl Transport {
     /// This node's id.
     pub fn id(&self) -> PeerId {
         self.shared().me
-    }
-
-    /// The clock of its timers, for those of the host.
-    pub fn clock(&self) -> &Clock {
-        &self.shared().clock
-    }
-
-    /// Runs its tasks, and can run the host's.
-    pub fn executor(&self) -> &Executor {
-        &self.shared().executor
     }
 
     /// This node's name.
@@ -505,7 +481,6 @@ mod tests {
             metrics: None,
             boot: 1,
             node_secret: [7; 32],
-            is_spread: false,
             limits: Limits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");

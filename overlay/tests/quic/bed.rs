@@ -143,8 +143,6 @@ impl Authority {
             advertised: Vec::new(),
             metrics: None,
             boot: 1,
-            // Both ways in most tests.
-            is_spread: name.ends_with('b'),
             node_secret: *id(name).as_bytes().repeat(2).first_chunk().expect("32"),
             limits: Limits {
                 redial_first: Duration::from_millis(20),

@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::home::Home;
+use super::runtimes::Runtimes;
 use crate::command::Failure;
 
 /// Messages that wait for the first writer, and how many are written at once.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// The most chunks that are read at once, of one datagram each.
 const CHUNKS: usize = 64;
 
@@ -24,14 +25,18 @@ pub(super) struct Network {
     queue: mpsc::Sender<Bytes>,
     arrivals: Arc<Arrivals>,
     tasks: JoinSet<()>,
+    /// Dropped last.
+    runtimes: Runtimes,
 }
 
 impl Network {
     /// Connect all nodes, each to its parent.
     pub(super) async fn form(home: &Home, parent: fn(u32) -> u32) -> Result<Self, Failure> {
+        let runtimes = Runtimes::start()?;
         let mut endpoints = Vec::new();
         for node in 0..home.nodes() {
             let any = ([127, 0, 0, 1], 0).into();
+            let _inside = runtimes.of(node).enter();
             let bare = Bare::bind(any, &home.identity(node)?, &home.limits());
             endpoints.push(bare.map_err(Failure::run)?);
         }
@@ -45,14 +50,7 @@ impl Network {
         let mut below: Vec<Vec<SendStream>> = Vec::new();
         for (node, endpoint) in (0u32..).zip(&endpoints) {
             let children = (1..home.nodes()).filter(|child| parent(*child) == node);
-            let mut streams = Vec::new();
-            for _ in children {
-                let accepted = endpoint.accept().await;
-                let accepted = accepted.ok_or_else(|| Failure::run("an endpoint has closed"))?;
-                let connection = accepted.map_err(Failure::run)?;
-                streams.push(connection.open_uni().await.map_err(Failure::run)?);
-            }
-            below.push(streams);
+            below.push(accept(endpoint, children.count() as u32).await?);
         }
         let mut above: Vec<Option<Connection>> = endpoints.iter().map(|_| None).collect();
         while let Some(dial) = dials.join_next().await {
@@ -63,10 +61,15 @@ impl Network {
         let (queue, source) = mpsc::channel(BATCH);
         let mut tasks = JoinSet::new();
         let mut source = Some(source);
-        for (above, below) in above.into_iter().zip(below) {
+        for ((node, above), below) in (0u32..).zip(above).zip(below) {
+            let runtime = runtimes.of(node);
             match (above, source.take()) {
-                (Some(above), _) => _ = tasks.spawn(relay(above, below, arrivals.clone())),
-                (None, Some(source)) => _ = tasks.spawn(send(source, below)),
+                (Some(above), _) => {
+                    let arrivals = arrivals.clone();
+                    let arrived = move |messages| arrivals.add(messages);
+                    tasks.spawn_on(relay(above, below, arrived), runtime);
+                }
+                (None, Some(source)) => _ = tasks.spawn_on(send(source, below), runtime),
                 (None, None) => {}
             }
         }
@@ -75,6 +78,7 @@ impl Network {
             queue,
             arrivals,
             tasks,
+            runtimes,
         })
     }
 
@@ -94,11 +98,24 @@ impl Network {
         for endpoint in &self.endpoints {
             endpoint.close().await;
         }
+        drop(self.runtimes);
     }
 }
 
+/// A stream to each of so many that dial.
+pub(super) async fn accept(endpoint: &Bare, children: u32) -> Result<Vec<SendStream>, Failure> {
+    let mut streams = Vec::new();
+    for _ in 0..children {
+        let accepted = endpoint.accept().await;
+        let accepted = accepted.ok_or_else(|| Failure::run("an endpoint has closed"))?;
+        let connection = accepted.map_err(Failure::run)?;
+        streams.push(connection.open_uni().await.map_err(Failure::run)?);
+    }
+    Ok(streams)
+}
+
 /// What is queued, a length before each message.
-async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
+pub(super) async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
     let mut batch = Vec::with_capacity(BATCH);
     while source.recv_many(&mut batch, BATCH).await > 0 {
         let mut chunks = Vec::with_capacity(2 * batch.len());
@@ -113,7 +130,8 @@ async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
     }
 }
 
-async fn relay(above: Connection, mut below: Vec<SendStream>, arrivals: Arc<Arrivals>) {
+/// Pass on what comes from above, and tell how many messages are complete with it.
+pub(super) async fn relay(above: Connection, mut below: Vec<SendStream>, arrived: impl Fn(u64)) {
     let Ok(mut stream) = above.accept_uni().await else {
         return;
     };
@@ -124,7 +142,7 @@ async fn relay(above: Connection, mut below: Vec<SendStream>, arrivals: Arc<Arri
         }
         let whole: u64 = chunks.iter().map(|chunk| frames.take(chunk)).sum();
         if whole > 0 {
-            arrivals.add(whole);
+            arrived(whole);
         }
         if pass_on(&mut below, &chunks).await.is_err() {
             return;

@@ -84,6 +84,10 @@ pub(super) enum Figure {
     CountedPacketsPerSingleDelivery,
     /// The same, back to back.
     CountedPacketsPerDelivery,
+    /// How often threads of a node's process go to sleep when nothing is sent.
+    IdleWakeupsPerSecondPerNode,
+    /// What its process takes of a core then, in hundredths.
+    IdleCorePercentPerNode,
 }
 
 impl Figure {
@@ -108,6 +112,8 @@ impl Figure {
             Self::InstructionsPerDelivery => ("instructions_per_delivery", "1"),
             Self::CountedPacketsPerSingleDelivery => ("counted_packets_per_single_delivery", "1"),
             Self::CountedPacketsPerDelivery => ("counted_packets_per_delivery", "1"),
+            Self::IdleWakeupsPerSecondPerNode => ("idle_wakeups_per_second_per_node", "1/s"),
+            Self::IdleCorePercentPerNode => ("idle_core_percent_per_node", "%"),
         }
     }
 }
@@ -141,6 +147,8 @@ pub(super) struct Row {
     ratio_to_tree: Option<f64>,
     ratio_min: Option<f64>,
     ratio_max: Option<f64>,
+    /// A quarter of the ratios is not above the first, a quarter not below the second.
+    ratio_quartiles: Option<[f64; 2]>,
     /// Receivers of ours are subscribers, not listeners.
     queued: bool,
     version: &'static str,
@@ -166,7 +174,9 @@ impl Figures {
             let tree = self.values.get(&(at, figure, System::Tree));
             // What has been freed before is used again: memory is no comparison.
             let tree = tree.filter(|_| figure != Figure::RssKibPerNode);
-            let ratios = tree.and_then(|tree| spread(&ratios(values, tree)));
+            let all_ratios = tree.map(|tree| ratios(values, tree));
+            let ratios = all_ratios.as_deref().and_then(spread);
+            let ratio_quartiles = all_ratios.as_deref().and_then(quartiles);
             let (name, unit) = figure.name_and_unit();
             Some(Row {
                 system: system.name(),
@@ -181,6 +191,7 @@ impl Figures {
                 ratio_to_tree: ratios.map(|(ratio, _, _)| ratio),
                 ratio_min: ratios.map(|(_, min, _)| min),
                 ratio_max: ratios.map(|(_, _, max)| max),
+                ratio_quartiles,
                 queued,
                 version: VERSION,
             })
@@ -193,6 +204,15 @@ impl Figures {
 fn ratios(values: &[f64], of: &[f64]) -> Vec<f64> {
     let pairs = values.iter().zip(of).filter(|(_, of)| **of > 0.0);
     pairs.map(|(value, of)| value / of).collect()
+}
+
+/// What a quarter is not above, and what a quarter is not below.
+fn quartiles(values: &[f64]) -> Option<[f64; 2]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let lower = quantile(&sorted, 0.25)?;
+    sorted.reverse();
+    Some([lower, quantile(&sorted, 0.25)?])
 }
 
 /// Median, least and most.
@@ -215,9 +235,12 @@ pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
             writeln!(out, "{} {} ({})", row.workload, row.figure, row.unit)?;
             last = title;
         }
-        let ratio = match (row.ratio_to_tree, row.ratio_min, row.ratio_max) {
-            (Some(ratio), Some(min), Some(max)) => {
-                format!("{ratio:>8.2} x tree ({min:.2} to {max:.2})")
+        let bounds = row.ratio_min.zip(row.ratio_max).zip(row.ratio_quartiles);
+        let ratio = match (row.ratio_to_tree, bounds) {
+            (Some(ratio), Some(((min, max), [low, high]))) => {
+                format!(
+                    "{ratio:>8.2} x tree ({min:.2} to {max:.2}, half of them {low:.2} to {high:.2})"
+                )
             }
             _ => String::new(),
         };
@@ -234,6 +257,14 @@ pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quartiles_are_values_as_far_from_either_end() {
+        assert_eq!(quartiles(&[4.0, 1.0, 3.0, 2.0]), Some([1.0, 4.0]));
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(quartiles(&ten), Some([3.0, 8.0]));
+        assert_eq!(quartiles(&[]), None);
+    }
 
     #[test]
     fn a_row_has_the_median_and_that_of_the_ratios_to_the_tree_of_the_same_repeat() {

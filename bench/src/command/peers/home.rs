@@ -1,6 +1,6 @@
 //! Certificates for the nodes, in a folder that goes with the run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binomesh::certificate::{Authority, Validity};
@@ -17,11 +17,19 @@ const SLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// What nodes need of the disk.
 #[derive(Debug)]
 pub(in crate::command) struct Home {
-    dir: tempfile::TempDir,
+    folder: Folder,
     nodes: u32,
     profile: Profile,
     signatures: Signatures,
     is_slow: bool,
+}
+
+#[derive(Debug)]
+enum Folder {
+    /// It goes with whoever made it.
+    Made(tempfile::TempDir),
+    /// It is another process's.
+    Given(PathBuf),
 }
 
 impl Home {
@@ -32,16 +40,8 @@ impl Home {
         signed: bool,
     ) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("binomesh-peers-").tempdir();
-        let home = Self {
-            dir: dir.map_err(Failure::run)?,
-            nodes,
-            profile,
-            signatures: match signed {
-                true => Signatures::Require,
-                false => Signatures::Off,
-            },
-            is_slow: false,
-        };
+        let dir = dir.map_err(Failure::run)?;
+        let home = Self::within(Folder::Made(dir), nodes, profile, signed);
         let validity = Validity::days(1);
         let authority = Authority::generate("peers.test", validity).map_err(Failure::run)?;
         for node in 0..nodes {
@@ -52,6 +52,37 @@ impl Home {
                 .map_err(Failure::run)?;
         }
         Ok(home)
+    }
+
+    /// The one that another process has made.
+    pub(in crate::command) const fn at(
+        path: PathBuf,
+        nodes: u32,
+        profile: Profile,
+        signed: bool,
+    ) -> Self {
+        Self::within(Folder::Given(path), nodes, profile, signed)
+    }
+
+    const fn within(folder: Folder, nodes: u32, profile: Profile, signed: bool) -> Self {
+        Self {
+            folder,
+            nodes,
+            profile,
+            signatures: match signed {
+                true => Signatures::Require,
+                false => Signatures::Off,
+            },
+            is_slow: false,
+        }
+    }
+
+    /// Where it is.
+    pub(in crate::command) fn path(&self) -> &Path {
+        match &self.folder {
+            Folder::Made(dir) => dir.path(),
+            Folder::Given(path) => path,
+        }
     }
 
     /// For a processor that is many times slower than others.
@@ -94,7 +125,7 @@ impl Home {
     }
 
     pub(in crate::command) fn folder(&self, node: u32) -> PathBuf {
-        self.dir.path().join(name(node))
+        self.path().join(name(node))
     }
 }
 

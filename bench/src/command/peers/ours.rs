@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::home::{Home, name};
+use super::runtimes::Runtimes;
 use crate::command::Failure;
 
 /// How many messages are without a receipt at once.
@@ -29,12 +30,12 @@ pub(in crate::command) struct Network {
     links: usize,
     arrivals: Arc<Arrivals>,
     missed: Arc<AtomicU64>,
-    pending: VecDeque<PublishHandle>,
-    /// How many bytes they have at most; one always fits.
-    window_bytes: usize,
+    publisher: Publisher,
     tasks: JoinSet<()>,
     /// Held for as long as they are to be called.
     listeners: Vec<Listener>,
+    /// Dropped last.
+    runtimes: Runtimes,
 }
 
 impl Network {
@@ -45,6 +46,7 @@ impl Network {
         window_bytes: usize,
         is_queued: bool,
     ) -> Result<Self, Failure> {
+        let runtimes = Runtimes::start()?;
         let mut nodes: Vec<Node> = Vec::new();
         for node in 0..home.nodes() {
             let mut config = home.config(node);
@@ -53,6 +55,7 @@ impl Network {
                 let parent = format!("{}@{address}", name(above)).parse();
                 config.parent = Some(parent.map_err(Failure::run)?);
             }
+            let _inside = runtimes.of(node).enter();
             nodes.push(Node::start(config).map_err(Failure::run)?);
         }
         let arrivals = Arc::new(Arrivals::new());
@@ -66,7 +69,8 @@ impl Network {
                 if is_queued {
                     let subscription = node.subscribe_bounded(filter, CAPACITY).await;
                     let subscription = subscription.map_err(Failure::run)?;
-                    tasks.spawn(take(subscription, arrivals.clone(), missed.clone()));
+                    let taking = take(subscription, arrivals.clone(), missed.clone());
+                    tasks.spawn_on(taking, runtimes.of(number as u32));
                 } else {
                     let arrivals = arrivals.clone();
                     let listener = node.listen(filter, move |_| arrivals.add(1)).await;
@@ -80,10 +84,10 @@ impl Network {
             links,
             arrivals,
             missed,
-            pending: VecDeque::new(),
-            window_bytes,
+            publisher: Publisher::new(window_bytes),
             tasks,
             listeners,
+            runtimes,
         })
     }
 
@@ -103,6 +107,49 @@ impl Network {
 
     /// Send a message, when few enough are without a receipt.
     pub(in crate::command) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
+        self.publisher.send(&self.nodes[0], payload).await
+    }
+
+    /// Wait until every message has its receipt.
+    pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
+        self.publisher.settle().await?;
+        match self.missed.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            missed => Err(Failure::Run(format!(
+                "a subscriber was too slow: {missed} messages were left out"
+            ))),
+        }
+    }
+
+    /// Stop all nodes.
+    pub(in crate::command) async fn stop(mut self) {
+        for node in &self.nodes {
+            node.shutdown().await;
+        }
+        self.listeners.clear();
+        self.tasks.shutdown().await;
+        drop(self.runtimes);
+    }
+}
+
+/// Messages that have no receipt yet.
+pub(super) struct Publisher {
+    pending: VecDeque<PublishHandle>,
+    /// How many bytes they have at most; one always fits.
+    window_bytes: usize,
+}
+
+impl Publisher {
+    /// None so far, and at most [`WINDOW`] or so many bytes.
+    pub(super) const fn new(window_bytes: usize) -> Self {
+        Self {
+            pending: VecDeque::new(),
+            window_bytes,
+        }
+    }
+
+    /// Send a message, when few enough are without a receipt.
+    pub(super) async fn send(&mut self, node: &Node, payload: Bytes) -> Result<(), Failure> {
         let most = (self.window_bytes / payload.len().max(1)).clamp(1, WINDOW);
         while self.pending.len() >= most {
             self.await_receipt().await?;
@@ -110,22 +157,16 @@ impl Network {
         let options = SendOptions {
             ..SendOptions::default()
         };
-        self.pending
-            .push_back(self.nodes[0].publish(payload, options));
+        self.pending.push_back(node.publish(payload, options));
         Ok(())
     }
 
     /// Wait until every message has its receipt.
-    pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
+    pub(super) async fn settle(&mut self) -> Result<(), Failure> {
         while !self.pending.is_empty() {
             self.await_receipt().await?;
         }
-        match self.missed.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            missed => Err(Failure::Run(format!(
-                "a subscriber was too slow: {missed} messages were left out"
-            ))),
-        }
+        Ok(())
     }
 
     async fn await_receipt(&mut self) -> Result<(), Failure> {
@@ -140,15 +181,6 @@ impl Network {
                 receipt.unreached
             ))),
         }
-    }
-
-    /// Stop all nodes.
-    pub(in crate::command) async fn stop(mut self) {
-        for node in &self.nodes {
-            node.shutdown().await;
-        }
-        self.listeners.clear();
-        self.tasks.shutdown().await;
     }
 }
 

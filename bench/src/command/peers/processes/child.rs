@@ -1,0 +1,123 @@
+//! A node's process, from outside: orders go in, answers come out.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::super::Peers;
+use super::super::figures::System;
+use super::super::home::{Home, name};
+use super::words::{Answer, Order};
+use crate::command::Failure;
+
+/// How long a node that was told to stop may take until its process has ended.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Such a process. It is killed when this is dropped.
+pub(super) struct Child {
+    /// For errors.
+    name: String,
+    process: tokio::process::Child,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    patience: Duration,
+}
+
+impl Child {
+    /// This program once more, as one node.
+    pub(super) fn start(
+        peers: &Peers,
+        home: &Home,
+        system: System,
+        node: u32,
+    ) -> Result<Self, Failure> {
+        let name = format!("{} of {}", name(node), system.name());
+        let program = std::env::current_exe().map_err(Failure::run)?;
+        let mut command = Command::new(program);
+        command
+            .args(["peers-node", "--system", system.name()])
+            .args(["--node", &node.to_string()])
+            .args(["--nodes", &peers.nodes.to_string()])
+            .args(["--profile", &peers.profile.to_string()])
+            .args(["--window-mib", &peers.window_mib.to_string()])
+            .arg("--folder")
+            .arg(home.path());
+        if peers.signatures {
+            command.arg("--signatures");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let spawned = command.kill_on_drop(true).spawn();
+        let mut process = spawned.map_err(|error| {
+            Failure::Run(format!("the process of {name} did not begin: {error}"))
+        })?;
+        let pipes = process.stdin.take().zip(process.stdout.take());
+        let (orders, answers) = pipes.ok_or_else(|| Failure::run("a process without pipes"))?;
+        Ok(Self {
+            name,
+            process,
+            orders,
+            answers: BufReader::new(answers).lines(),
+            patience: Duration::from_secs(peers.timeout_seconds),
+        })
+    }
+
+    /// Give an order, and wait for its answer.
+    pub(super) async fn ask(&mut self, order: &Order) -> Result<Answer, Failure> {
+        self.tell(order).await?;
+        self.answer().await
+    }
+
+    /// Give an order, the answer to which comes later.
+    pub(super) async fn tell(&mut self, order: &Order) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(order).map_err(Failure::run)?;
+        line.push(b'\n');
+        if self.orders.write_all(&line).await.is_err() {
+            return Err(self.has_ended());
+        }
+        Ok(())
+    }
+
+    /// The answer to the last order.
+    pub(super) async fn answer(&mut self) -> Result<Answer, Failure> {
+        let Ok(line) = timeout(self.patience, self.answers.next_line()).await else {
+            let (name, seconds) = (&self.name, self.patience.as_secs());
+            return Err(Failure::Run(format!(
+                "{name} took more than {seconds} s for an answer; see --timeout-seconds"
+            )));
+        };
+        let Ok(Some(line)) = line else {
+            return Err(self.has_ended());
+        };
+        match serde_json::from_str(&line).map_err(Failure::run)? {
+            Answer::Failed { reason } => Err(Failure::Run(format!("{}: {reason}", self.name))),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Wait until the process has ended, after it was told to.
+    pub(super) async fn ended(mut self) -> Result<(), Failure> {
+        drop(self.orders);
+        match timeout(ENDS_WITHIN, self.process.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(Failure::Run(format!("{} ended: {status}", self.name))),
+            Ok(Err(error)) => Err(Failure::run(error)),
+            Err(_) => Err(Failure::Run(format!("{} does not end", self.name))),
+        }
+    }
+
+    /// That is no answer to what was asked.
+    pub(super) fn surprised(&self, answer: &Answer) -> Failure {
+        Failure::Run(format!("{} gave another answer: {answer:?}", self.name))
+    }
+
+    fn has_ended(&mut self) -> Failure {
+        let status = match self.process.try_wait() {
+            Ok(Some(status)) => status.to_string(),
+            _ => "it has closed its output".to_owned(),
+        };
+        Failure::Run(format!("{} ended before it answered: {status}", self.name))
+    }
+}

@@ -1,0 +1,79 @@
+//! Threads for many nodes in one process: a runtime with one thread for each core, and the
+//! nodes shared out among them, as a program with many nodes would have it. All tasks of a
+//! node stay on its thread, so a step of a node wakes no other thread.
+
+use std::thread::JoinHandle;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::command::Failure;
+
+/// Such runtimes. They end when this is dropped, and so do the tasks on them.
+pub(super) struct Runtimes {
+    all: Vec<Running>,
+}
+
+struct Running {
+    handle: Handle,
+    /// Its end is the end of the thread.
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Runtimes {
+    /// One for each core.
+    pub(super) fn start() -> Result<Self, Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let all: Result<_, _> = (0..cores).map(|_| Running::start()).collect();
+        Ok(Self { all: all? })
+    }
+
+    /// The one of a node.
+    pub(super) fn of(&self, node: u32) -> &Handle {
+        &self.all[node as usize % self.all.len()].handle
+    }
+}
+
+impl Running {
+    fn start() -> Result<Self, Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Failure::run)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _ = runtime.block_on(stopped);
+        });
+        Ok(Self {
+            handle,
+            stop,
+            thread,
+        })
+    }
+}
+
+impl Drop for Runtimes {
+    fn drop(&mut self) {
+        for Running { stop, thread, .. } in self.all.drain(..) {
+            drop(stop);
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_shared_out_and_their_tasks_end_with_the_runtimes() {
+        let runtimes = Runtimes::start().unwrap();
+        let cores = runtimes.all.len() as u32;
+        assert_eq!(runtimes.of(0).id(), runtimes.of(cores).id());
+        assert!(cores < 2 || runtimes.of(0).id() != runtimes.of(1).id());
+        let task = runtimes.of(1).spawn(std::future::pending::<()>());
+        drop(runtimes);
+        assert!(task.is_finished());
+    }
+}
