@@ -51,7 +51,7 @@ registry! {
     Counter VERDICTS_EXPIRED = "binomesh_verdicts_expired_total"
         "verdicts that ended with their time, as nobody said them again";
     Histogram DETECTION_SECONDS = "binomesh_detection_seconds" [unit: Unit::Seconds]
-        "time from the last sign of life of a neighbour that this node watches until it is called down";
+        "time from the last sign of life of a neighbour that this node watches until it is called down; the sign is known to half a beat";
     Counter RELINKED = "binomesh_relinked_total"
         "times that the ring closed around members that are down";
     Histogram RELINK_SECONDS = "binomesh_relink_seconds" [unit: Unit::Seconds]

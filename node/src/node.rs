@@ -46,7 +46,6 @@ struct Shared {
     id: PeerId,
     boot: Arc<AtomicU64>,
     address: SocketAddr,
-    #[cfg_attr(not(feature = "admin"), expect(dead_code, reason = "the admin API's"))]
     max_payload_bytes: usize,
     commands: mpsc::Sender<Command>,
     placement: watch::Receiver<Option<PlacementView>>,

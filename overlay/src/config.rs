@@ -128,7 +128,7 @@ pub(crate) const SUSPECT_AFTER: u32 = 4;
 /// Further half beats until the suspect is taken as down. 2, that is
 /// 600 ms; the probe timeout of Serf's LAN profile is 500 ms.
 pub(crate) const DOWN_AFTER: u32 = 2;
-/// The longest pause between probes of lost contacts. 5 s (DESIGN).
+/// The longest pause between probes of lost contacts. 5 s .
 pub(crate) const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// How fast a node beats, judges and repeats itself.

@@ -38,7 +38,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
         };
         let accepting = shared.clone();
         // Not tracked: whoever stops does not wait for strangers.
-        shared.runtime.spawn(async move {
+        shared.spawn_untracked(async move {
             let limit = accepting.limits.handshake_timeout;
             let accepted = tokio::select! {
                 accepted = tokio::time::timeout(limit, accept_one(&accepting, incoming)) => {

@@ -117,7 +117,7 @@ impl Shared {
         if self.advertised.is_due(self.now()) {
             let shared = self.clone();
             // Not tracked: a transport that stops does not wait for the resolver.
-            self.runtime.spawn(async move {
+            self.spawn_untracked(async move {
                 let found = shared.find_advertised().await;
                 shared.advertised.take(found);
             });
@@ -147,7 +147,7 @@ impl Shared {
         let has_addresses = !self.book().addresses(peer).is_empty();
         let (sender, found) = oneshot::channel();
         let shared = self.clone();
-        self.runtime.spawn(async move {
+        self.spawn_untracked(async move {
             let _ = sender.send(shared.resolve(peer).await);
         });
         answered(found, has_addresses.then_some(MOMENT)).await

@@ -1,10 +1,12 @@
 //! What all tasks of one transport share.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use quinn::{ClientConfig, Endpoint};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -136,8 +138,14 @@ impl Shared {
         self.dial(peer);
     }
 
+    /// Start a task that a transport waits for when it stops.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
+        self.tasks.spawn_on(noticed(task), &self.runtime);
+    }
+
+    /// Start a task that nobody waits for.
+    pub(super) fn spawn_untracked(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(noticed(task));
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
@@ -289,4 +297,11 @@ impl Shared {
 )]
 pub(super) fn now() -> Instant {
     Instant::now()
+}
+
+/// The same task, which says so if it panics. The others go on.
+async fn noticed(task: impl Future<Output = ()> + Send) {
+    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        tracing::error!("a task of a node has panicked");
+    }
 }

@@ -118,7 +118,7 @@ impl Transport {
         for endpoint in &shared.endpoints {
             // Not tracked: it ends with the endpoint, so that nobody waits for it.
             let accepting = accept::accept(shared.clone(), endpoint.clone());
-            shared.runtime.spawn(accepting);
+            shared.spawn_untracked(accepting);
         }
         // The advertised addresses that are there now may be gone at the first beat.
         shared.look_at_addresses();

@@ -138,6 +138,19 @@ impl Round<'_> {
             self.children.push(child);
         }
         self.all(&Order::Join).await?;
+        let limit = Duration::from_secs(self.peers.timeout_seconds);
+        let verified = tokio::time::timeout(limit, self.verified()).await;
+        verified.unwrap_or_else(|_| {
+            let (nodes, seconds) = (nodes, limit.as_secs());
+            Err(Failure::Run(format!(
+                "{nodes} processes were no exact graph within {seconds} s; \
+                 give more with --timeout-seconds, or try --profile quiet"
+            )))
+        })
+    }
+
+    /// Wait until the tables of all nodes are exact. Bare nodes have none.
+    async fn verified(&mut self) -> Result<(), Failure> {
         while self.system == System::Ours && !self.is_verified().await? {
             sleep(ASK_AGAIN).await;
         }
@@ -276,7 +289,7 @@ impl Round<'_> {
         sleep(Duration::from_secs(seconds)).await;
         let after = self.usage().await?;
         let per_node = seconds as f64 * f64::from(self.peers.nodes);
-        let wakeups = (after.wakeups - before.wakeups) as f64 / per_node;
+        let wakeups = after.wakeups.saturating_sub(before.wakeups) as f64 / per_node;
         let core = (after.processor_ns - before.processor_ns) as f64 / 1e9 / per_node;
         self.note(IDLE, Figure::IdleWakeupsPerSecondPerNode, wakeups);
         self.note(IDLE, Figure::IdleCorePercentPerNode, core * 100.0);
